@@ -1,0 +1,77 @@
+# `make` alone tells what there is. Every target prepares .venv by itself; a second run starts at once.
+
+PYTHON3 ?= python3
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+ORDERCAST := $(VENV)/bin/ordercast
+STAMP := $(VENV)/.installed
+EXTRAS := lab,spark,cli,dashboard,dev
+LOCK_VENV := $(VENV).lock
+
+# Relative on purpose: pip splits these variables at blanks, and a folder's name may have some.
+# Old pips pin build backends by the first, new ones by the second.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lock clean campaign mutants benchmark-simulator install
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
+		printf '%-28s %s\n' "$$target" "$$text"; done
+
+install: $(STAMP) ## only prepare .venv
+
+demo: $(STAMP) ## the main job: a replicated bank, faults and all, then verified
+	$(ORDERCAST) demo
+
+test: $(STAMP) ## all tests, the fast ones first
+	$(PYTHON) -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+
+check: $(STAMP) ## lint, format, types, house rules
+	$(PYTHON) -m ruff check
+	$(PYTHON) -m ruff format --check
+	$(PYTHON) -m mypy
+	$(PYTHON) -m pytest tests/test_tidy.py
+
+format: $(STAMP) ## rewrite the code in the house format
+	$(PYTHON) -m ruff check --fix
+	$(PYTHON) -m ruff format
+
+campaign: $(STAMP) ## random faults, 300 seeds per protocol
+	$(ORDERCAST) simulate --campaign 300
+
+mutants: $(STAMP) ## deliberately broken protocols must be caught
+	$(PYTHON) -m pytest tests/mutants -m mutants -s
+
+benchmark-simulator: $(STAMP) ## events per second of the simulator, beside simpy's
+	$(PYTHON) benchmarks/simulator.py
+
+lock: ## choose new versions of everything and write constraints.txt
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \
+		{ echo "make lock: needs PYTHON3=python3.11, the oldest supported Python, so that the pins fit every newer one" >&2; exit 2; }
+	@echo "Resolving all dependencies anew in $(LOCK_VENV): some minutes, 500 MB to download."
+	@rm -rf $(LOCK_VENV)
+	@$(PYTHON3) -m venv $(LOCK_VENV)
+	@env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT $(LOCK_VENV)/bin/python -m pip install --quiet --upgrade \
+		hatchling setuptools wheel -e ".[$(EXTRAS),java]"
+	@{ echo '# Every package of the development environment, pinned; the build backends too.'; \
+		echo '# Written by `make lock`, which should be run with the oldest supported Python. Do not edit.'; \
+		$(LOCK_VENV)/bin/python -m pip freeze --all --exclude pip --exclude ordercast | LC_ALL=C sort -f; } > constraints.txt.new
+	@mv constraints.txt.new constraints.txt
+	@rm -rf $(LOCK_VENV)
+
+clean: ## remove .venv and everything generated
+	rm -rf $(VENV) $(LOCK_VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis spark-warehouse artifacts
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The [java] extra comes in where no Java >= 17 is found. A .venv without a working pip is half-made: begin again.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "ordercast needs Python 3.11 or newer as $(PYTHON3); set PYTHON3=/path/to/python3" >&2; exit 2; }
+	@echo "Installing ordercast and its dependencies into $(VENV): 1 to 5 minutes the first time, about 1.4 GB on disk."
+	@$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON3) -m venv --clear $(VENV)
+	@extras=$(EXTRAS); $(PYTHON) src/ordercast/spark/java.py >/dev/null || extras=$$extras,java; \
+		$(PYTHON) -m pip install --quiet -e ".[$$extras]"
+	@touch $@

@@ -1,0 +1,39 @@
+"""The command line. `main` runs with the core dependencies alone and says which extra a command misses.
+
+Exit codes: 0 fine, 1 what was checked does not hold, 2 misuse or bad input, 130 interrupted.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from ordercast.cli.commands import COMMANDS
+from ordercast.cli.extras import explain_missing
+from ordercast.core.errors import StorageError, UsageError, WireError
+
+MISUSE = 2
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; misuse and bad input end in one line on standard error."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        from ordercast.cli.app import run
+
+        return run(words)
+    except (UsageError, StorageError, WireError) as error:
+        command = f"ordercast {words[0]}" if words and words[0] in COMMANDS else "ordercast"
+        return complain(f"{command}: {error}")
+    except ModuleNotFoundError as error:
+        explanation = explain_missing(error, words)
+        if explanation is None:  # a module of ours: a bug, not a missing extra
+            raise
+        return complain(explanation)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def complain(text: str) -> int:
+    """Put the text on standard error as one line; the exit code for misuse."""
+    print(" ".join(text.split()), file=sys.stderr)
+    return MISUSE

@@ -1,0 +1,25 @@
+"""The table of commands: to add one, write `cli/<module>.py` with `register(app)` and a line here.
+
+Standard library only, for it is read before the extras are known to be installed.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """What has to be known about a command before its module is imported."""
+
+    module: str  # has a function register(app: typer.Typer) -> None
+    help_line: str
+    extras: tuple[str, ...] = ()  # what it needs besides [cli]
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "demo": CommandEntry(
+        "ordercast.cli.demo", "A replicated bank on this machine, faults and all, verified.", ("lab",)
+    ),
+    "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
+    "protocols": CommandEntry("ordercast.cli.protocols", "The protocols there are and what each guarantees."),
+    "doctor": CommandEntry("ordercast.cli.doctor", "What this machine has and lacks for ordercast."),
+}
