@@ -1,0 +1,46 @@
+"""The core: identifiers, events, effects and the contract that every protocol fulfils. No input or output here."""
+
+from ordercast.core.clocks import HybridClock, LamportClock
+from ordercast.core.contract import Bounds, Contract, Options
+from ordercast.core.errors import InvariantViolation, OrdercastError, StorageError, UsageError, WireError
+from ordercast.core.identifiers import (
+    MAIN_INSTANCE,
+    ChannelId,
+    GroupId,
+    InstanceId,
+    MessageId,
+    Multicast,
+    SiteId,
+)
+from ordercast.core.intervals import IntervalSet
+from ordercast.core.messages import Message, Record, encode, encoded_size
+from ordercast.core.protocol import Context, Protocol
+from ordercast.core.randomness import random_stream
+
+__all__ = [
+    "MAIN_INSTANCE",
+    "Bounds",
+    "ChannelId",
+    "Context",
+    "Contract",
+    "GroupId",
+    "HybridClock",
+    "InstanceId",
+    "IntervalSet",
+    "InvariantViolation",
+    "LamportClock",
+    "Message",
+    "MessageId",
+    "Multicast",
+    "Options",
+    "OrdercastError",
+    "Protocol",
+    "Record",
+    "SiteId",
+    "StorageError",
+    "UsageError",
+    "WireError",
+    "encode",
+    "encoded_size",
+    "random_stream",
+]

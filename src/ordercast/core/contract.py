@@ -1,0 +1,52 @@
+"""What a protocol declares about itself: guarantees, the faults under which they hold, and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+
+class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of a protocol's own options; each field has a default, and its value is checked in `__post_init__`."""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What the run promises to the protocol (Spauster 6.3), from which the protocol derives what it promises."""
+
+    phi_p: float
+    """Seconds within which a site that is up performs any one message operation, sends and log writes included."""
+    phi_n: float
+    """Seconds within which an operational network brings a packet to its receiver."""
+
+
+def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:
+    """For protocols that promise no times."""
+    return {}
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """The public promise of one protocol. Data, not code: it is copied into traces and compared with the documents."""
+
+    name: str
+    title: str
+    """One line for people."""
+    paper: str
+    guarantees: tuple[str, ...]
+    """Names of properties (docs/properties.md) that hold under `faults`."""
+    faults: tuple[str, ...]
+    """The kinds of fault under which the guarantees hold (docs/faults.md)."""
+    crash: str
+    """One line: what happens to the others when a site crashes."""
+    branches: tuple[str, ...]
+    """The branches of note; the instance counts each time that it takes one, and campaigns want every one taken."""
+    options: type[Options] = Options
+    promised: Callable[[Bounds, Options], Mapping[str, float]] = no_bounds
+    """P and Q properties -> seconds."""
+    single_source: bool = False
+    """The guarantees hold for sources that never fail, named in the option `sources` (assumption A1 of Spauster
+    6.4.2)."""
+    explicit_destinations: bool = False
+    """Whether a message can be addressed to sites instead of groups."""
+    several_groups: bool = True
+    """Whether a message can be addressed to several groups at once."""

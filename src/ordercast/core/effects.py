@@ -1,0 +1,160 @@
+"""What a protocol instance wants done: effects, in the imperative, written to its outbox in order.
+
+The order matters: an `Append` is stable before any later effect of this or any later step leaves the site. Else: a
+step appends "accepted v1", sync pending; the next step answers a query with v1; crash; the record is gone; the site
+accepts v2.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordercast.core.events import Timer
+from ordercast.core.identifiers import ChannelId, GroupId, InstanceId, MessageId, Multicast, SiteId
+from ordercast.core.messages import Message, Record
+
+
+class Effect(msgspec.Struct, frozen=True, gc=False):
+    """Base of all effects."""
+
+
+class Send(Effect, frozen=True):
+    """Send a message to one or several sites. Networks that can reach several with one frame do so."""
+
+    to: tuple[SiteId, ...]
+    message: Message
+    instance: InstanceId | None = None
+    """The instance at the receivers; None for the one with the sender's name."""
+
+
+class Broadcast(Effect, frozen=True):
+    """Send a message to everyone who has joined the channel, at most `ttl` hops away. A sender hears its own
+    broadcasts."""
+
+    channel: ChannelId
+    message: Message
+    ttl: int | None = None
+
+
+class JoinChannel(Effect, frozen=True):
+    """Hear what is broadcast on the channel."""
+
+    channel: ChannelId
+
+
+class LeaveChannel(Effect, frozen=True):
+    """Hear it no longer."""
+
+    channel: ChannelId
+
+
+class SetTimer(Effect, frozen=True):
+    """Fire after so many seconds of the site's clock; a timer of the same name that is running is replaced."""
+
+    timer: Timer
+    after_seconds: float
+
+
+class CancelTimer(Effect, frozen=True):
+    """Do not fire; nothing happens when the timer is not running."""
+
+    timer: Timer
+
+
+class Append(Effect, frozen=True):
+    """Write a record to the stable log."""
+
+    record: Record
+
+
+class Truncate(Effect, frozen=True):
+    """Forget the records before the n-th that this instance ever appended (counting from 0)."""
+
+    before: int
+
+
+class Checkpoint(Effect, frozen=True):
+    """Replace all records appended so far by one state. It is taken when every earlier effect has left the site.
+
+    (Taken at once: a record "delivered 7" waits for its sync, the checkpoint that includes 7 is written; crash; 7 is
+    in the history but was never handed to the application.)
+    """
+
+    state: Record
+
+
+class Deliver(Effect, frozen=True):
+    """Hand a message to the application."""
+
+    multicast: Multicast
+    order_key: tuple[int, ...] | None = None
+    """The total-order key, where the protocol has one: a certificate that verifiers check and never trust."""
+    parent: SiteId | None = None
+    """The site from which it came along the protocol's propagation path (Spauster's p(b))."""
+    view: str | None = None
+    service: str | None = None
+
+
+class Replay(Effect, frozen=True):
+    """Hand a message from the log to the application again after a restart.
+
+    Where the crash came between the log's sync and the application, the application has not seen it yet, and the
+    runtime makes this the message's delivery.
+    """
+
+    multicast: Multicast
+    order_key: tuple[int, ...] | None = None
+    parent: SiteId | None = None
+    view: str | None = None
+    service: str | None = None
+
+
+class Rollback(Effect, frozen=True):
+    """Take deliveries back, the last one first (Spauster's R3); they may be delivered again, in another order."""
+
+    messages: tuple[MessageId, ...]
+
+
+class InstallView(Effect, frozen=True):
+    """Tell the application who is in the group from here on."""
+
+    view: str
+    members: tuple[SiteId, ...]
+    transitional: tuple[SiteId, ...] = ()
+    """Those who come along from the previous view."""
+    groups: tuple[GroupId, ...] = ()
+
+
+class EnterGroup(Effect, frozen=True):
+    """The site is a member of the group from here on (the answer to `JoinRequested`)."""
+
+    group: GroupId
+
+
+class ExitGroup(Effect, frozen=True):
+    """The site is no member of the group from here on (the answer to `LeaveRequested`)."""
+
+    group: GroupId
+
+
+class Activate(Effect, frozen=True):
+    """From here on the group's messages are delivered with this service (the activation point, Berket 2000, 4.7)."""
+
+    group: GroupId
+    service: str
+
+
+class Credit(Effect, frozen=True):
+    """How many more messages the application may multicast now. Without any `Credit` there is no limit."""
+
+    available: int
+
+
+class Blocked(Effect, frozen=True):
+    """The instance cannot make progress, and says why; an empty reason says that it can again."""
+
+    reason: str
+
+
+class DeclareRecovered(Effect, frozen=True):
+    """The instance takes part fully again after a crash (the papers' *recover*, which follows *awake*)."""

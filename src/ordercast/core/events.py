@@ -1,0 +1,105 @@
+"""What happens to a protocol instance: events, in the past tense. Time comes in with each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from ordercast.core.identifiers import ChannelId, GroupId, Multicast, SiteId
+from ordercast.core.messages import Message, Record
+
+Timer = Hashable
+"""The name of a timer within its instance: a string, or a tuple of strings and numbers."""
+
+
+class Arrival(msgspec.Struct, frozen=True, gc=False):
+    """How a message came: what a receiver can see of the way it took."""
+
+    channel: ChannelId | None = None
+    """The channel it was broadcast on; None when it was sent to this site."""
+    cost: int = 0
+    """The cost bit: 1 when it crossed an expensive link (Garcia-Molina, Kogan, Lynch 1987, section 2)."""
+    hops: int = 1
+    """How many routers away the sender is, from the TTL that was left."""
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """Base of all events."""
+
+
+class Started(Event, frozen=True):
+    """The instance runs for the first time; there is no history."""
+
+
+class Recovered(Event, frozen=True):
+    """The instance runs again after a crash (the papers' *awake*); this is all that it still knows."""
+
+    records: tuple[Record, ...] = ()
+    """What was appended since the checkpoint, in order, as far as it became stable."""
+    checkpoint: Record | None = None
+
+
+class Received(Event, frozen=True):
+    """A message came from an instance of the same name at another site, or from oneself."""
+
+    sender: SiteId
+    message: Message
+    arrival: Arrival = Arrival()
+
+
+class TimerFired(Event, frozen=True):
+    """A timer that was set has run out. It is gone; set it again if it is to fire again."""
+
+    timer: Timer
+
+
+class MulticastRequested(Event, frozen=True):
+    """The application multicasts a message."""
+
+    multicast: Multicast
+
+
+class JoinRequested(Event, frozen=True):
+    """The application wants to receive what is addressed to the group."""
+
+    group: GroupId
+
+
+class LeaveRequested(Event, frozen=True):
+    """The application no longer wants to."""
+
+    group: GroupId
+
+
+class ServiceChosen(Event, frozen=True):
+    """The application chooses the delivery service with which it receives a group's messages."""
+
+    group: GroupId
+    service: str
+
+
+class Consumed(Event, frozen=True):
+    """The application has taken so many deliveries: buffers are free again."""
+
+    count: int
+
+
+class Suspected(Event, frozen=True):
+    """A failure detector tells its user that it suspects a site."""
+
+    site: SiteId
+
+
+class Trusted(Event, frozen=True):
+    """A failure detector tells its user that it no longer suspects a site."""
+
+    site: SiteId
+
+
+class Decided(Event, frozen=True):
+    """A consensus instance tells its user what was decided."""
+
+    instance: Hashable
+    value: Any

@@ -1,0 +1,53 @@
+"""Who and what: sites, groups, instances, channels and the identity of a multicast message."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+SiteId = str
+"""A process of the group-communication system (the papers' *site*, *host* or *process*)."""
+
+GroupId = str
+InstanceId = str
+"""A site can run several protocol instances; messages, timers and randomness belong to one of them."""
+
+ChannelId = str
+"""A network multicast address that instances can join."""
+
+MAIN_INSTANCE: Final[InstanceId] = "main"
+
+
+class MessageId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False, cache_hash=True):
+    """Identity of one multicast message, unique in a run.
+
+    The incarnation is part of it: a site that loses its memory in a crash starts counting anew, and must not give the
+    name of an old message to a new one.
+    """
+
+    source: SiteId
+    incarnation: int
+    number: int
+    """1, 2, 3 … among the messages of this incarnation of the source."""
+
+    def __str__(self) -> str:
+        return f"{self.source}:{self.incarnation}:{self.number}"
+
+    @property
+    def source_seq(self) -> int:
+        """Grows with each multicast of the source, across incarnations."""
+        return (self.incarnation << 40) + self.number
+
+
+class Multicast(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One message as the application gave it: identity, address, payload. Protocols carry it; they do not look into
+    it."""
+
+    message: MessageId
+    groups: tuple[GroupId, ...]
+    payload: bytes = b""
+    destinations: tuple[SiteId, ...] | None = None
+    """Explicit destinations, where a message is addressed to a subset of sites and not to groups."""
+    count: int = 1
+    """How many application messages the payload holds (a bundle on live nodes)."""

@@ -1,0 +1,51 @@
+"""Protocol 0 (Spauster 6.4.1): send to each, deliver on receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ordercast.core import Bounds, Contract, Options, Protocol, SiteId
+from ordercast.core.events import Arrival, MulticastRequested
+from ordercast.protocols.fan.messages import Data
+
+
+def _promised(bounds: Bounds, _options: Options) -> Mapping[str, float]:
+    return {"P1": bounds.phi_p, "P2": bounds.phi_n + bounds.phi_p}
+
+
+class Fan0(Protocol):
+    """No order, no numbers, no memory: duplicates on the network become duplicates at the application."""
+
+    contract = Contract(
+        name="fan-0",
+        title="unordered, unreliable: send to each, deliver on receipt",
+        paper="Spauster 1991, 6.4.1 (Protocol 0)",
+        guarantees=("integrity", "P1", "P2"),
+        faults=(
+            "loss",
+            "burst-loss",
+            "duplication",
+            "delay",
+            "cut",
+            "partition",
+            "crash",
+            "torn-log",
+            "pause",
+            "skew",
+        ),
+        crash="nothing: what a site misses while it is down is lost to it",
+        branches=("delivered",),
+        promised=_promised,
+        several_groups=False,
+    )
+    messages = (Data,)
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """Fragment (B)."""
+        group = event.multicast.groups[0]
+        self.send(self.context.groups[group], Data(group, 0, event.multicast))
+
+    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+        """Fragment (A)."""
+        self.branch("delivered")
+        self.deliver(message.multicast, parent=sender)

@@ -1,0 +1,216 @@
+"""Protocol 1 (Spauster 6.4.2): sequence numbers; sites may fail, the network may not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import ClassVar, cast
+
+from ordercast.core import Bounds, Context, Contract, GroupId, Message, Options, Protocol, SiteId, UsageError
+from ordercast.core.effects import Replay
+from ordercast.core.events import Arrival, Event, MulticastRequested, Recovered
+from ordercast.protocols.fan.messages import Data, Delivered, Progress, Sent, Skipped
+from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
+
+CHECKPOINT_RECORDS = 512
+"""A checkpoint after so many records bounds the log, and what has to be read after a crash."""
+
+
+class FanOptions(Options, frozen=True):
+    """Options of the fan protocols."""
+
+    phi_n: float = 1.0
+    """Seconds within which the network brings a message, as the run promises it."""
+    sources: tuple[SiteId, ...] = ()
+    """The sites that multicast; none named: any may. A site that was down counts as recovered when it has heard each
+    of them in each of its groups (fragment (C) for each stream); when none is named, when it has heard anyone."""
+    log_messages_max: int = 4096
+    """How many messages a source keeps for retransmission (Protocols 2 and 3)."""
+    delta: float = 0.1
+    """A source that has nothing to say for so many seconds says so (Protocol 3)."""
+
+    def __post_init__(self) -> None:
+        if self.phi_n < 0 or self.delta <= 0 or self.log_messages_max < 1:
+            raise UsageError("options of the fan: phi_n is 0 or more, delta positive, log_messages_max 1 or more")
+
+
+def _promised(bounds: Bounds, _options: Options) -> Mapping[str, float]:
+    return {"P2": bounds.phi_n + bounds.phi_p}
+
+
+class Fan1(Protocol):
+    """Each source numbers its messages per group, and destinations deliver in the order of the numbers."""
+
+    contract = Contract(
+        name="fan-1",
+        title="sequence numbers: each source's messages in order, sites may fail, the network may not",
+        paper="Spauster 1991, 6.4.2 (Protocol 1)",
+        guarantees=(
+            "integrity",
+            "no-duplication",
+            "single-source-order",
+            "P2",
+            "R1-single-source",
+        ),
+        faults=("duplication", "delay", "crash", "torn-log", "pause"),
+        crash="nobody waits: a destination that comes back goes on with the next message it hears",
+        branches=("in-order", "out-of-order", "old", "awake-kept", "awake-recovered"),
+        options=FanOptions,
+        promised=_promised,
+        single_source=True,
+        several_groups=False,
+    )
+    messages: ClassVar[tuple[type[Message], ...]] = (Data,)
+    records = (Delivered, Skipped, Sent, Progress)
+    keeps_log: ClassVar[bool] = False
+    """Whether the source keeps its messages for retransmission."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = cast(FanOptions, context.options)
+        self.incoming: dict[tuple[SiteId, GroupId], IncomingStream] = {}
+        self.outgoing: dict[GroupId, OutgoingStream] = {
+            group: OutgoingStream(members) for group, members in context.groups.items()
+        }
+        self.awake_at: float | None = None
+        """beta of the thesis: when the site woke up after its latest failure; None when it never failed."""
+        self.unheard: set[tuple[SiteId, GroupId]] | None = None
+        """The streams that have not recovered yet; None when the site is recovered."""
+        self.records_since_checkpoint = 0
+
+    # ------------------------------------------------------------------ the source
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """Fragment (D)."""
+        group = event.multicast.groups[0]
+        if self.options.sources and self.site not in self.options.sources:
+            raise UsageError(f"{self.site} is not among the sources {', '.join(self.options.sources)}")
+        stream = self.outgoing[group]
+        number = stream.number(event.multicast, self.keeps_log)
+        self.log(Sent(group, number, event.multicast))
+        self.send(stream.members, Data(group, number, event.multicast))
+
+    # ------------------------------------------------------------------ the destination
+    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+        """Fragments (A) and (C)."""
+        stream = self.stream(sender, message.group)
+        if stream.up:
+            self.accept(sender, message, stream)
+        else:
+            self.accept_awake(sender, message, stream)
+
+    def stream(self, source: SiteId, group: GroupId) -> IncomingStream:
+        """The state of one source's messages to one group; one that was never heard is up unless the site was down."""
+        key = (source, group)
+        if key not in self.incoming:
+            self.incoming[key] = IncomingStream(up=self.awake_at is None)
+        return self.incoming[key]
+
+    def accept(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+        """Fragment (A): deliver what is next, keep what is early, ignore what is old."""
+        if message.number <= stream.last_delivered:
+            self.branch("old")
+            return
+        stream.keep(message.number, message.multicast)
+        if message.number == stream.last_delivered + 1:
+            self.branch("in-order")
+            self.deliver_pending(source, message.group, stream)
+        else:
+            self.branch("out-of-order")
+            self.on_gap(source, message.group, stream, message.number)
+
+    def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
+        """Numbers below `number` are missing. Without communication failures they are on their way."""
+
+    def accept_awake(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+        """Fragment (C): after a failure, find the place to go on.
+
+        Why phi_n must have passed: s sends 7 and 8; 8 overtakes 7 and finds the site down; the site wakes up; 7
+        arrives. Going on with 7 at once means to wait for 8 for ever.
+        """
+        if message.number <= stream.last_delivered:
+            self.branch("old")
+        elif self.awake_at is not None and self.now - self.awake_at >= self.options.phi_n:
+            self.branch("awake-recovered")
+            self.skip_to(source, message.group, stream, message.number - 1)
+            self.recover_stream(source, message.group, stream)
+            self.accept(source, message, stream)
+        else:
+            self.branch("awake-kept")
+            stream.keep(message.number, message.multicast)
+
+    def skip_to(self, source: SiteId, group: GroupId, stream: IncomingStream, last_delivered: int) -> None:
+        """Move L forward over messages that will not be delivered here, and forget what is pending below."""
+        self.log(Skipped(source, group, last_delivered))
+        stream.move_to(last_delivered)
+
+    def recover_stream(self, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
+        """This stream is up again; when all are, so is the site."""
+        stream.up = True
+        if self.unheard is not None:
+            self.unheard.discard((source, group))
+            if not self.unheard or not self.options.sources:
+                self.unheard = None
+                self.declare_recovered()
+
+    def deliver_pending(self, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
+        """Deliver L+1, L+2 …; L is stable before the application has the message, so no crash delivers one twice."""
+        for number, multicast in stream.take_deliverable():
+            self.log(Delivered(source, group, number, multicast))
+            self.deliver(multicast, parent=source)
+
+    # ------------------------------------------------------------------ stable storage
+    def log(self, record: Delivered | Skipped | Sent) -> None:
+        """Append, and sum up from time to time."""
+        self.append(record)
+        self.records_since_checkpoint += 1
+
+    def step(self, now: float, event: Event) -> None:
+        """A checkpoint only at the end of a step: in the middle, the state may be ahead of the records."""
+        super().step(now, event)
+        if self.records_since_checkpoint >= CHECKPOINT_RECORDS:
+            self.records_since_checkpoint = 0
+            self.checkpoint(self.progress())
+
+    def progress(self) -> Progress:
+        """The state as a checkpoint."""
+        return Progress(
+            tuple((source, group, stream.last_delivered) for (source, group), stream in self.incoming.items()),
+            tuple((group, stream.highest, tuple(stream.log.items())) for group, stream in self.outgoing.items()),
+        )
+
+    def on_recovered(self, event: Recovered) -> None:
+        """Fragment (B): L is still the last message delivered."""
+        self.awake_at = self.now
+        if isinstance(event.checkpoint, Progress):
+            self.restore_checkpoint(event.checkpoint)
+        for record in event.records:
+            if isinstance(record, Delivered):
+                self.stream(record.source, record.group).last_delivered = record.number
+                self.outbox.append(Replay(record.multicast, parent=record.source))
+            elif isinstance(record, Skipped):
+                self.stream(record.source, record.group).last_delivered = record.through
+            elif isinstance(record, Sent):
+                self.outgoing[record.group].number(record.multicast, self.keeps_log)
+        self.records_since_checkpoint = len(event.records)
+        self.unheard = set(self.streams_to_hear())
+        if not self.unheard:
+            self.unheard = None
+            self.declare_recovered()
+
+    def restore_checkpoint(self, progress: Progress) -> None:
+        """Take up the state of a checkpoint."""
+        for source, group, last_delivered in progress.delivered:
+            self.stream(source, group).last_delivered = last_delivered
+        for group, highest, log in progress.sent:
+            stream = self.outgoing[group]
+            stream.highest = highest
+            stream.log = dict(log)
+
+    def streams_to_hear(self) -> Iterable[tuple[SiteId, GroupId]]:
+        """The streams that must be heard before the site counts as recovered."""
+        groups = [group for group, members in self.context.groups.items() if self.site in members]
+        return ((source, group) for source in (self.options.sources or self.context.sites) for group in groups)
+
+    def check_invariants(self) -> None:
+        """See `IncomingStream.check_invariants`."""
+        for stream in self.incoming.values():
+            stream.check_invariants()

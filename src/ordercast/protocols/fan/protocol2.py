@@ -1,0 +1,103 @@
+"""Protocol 2 (Spauster 6.4.3): Protocol 1, and what the network loses is asked for again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ordercast.core import Bounds, Contract, GroupId, Message, Options, SiteId
+from ordercast.core.events import Arrival, MulticastRequested
+from ordercast.protocols.fan.messages import Data, Request, Skip
+from ordercast.protocols.fan.protocol1 import Fan1, FanOptions
+from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
+
+
+def _promised(bounds: Bounds, _options: Options) -> Mapping[str, float]:
+    return {"P2": 3 * bounds.phi_p + 3 * bounds.phi_n}
+
+
+class Fan2(Fan1):
+    """A destination that sees a gap asks the source, which keeps a log of what it sent.
+
+    The log is bounded, and the thesis' is not: a source that no longer has what is asked for says so (`Skip`), and
+    the destination goes on behind it as it does after a failure. No guarantee is touched: what is skipped was sent
+    while the two could not reach each other.
+    """
+
+    contract = Contract(
+        name="fan-2",
+        title="sequence numbers with retransmission: the network may lose, too",
+        paper="Spauster 1991, 6.4.3 (Protocol 2)",
+        guarantees=Fan1.contract.guarantees,
+        faults=(
+            "loss",
+            "burst-loss",
+            "duplication",
+            "delay",
+            "cut",
+            "partition",
+            "crash",
+            "torn-log",
+            "pause",
+        ),
+        crash="nobody waits: a destination that comes back goes on with the next message it hears",
+        branches=("in-order", "out-of-order", "old", "awake-recovered", "requested", "resent", "skipped"),
+        options=FanOptions,
+        promised=_promised,
+        single_source=True,
+        several_groups=False,
+    )
+    messages: ClassVar[tuple[type[Message], ...]] = (Data, Request, Skip)
+    keeps_log = True
+
+    # ------------------------------------------------------------------ the source
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """Fragment (D); the log stays within its bound."""
+        super().on_multicast_requested(event)
+        self.bound_log(self.outgoing[event.multicast.groups[0]])
+
+    def bound_log(self, stream: OutgoingStream) -> None:
+        """Forget the oldest messages."""
+        stream.drop_oldest(self.options.log_messages_max)
+
+    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+        """Fragment (E): send again what is asked for."""
+        stream = self.outgoing.get(message.group)
+        if stream is None or sender not in stream.members:
+            return
+        for first, last in message.missing:
+            if first < stream.lowest_kept:
+                self.send((sender,), Skip(message.group, min(last, stream.lowest_kept - 1)))
+            for number in range(max(first, stream.lowest_kept), min(last, stream.highest) + 1):
+                self.branch("resent")
+                self.send((sender,), Data(message.group, number, stream.log[number]))
+
+    # ------------------------------------------------------------------ the destination
+    def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
+        """Ask for everything missing below, each time: the answer to an earlier request may be what was lost.
+
+        (Asking once and waiting: the request is lost before the two can reach each other; from then on they can, and
+        P2 runs out.)
+        """
+        missing = stream.missing_below(number)
+        if missing:
+            self.branch("requested")
+            self.send((source,), Request(group, missing))
+
+    def accept_awake(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+        """Fragment (C): go on with what comes first; a gap behind it can be asked for."""
+        if message.number <= stream.last_delivered:
+            self.branch("old")
+            return
+        self.branch("awake-recovered")
+        self.skip_to(source, message.group, stream, message.number - 1)
+        self.recover_stream(source, message.group, stream)
+        self.accept(source, message, stream)
+
+    def on_skip(self, sender: SiteId, message: Skip, arrival: Arrival) -> None:
+        """The source no longer has what is missing."""
+        stream = self.stream(sender, message.group)
+        if stream.up and message.through > stream.last_delivered:
+            self.branch("skipped")
+            self.skip_to(sender, message.group, stream, message.through)
+            self.deliver_pending(sender, message.group, stream)

@@ -1,0 +1,140 @@
+"""Protocol 3 (Spauster 6.4.4): Protocol 2, and a site that was down gets everything it missed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, cast
+
+from ordercast.core import Bounds, Contract, GroupId, Message, Options, SiteId
+from ordercast.core.effects import Blocked, Credit
+from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started, TimerFired
+from ordercast.protocols.fan.messages import Acknowledge, Data, Null, Request
+from ordercast.protocols.fan.protocol1 import FanOptions
+from ordercast.protocols.fan.protocol2 import Fan2
+from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
+
+ACKNOWLEDGE_EVERY = 64
+"""Deliveries of a stream until the source hears of them; the null messages see to the rest."""
+
+
+def _promised(bounds: Bounds, options: Options) -> Mapping[str, float]:
+    delta = cast(FanOptions, options).delta
+    return {
+        "P2": 3 * bounds.phi_p + 3 * bounds.phi_n,
+        # The thesis prints delta + 3 phi_P + 3 phi_N and forgets the last step: send, request, resend, deliver are
+        # four.
+        "Q2": delta + 4 * bounds.phi_p + 3 * bounds.phi_n,
+    }
+
+
+class Fan3(Fan2):
+    """Null messages tell a destination what it has missed; the source keeps each message until every destination has
+    it.
+
+    The log is bounded here as well, by stopping the application: what a destination that is down has not acknowledged
+    must be kept for it.
+    """
+
+    contract = Contract(
+        name="fan-3",
+        title="sequence numbers, retransmission and null messages: a site that was down gets everything",
+        paper="Spauster 1991, 6.4.4 (Protocol 3)",
+        guarantees=(*Fan2.contract.guarantees, "Q2", "uniform-agreement", "termination"),
+        faults=Fan2.contract.faults,
+        crash="nobody waits until the source's log is full of what the crashed site has not acknowledged",
+        branches=(
+            "in-order",
+            "out-of-order",
+            "old",
+            "awake-recovered",
+            "requested",
+            "resent",
+            "null-sent",
+            "null-found-gap",
+            "blocked",
+        ),
+        options=FanOptions,
+        promised=_promised,
+        single_source=True,
+        several_groups=False,
+    )
+    messages: ClassVar[tuple[type[Message], ...]] = (Data, Request, Null, Acknowledge)
+
+    def on_started(self, event: Started) -> None:
+        """Tell the application how much it may send; nothing to say yet."""
+        self.give_credit()
+
+    def on_recovered(self, event: Recovered) -> None:
+        """Fragment (B), and go on with null messages where there is something to know."""
+        super().on_recovered(event)
+        self.give_credit()
+        for group, stream in self.outgoing.items():
+            if stream.highest:
+                self.set_timer(group, self.options.delta)
+
+    # ------------------------------------------------------------------ the source
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """Fragment (D); the time until the next null message begins anew."""
+        super().on_multicast_requested(event)
+        self.set_timer(event.multicast.groups[0], self.options.delta)
+
+    def on_timer_fired(self, event: TimerFired) -> None:
+        """Fragment (F): nothing was multicast for delta seconds."""
+        group = cast(GroupId, event.timer)
+        stream = self.outgoing[group]
+        self.branch("null-sent")
+        self.send(stream.members, Null(group, stream.highest))
+        self.set_timer(group, self.options.delta)
+
+    def bound_log(self, stream: OutgoingStream) -> None:
+        """Stop the application when the log is full."""
+        if self.room() <= 0:
+            self.branch("blocked")
+            slow = min(stream.acknowledged, key=lambda site: (stream.acknowledged[site], site))
+            self.outbox.append(Blocked(f"the log of {self.site} is full: waiting for {slow}"))
+            self.give_credit()
+
+    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+        """A destination has everything up to a number."""
+        stream = self.outgoing.get(message.group)
+        if stream is not None:
+            was_full = self.room() <= 0
+            stream.on_acknowledge(sender, message.delivered)
+            if was_full and self.room() > 0:
+                self.outbox.append(Blocked(""))
+            self.give_credit()
+
+    def room(self) -> int:
+        """How many more messages the log takes."""
+        return self.options.log_messages_max - sum(len(stream.log) for stream in self.outgoing.values())
+
+    def give_credit(self) -> None:
+        """Tell the application how much it may send."""
+        self.outbox.append(Credit(max(0, self.room())))
+
+    # ------------------------------------------------------------------ the destination
+    def accept_awake(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+        """Fragment (C): nothing is skipped; what was missed shows as a gap."""
+        self.branch("awake-recovered")
+        self.recover_stream(source, message.group, stream)
+        self.accept(source, message, stream)
+
+    def accept(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+        """Fragment (A), and tell the source from time to time."""
+        before = stream.last_delivered // ACKNOWLEDGE_EVERY
+        super().accept(source, message, stream)
+        if stream.last_delivered // ACKNOWLEDGE_EVERY > before:
+            self.send((source,), Acknowledge(message.group, stream.last_delivered))
+
+    def on_null(self, sender: SiteId, message: Null, arrival: Arrival) -> None:
+        """Everything up to `highest` exists: ask for what is missing, or say that nothing is."""
+        stream = self.stream(sender, message.group)
+        if not stream.up:
+            self.branch("awake-recovered")
+            self.recover_stream(sender, message.group, stream)
+            self.deliver_pending(sender, message.group, stream)
+        if message.highest > stream.last_delivered:
+            self.branch("null-found-gap")
+            self.on_gap(sender, message.group, stream, message.highest + 1)
+        else:
+            self.send((sender,), Acknowledge(message.group, stream.last_delivered))

@@ -1,0 +1,306 @@
+"""Runs one protocol instance: feeds it events, interprets what it wants done, in order, and records it.
+
+Both drivers use it, so a protocol behaves the same in simulation and on sockets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol, Union
+
+import msgspec
+
+from ordercast.core import (
+    ChannelId,
+    Context,
+    GroupId,
+    InstanceId,
+    Message,
+    MessageId,
+    Multicast,
+    SiteId,
+    UsageError,
+    WireError,
+    encode,
+)
+from ordercast.core import Protocol as ProtocolCore
+from ordercast.core import effects as effect_types
+from ordercast.core.effects import Effect
+from ordercast.core.events import Event, MulticastRequested, Recovered, Started, Timer
+from ordercast.storage import MemoryLog
+from ordercast.trace.recorder import SiteRecorder
+
+
+class Driver(Protocol):
+    """What the interpreter needs from the world: a simulated site or a live node.
+
+    A driver never calls back into the instance from within these; it does so from its event loop.
+    """
+
+    def trace_time(self) -> float:
+        """The time to write into the trace now."""
+
+    def send(self, instance: Instance, to: tuple[SiteId, ...], message: Message, to_instance: InstanceId) -> None:
+        """Hand a message to the network."""
+
+    def broadcast(self, instance: Instance, channel: ChannelId, message: Message, ttl: int | None) -> None:
+        """Hand a message to the network for everyone on the channel."""
+
+    def join_channel(self, instance: Instance, channel: ChannelId) -> None:
+        """Hear the channel."""
+
+    def leave_channel(self, instance: Instance, channel: ChannelId) -> None:
+        """Hear it no longer."""
+
+    def set_timer(self, instance: Instance, timer: Timer, after_seconds: float) -> None:
+        """Fire after so many seconds of the site's clock."""
+
+    def cancel_timer(self, instance: Instance, timer: Timer) -> None:
+        """Do not fire."""
+
+    def start_sync(self, instance: Instance, position: int) -> bool:
+        """Make the log stable up to a position: True when it is already, else `instance.on_synced(position)`
+        follows."""
+
+    def deliver(self, instance: Instance, effect: effect_types.Deliver | effect_types.Replay) -> None:
+        """Hand a message to the application (not called for a replay that the application knows)."""
+
+    def rollback(self, instance: Instance, messages: tuple[MessageId, ...]) -> None:
+        """Take deliveries back from the application."""
+
+    def install_view(self, instance: Instance, effect: effect_types.InstallView) -> None:
+        """Tell the application who is in the group."""
+
+    def credit(self, instance: Instance, available: int) -> None:
+        """Tell the application how much it may still send."""
+
+    def blocked(self, instance: Instance, reason: str) -> None:
+        """Tell the application why there is no progress (an empty reason: there is again)."""
+
+    def recovered(self, instance: Instance) -> None:
+        """The instance takes part fully again after a crash."""
+
+
+class _Announce(Effect, frozen=True):
+    """Internal: record that a message is multicast, at its place among the effects."""
+
+    multicast: Multicast
+
+
+class _WriteCheckpoint(Effect, frozen=True):
+    """Internal: a checkpoint with the position in the log that it stands for."""
+
+    state: bytes
+    position: int
+
+
+_LEAVES_THE_SITE = (effect_types.Send, effect_types.Broadcast, effect_types.Deliver)
+
+
+class Instance:
+    """One protocol instance at one site, from a start to the crash or the end."""
+
+    def __init__(
+        self,
+        core: ProtocolCore,
+        driver: Driver,
+        log: MemoryLog,
+        recorder: SiteRecorder | None,
+        check_invariants: bool = False,
+    ) -> None:
+        self.core = core
+        self.context: Context = core.context
+        self.name: InstanceId = core.context.instance
+        self.alive = True
+        self.wire_errors = 0
+        self._driver = driver
+        self._log = log
+        self._recorder = recorder
+        self._check_invariants = check_invariants
+        self._number = 0
+        # Effects that may not leave the site before the log is stable up to a position, in order.
+        self._held: deque[tuple[int, Effect]] = deque()
+        self._sync_running = False
+        self._at_once: dict[type[Effect], Callable[[Any], None]] = {
+            effect_types.SetTimer: lambda effect: driver.set_timer(self, effect.timer, effect.after_seconds),
+            effect_types.CancelTimer: lambda effect: driver.cancel_timer(self, effect.timer),
+            effect_types.Append: self._append,
+            effect_types.Checkpoint: self._stamp_checkpoint,
+        }
+        self._in_order: dict[type[Effect], Callable[[Any], None]] = {
+            effect_types.Send: lambda effect: driver.send(
+                self, effect.to, effect.message, effect.instance or self.name
+            ),
+            effect_types.Broadcast: lambda effect: driver.broadcast(self, effect.channel, effect.message, effect.ttl),
+            effect_types.JoinChannel: lambda effect: driver.join_channel(self, effect.channel),
+            effect_types.LeaveChannel: lambda effect: driver.leave_channel(self, effect.channel),
+            effect_types.Truncate: lambda effect: log.truncate(effect.before),
+            effect_types.Deliver: self._deliver,
+            effect_types.Replay: self._deliver,
+            effect_types.Rollback: self._rollback,
+            effect_types.InstallView: self._install_view,
+            effect_types.EnterGroup: self._enter_group,
+            effect_types.ExitGroup: self._exit_group,
+            effect_types.Activate: self._activate,
+            effect_types.Credit: lambda effect: driver.credit(self, effect.available),
+            effect_types.Blocked: lambda effect: driver.blocked(self, effect.reason),
+            effect_types.DeclareRecovered: lambda _effect: driver.recovered(self),
+            _WriteCheckpoint: lambda effect: log.checkpoint(effect.state, effect.position),
+            _Announce: self._announce,
+        }
+
+    # ------------------------------------------------------------------ events
+    def start(self, now: float) -> None:
+        """Start for the first time, or recover from what the log holds."""
+        if self.context.incarnation == 0:
+            self.handle(now, Started())
+            return
+        recovery = self._log.recover()
+        records: tuple[Any, ...] = ()
+        checkpoint = None
+        if self.core.records:
+            decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Union[self.core.records])  # noqa: UP007
+            records = tuple(decoder.decode(record) for record in recovery.records)
+            checkpoint = None if recovery.checkpoint is None else decoder.decode(recovery.checkpoint)
+        self.handle(now, Recovered(records, checkpoint))
+
+    def request(
+        self,
+        now: float,
+        payload: bytes,
+        groups: tuple[GroupId, ...] = (),
+        destinations: tuple[SiteId, ...] | None = None,
+        count: int = 1,
+    ) -> MessageId:
+        """The application multicasts; `UsageError` when the address or the core does not allow it."""
+        self._check_address(groups, destinations)
+        number = self._number + 1
+        message = MessageId(self.context.site, self.context.incarnation, number)
+        multicast = Multicast(message, groups, payload, destinations, count)
+        self.core.step(now, MulticastRequested(multicast))
+        # Only now: a core that refuses the request leaves no hole in the numbers.
+        self._number = number
+        if self._recorder is not None:
+            self._place_announcement(multicast, self._recorder)
+        self._interpret()
+        return message
+
+    def handle(self, now: float, event: Event) -> None:
+        """Feed one event to the core and do what it wants done."""
+        try:
+            self.core.step(now, event)
+        except WireError:
+            self.wire_errors += 1
+        self._interpret()
+
+    def on_synced(self, position: int) -> None:
+        """The log is stable up to a position: release the effects that waited for it."""
+        self._sync_running = False
+        self._log.sync(position)
+        held = self._held
+        while held and held[0][0] <= position:
+            effect = held.popleft()[1]
+            self._in_order[type(effect)](effect)
+        if self._log.position > self._log.synced:
+            self._sync()
+
+    def crash(self) -> None:
+        """Stop at once; nothing that is held ever leaves."""
+        self.alive = False
+        self._held.clear()
+
+    def _check_address(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> None:
+        contract = self.core.contract
+        if destinations is not None:
+            if not contract.explicit_destinations:
+                raise UsageError(f"{contract.name} addresses groups, not single sites")
+            for site in destinations:
+                if site not in self.context.sites:
+                    raise UsageError(f"there is no site {site!r}")
+        elif not groups:
+            raise UsageError("a multicast needs at least one group")
+        if len(groups) > 1 and not contract.several_groups:
+            raise UsageError(f"{contract.name} multicasts to one group at a time, not to {', '.join(groups)}")
+        for group in groups:
+            if group not in self.context.groups:
+                raise UsageError(f"there is no group {group!r}; known: {', '.join(self.context.groups)}")
+
+    # ------------------------------------------------------------------ effects
+    def _interpret(self) -> None:
+        core = self.core
+        outbox = core.outbox
+        if outbox:
+            core.outbox = []
+            at_once, in_order, log = self._at_once, self._in_order, self._log
+            for effect in outbox:
+                kind = type(effect)
+                if kind in at_once:
+                    at_once[kind](effect)
+                elif log.synced < log.position:
+                    self._held.append((log.position, effect))
+                else:
+                    in_order[kind](effect)
+        if self._check_invariants:
+            core.check_invariants()
+
+    def _append(self, effect: effect_types.Append) -> None:
+        self._log.append(encode(effect.record))
+        self._sync()
+
+    def _sync(self) -> None:
+        if not self._sync_running:
+            position = self._log.position
+            if self._driver.start_sync(self, position):
+                self._log.sync(position)
+            else:
+                self._sync_running = True
+
+    def _stamp_checkpoint(self, effect: effect_types.Checkpoint) -> None:
+        position = self._log.position
+        write = _WriteCheckpoint(encode(effect.state), position)
+        if self._log.synced < position:
+            self._held.append((position, write))
+        else:
+            self._in_order[_WriteCheckpoint](write)
+
+    def _place_announcement(self, multicast: Multicast, recorder: SiteRecorder) -> None:
+        """Put the multicast's record right before the first effect that shows it outside, behind the log writes.
+
+        (At the beginning of the step: recorded as multicast, append not yet stable, crash: the trace says that a
+        correct site multicast a message that nobody can ever deliver.)
+        """
+        recorder.expect(multicast)
+        outbox = self.core.outbox
+        place = next((at for at, effect in enumerate(outbox) if isinstance(effect, _LEAVES_THE_SITE)), len(outbox))
+        outbox.insert(place, _Announce(multicast))
+
+    def _announce(self, effect: _Announce) -> None:
+        if self._recorder is not None:
+            self._recorder.multicast(self._driver.trace_time(), effect.multicast)
+
+    def _deliver(self, effect: effect_types.Deliver | effect_types.Replay) -> None:
+        if self._recorder is None or self._recorder.deliver(self._driver.trace_time(), effect):
+            self._driver.deliver(self, effect)
+
+    def _rollback(self, effect: effect_types.Rollback) -> None:
+        if self._recorder is not None:
+            self._recorder.rollback(self._driver.trace_time(), effect.messages)
+        self._driver.rollback(self, effect.messages)
+
+    def _install_view(self, effect: effect_types.InstallView) -> None:
+        if self._recorder is not None:
+            self._recorder.view(self._driver.trace_time(), effect)
+        self._driver.install_view(self, effect)
+
+    def _enter_group(self, effect: effect_types.EnterGroup) -> None:
+        if self._recorder is not None:
+            self._recorder.join(self._driver.trace_time(), effect.group)
+
+    def _exit_group(self, effect: effect_types.ExitGroup) -> None:
+        if self._recorder is not None:
+            self._recorder.leave(self._driver.trace_time(), effect.group)
+
+    def _activate(self, effect: effect_types.Activate) -> None:
+        if self._recorder is not None:
+            self._recorder.activate(self._driver.trace_time(), effect)

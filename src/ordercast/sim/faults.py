@@ -1,0 +1,356 @@
+"""Faults: rules that can be laid over any network and taken away again, and things that happen to sites.
+
+Each kind is one class; its fields are the keys of a `[[fault]]` table in a scenario. A fault begins at `from`, and
+ends at `to` or when the run heals. It counts how often it really did something, so that a campaign can tell an attack
+from a decoration.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from ordercast.core import SiteId, UsageError
+
+if TYPE_CHECKING:
+    from ordercast.sim.simulation import Simulation
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a rule does to a packet."""
+
+    drop: str = ""
+    """Why it is lost; empty when it is not."""
+    delays: tuple[float, ...] = ()
+    """Extra seconds for each copy that arrives."""
+
+
+class Rule:
+    """A rule over packets; `judge` returns None to let the next rule decide."""
+
+    def judge(self, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        """What happens to this packet."""
+        raise NotImplementedError
+
+
+class Fault(
+    msgspec.Struct,
+    frozen=True,
+    tag_field="kind",
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"from_": "from"},
+    omit_defaults=True,
+):
+    """Base of all faults."""
+
+    from_: float
+    to: float | None = None
+    sites: tuple[SiteId, ...] = ()
+    """Which sites it concerns; none means all."""
+
+    kind: ClassVar[str]
+
+    def begin(self, simulation: Simulation) -> None:
+        """Put it in force."""
+        raise NotImplementedError
+
+    def end(self, simulation: Simulation) -> None:
+        """Take it away."""
+        raise NotImplementedError
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        """Raise `UsageError` when it makes no sense for these sites."""
+        if self.from_ < 0 or (self.to is not None and self.to < self.from_):
+            raise UsageError(f"fault {self.kind!r}: needs 0 <= from <= to, not from = {self.from_}, to = {self.to}")
+        for site in self.sites:
+            if site not in sites:
+                raise UsageError(f"fault {self.kind!r}: there is no site {site!r}; known: {', '.join(sorted(sites))}")
+
+
+def _check_share(kind: str, key: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise UsageError(f"fault {kind!r}: {key} is a share from 0 to 1, not {value}")
+
+
+def _check_not_negative(kind: str, key: str, value: float) -> None:
+    if value < 0:
+        raise UsageError(f"fault {kind!r}: {key} is 0 or more, not {value}")
+
+
+# ---------------------------------------------------------------------- faults of the network
+class _PacketFault(Fault, frozen=True):
+    """A fault that judges packets: those that its sites send or receive."""
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        """What happens to this packet."""
+        raise NotImplementedError
+
+    def concerns(self, sender: SiteId, receiver: SiteId) -> bool:
+        """Whether the packet is from or to one of the fault's sites."""
+        return not self.sites or sender in self.sites or receiver in self.sites
+
+    def begin(self, simulation: Simulation) -> None:
+        """Add a rule."""
+        simulation.add_rule(self, _PacketRule(self, simulation))
+
+    def end(self, simulation: Simulation) -> None:
+        """Remove it."""
+        simulation.remove_rule(self)
+
+
+class _PacketRule(Rule):
+    def __init__(self, fault: _PacketFault, simulation: Simulation) -> None:
+        self._fault = fault
+        self._simulation = simulation
+
+    def judge(self, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        if not self._fault.concerns(sender, receiver):
+            return None
+        verdict = self._fault.judge(self._simulation, sender, receiver)
+        if verdict is not None:
+            self._simulation.count_fault(self._fault.kind)
+        return verdict
+
+
+class Loss(_PacketFault, tag="loss", frozen=True):
+    """Each packet is lost with a probability, independently."""
+
+    kind: ClassVar[str] = "loss"
+    rate: float
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        _check_share(self.kind, "rate", self.rate)
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        return Verdict(drop="loss") if simulation.fault_random.random() < self.rate else None
+
+
+class BurstLoss(_PacketFault, tag="burst-loss", frozen=True):
+    """Packets are lost in bursts: each begins with probability `rate` and goes on for `length` packets of that link
+    on average."""
+
+    kind: ClassVar[str] = "burst-loss"
+    rate: float
+    length: float = 8.0
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        _check_share(self.kind, "rate", self.rate)
+        if self.length < 1:
+            raise UsageError(f"fault {self.kind!r}: length is 1 or more, not {self.length}")
+
+    def begin(self, simulation: Simulation) -> None:
+        """Add a rule that remembers which links are in a burst."""
+        simulation.add_rule(self, _BurstRule(self, simulation))
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        return Verdict(drop="loss")
+
+
+class _BurstRule(_PacketRule):
+    def __init__(self, fault: BurstLoss, simulation: Simulation) -> None:
+        super().__init__(fault, simulation)
+        self._burst = fault
+        self._in_burst: set[tuple[SiteId, SiteId]] = set()
+
+    def judge(self, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        link = (sender, receiver)
+        random = self._simulation.fault_random.random()
+        if link in self._in_burst:
+            if random < 1 / self._burst.length:
+                self._in_burst.discard(link)
+        elif random < self._burst.rate:
+            self._in_burst.add(link)
+        return super().judge(sender, receiver) if link in self._in_burst else None
+
+
+class Duplication(_PacketFault, tag="duplication", frozen=True):
+    """A packet arrives twice, the second time up to `seconds` later."""
+
+    kind: ClassVar[str] = "duplication"
+    rate: float
+    seconds: float = 0.1
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        _check_share(self.kind, "rate", self.rate)
+        _check_not_negative(self.kind, "seconds", self.seconds)
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        random = simulation.fault_random
+        if random.random() >= self.rate:
+            return None
+        return Verdict(delays=(0.0, random.random() * self.seconds))
+
+
+class Delay(_PacketFault, tag="delay", frozen=True):
+    """A share of the packets takes up to `seconds` longer; what was sent later overtakes them."""
+
+    kind: ClassVar[str] = "delay"
+    seconds: float
+    rate: float = 1.0
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        _check_share(self.kind, "rate", self.rate)
+        _check_not_negative(self.kind, "seconds", self.seconds)
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        random = simulation.fault_random
+        if random.random() >= self.rate:
+            return None
+        return Verdict(delays=(random.random() * self.seconds,))
+
+
+class Cut(_PacketFault, tag="cut", frozen=True):
+    """A one-way cut: nothing gets from `sites` to `peers`; the other direction works."""
+
+    kind: ClassVar[str] = "cut"
+    peers: tuple[SiteId, ...]
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        if not self.sites or not self.peers:
+            raise UsageError("fault 'cut': name the sites from which, and the peers to which, nothing gets through")
+        for peer in self.peers:
+            if peer not in sites:
+                raise UsageError(f"fault 'cut': there is no site {peer!r}; known: {', '.join(sorted(sites))}")
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        return Verdict(drop="cut") if sender in self.sites and receiver in self.peers else None
+
+
+class Partition(_PacketFault, tag="partition", frozen=True):
+    """The network splits: `parts` cannot reach each other; sites that no part names are together in one more."""
+
+    kind: ClassVar[str] = "partition"
+    parts: tuple[tuple[SiteId, ...], ...]
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        seen: set[SiteId] = set()
+        for part in self.parts:
+            for site in part:
+                if site not in sites:
+                    raise UsageError(f"fault 'partition': there is no site {site!r}; known: {', '.join(sorted(sites))}")
+                if site in seen:
+                    raise UsageError(f"fault 'partition': site {site!r} is in two parts")
+                seen.add(site)
+        if not self.parts:
+            raise UsageError("fault 'partition': needs at least one part")
+
+    def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
+        return Verdict(drop="partition") if self._part(sender) != self._part(receiver) else None
+
+    def _part(self, site: SiteId) -> int:
+        return next((index for index, part in enumerate(self.parts) if site in part), -1)
+
+
+# ---------------------------------------------------------------------- faults of sites
+class _SiteFault(Fault, frozen=True):
+    """A fault that happens to each of its sites."""
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        if not self.sites:
+            raise UsageError(f"fault {self.kind!r}: name the sites to which it happens")
+
+    def begin(self, simulation: Simulation) -> None:
+        """It happens to each site, in order of names."""
+        for site in sorted(self.sites):
+            simulation.count_fault(self.kind)
+            self.begin_at(simulation, site)
+
+    def end(self, simulation: Simulation) -> None:
+        """It is over."""
+        for site in sorted(self.sites):
+            self.end_at(simulation, site)
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        raise NotImplementedError
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        raise NotImplementedError
+
+
+class Crash(_SiteFault, tag="crash", frozen=True):
+    """A site crashes, loses what it had not synced, and comes back at `to` or at the heal; with `forever` it does
+    not."""
+
+    kind: ClassVar[str] = "crash"
+    forever: bool = False
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].crash()
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        if not self.forever:
+            simulation.sites[site].recover()
+
+
+class TornLog(_SiteFault, tag="torn-log", frozen=True):
+    """A crash in which part of what was not synced survives, the last record perhaps torn in the middle."""
+
+    kind: ClassVar[str] = "torn-log"
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].crash(torn=True)
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].recover()
+
+
+class Pause(_SiteFault, tag="pause", frozen=True):
+    """A site stands still, keeps its memory, and goes on as if nothing had been."""
+
+    kind: ClassVar[str] = "pause"
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].pause()
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].resume()
+
+
+class Skew(_SiteFault, tag="skew", frozen=True):
+    """A site's clock jumps and then runs `drift` too fast (0.01: a hundredth; negative: too slow)."""
+
+    kind: ClassVar[str] = "skew"
+    drift: float = 0.0
+    jump: float = 0.0
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        if self.drift <= -1:
+            raise UsageError(f"fault 'skew': a drift of {self.drift} would stop the clock or turn it back")
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].clock.change(simulation.queue.now, 1.0 + self.drift, self.jump)
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].clock.change(simulation.queue.now, 1.0, 0.0)
+
+
+class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
+    """A site's application takes `seconds` for each delivery."""
+
+    kind: ClassVar[str] = "slow-reader"
+    seconds: float = 0.1
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        _check_not_negative(self.kind, "seconds", self.seconds)
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].consume_seconds = self.seconds
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].consume_seconds = 0.0
+
+
+AnyFault = Loss | BurstLoss | Duplication | Delay | Cut | Partition | Crash | TornLog | Pause | Skew | SlowReader
+
+FAULT_KINDS: tuple[str, ...] = tuple(fault.kind for fault in AnyFault.__args__)

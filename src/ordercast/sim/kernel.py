@@ -1,0 +1,36 @@
+"""The event queue: simulated time, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any
+
+
+class EventQueue:
+    """Calls functions at simulated times, in order of time and, at equal times, in the order in which they were
+    scheduled."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.handled = 0
+        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = count().__next__
+
+    def schedule(self, time: float, function: Callable[..., None], *arguments: Any) -> None:
+        """Call the function at a time; one that has passed means now."""
+        heappush(self._queue, (time, self._order(), function, arguments))
+
+    def run(self, until: float) -> None:
+        """Handle everything up to and including a time; it is that time then."""
+        queue = self._queue
+        handled = 0
+        while queue and queue[0][0] <= until:
+            time, _, function, arguments = heappop(queue)
+            if time > self.now:
+                self.now = time
+            function(*arguments)
+            handled += 1
+        self.handled += handled
+        self.now = max(self.now, until)

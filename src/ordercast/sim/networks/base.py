@@ -1,0 +1,138 @@
+"""What every simulated network is: it takes messages from sites and brings packets to sites, under whatever faults
+are in force."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from ordercast.core import ChannelId, InstanceId, Message, SiteId, encoded_size
+from ordercast.core.events import Arrival
+from ordercast.sim.site import Packet
+
+if TYPE_CHECKING:
+    from ordercast.sim.simulation import Simulation
+    from ordercast.sim.site import SimulatedSite
+
+PLAIN_ARRIVAL = Arrival()
+
+
+class Network(ABC):
+    """Base of the network models. A model decides when a packet leaves and arrives, and what one frame can reach.
+
+    A model that loses by itself (a receiver's buffer overruns) calls `lose`; everything else comes from the fault
+    rules in `carry`.
+    """
+
+    one_frame_for_all = False
+    """Whether a send to several sites, or a broadcast, is one packet (a medium) or one per receiver."""
+
+    def __init__(self) -> None:
+        self._packets = 0
+        self._channels: dict[ChannelId, set[SiteId]] = {}
+
+    def attach(self, simulation: Simulation) -> None:
+        """Called once, before anything is sent."""
+        self.simulation = simulation
+        self.queue = simulation.queue
+        self.sites = simulation.sites
+        self.rules = simulation.rules
+
+    # ------------------------------------------------------------------ what a model says
+    @abstractmethod
+    def depart(self, sender: SimulatedSite, size: int) -> float:
+        """Occupy whatever the sending of one packet occupies; the time at which it is on its way."""
+
+    @abstractmethod
+    def latency(self, sender: SiteId, receiver: SiteId, size: int) -> float:
+        """Seconds on the way, this time."""
+
+    @abstractmethod
+    def latency_max(self) -> float:
+        """Seconds on the way, at most, without faults, from the moment that a send is recorded: phi_n."""
+
+    @abstractmethod
+    def processing_seconds(self) -> float:
+        """What one send costs the sender: the unit of phi_p."""
+
+    def arrival(self, sender: SiteId, receiver: SiteId, channel: ChannelId | None) -> Arrival:
+        """What the receiver can see of the way."""
+        return PLAIN_ARRIVAL if channel is None else Arrival(channel)
+
+    def in_scope(self, sender: SiteId, receiver: SiteId, ttl: int | None) -> bool:
+        """Whether a broadcast with that TTL gets from one to the other."""
+        return True
+
+    # ------------------------------------------------------------------ channels
+    def join(self, site: SiteId, channel: ChannelId) -> None:
+        """The site hears the channel."""
+        self._channels.setdefault(channel, set()).add(site)
+
+    def leave(self, site: SiteId, channel: ChannelId) -> None:
+        """The site hears it no longer."""
+        self._channels.get(channel, set()).discard(site)
+
+    def leave_all(self, site: SiteId) -> None:
+        """The site has crashed."""
+        for members in self._channels.values():
+            members.discard(site)
+
+    # ------------------------------------------------------------------ sending
+    def send(self, sender: SimulatedSite, to: tuple[SiteId, ...], message: Message, instance: InstanceId) -> None:
+        """A site sends a message to one or several sites."""
+        self._send(sender, to, message, instance, None)
+
+    def broadcast(
+        self, sender: SimulatedSite, channel: ChannelId, message: Message, instance: InstanceId, ttl: int | None
+    ) -> None:
+        """A site broadcasts a message on a channel; it hears it itself when it has joined."""
+        members = sorted(self._channels.get(channel, ()))
+        receivers = tuple(site for site in members if self.in_scope(sender.name, site, ttl))
+        self._send(sender, receivers, message, instance, channel)
+
+    def _send(
+        self,
+        sender: SimulatedSite,
+        to: tuple[SiteId, ...],
+        message: Message,
+        instance: InstanceId,
+        channel: ChannelId | None,
+    ) -> None:
+        size = encoded_size(message)
+        kind = type(message)
+        name = kind.__name__
+        served = None if kind.background else message.served()
+        recorder = sender.recorder
+        shared = self.one_frame_for_all and len(to) > 1
+        packet: Packet | None = None
+        departure = 0.0
+        for receiver in to:
+            own = receiver == sender.name
+            if packet is None or not shared:
+                self._packets += 1
+                packet = Packet(sender.name, instance, message, name, self._packets, served, size)
+                # What a site says to itself alone does not touch the network.
+                departure = sender.cursor if own and not shared else self.depart(sender, size)
+                if recorder is not None:
+                    recorder.send(sender.cursor, None if shared else receiver, name, self._packets, served, size)
+            arrival = self.arrival(sender.name, receiver, channel)
+            if own:
+                self.queue.schedule(departure, sender.arrive, packet, arrival)
+            else:
+                self.carry(packet, receiver, departure + self.latency(sender.name, receiver, size), arrival)
+
+    def carry(self, packet: Packet, receiver: SiteId, time: float, arrival: Arrival) -> None:
+        """Bring a packet to a site at a time, unless a fault rule has other plans; the first verdict wins."""
+        site = self.sites.get(receiver)
+        if site is None:
+            return
+        for rule in self.rules:
+            verdict = rule.judge(packet.sender, receiver)
+            if verdict is not None:
+                if verdict.drop:
+                    self.queue.schedule(time, site.drop, packet, verdict.drop)
+                    return
+                for extra in verdict.delays:
+                    self.queue.schedule(time + extra, site.arrive, packet, arrival)
+                return
+        self.queue.schedule(time, site.arrive, packet, arrival)

@@ -1,0 +1,202 @@
+"""One deterministic run: sites, a network, faults, a workload, a seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from ordercast.core import (
+    MAIN_INSTANCE,
+    Bounds,
+    Context,
+    GroupId,
+    InstanceId,
+    MessageId,
+    Options,
+    Protocol,
+    SiteId,
+    random_stream,
+)
+from ordercast.core.effects import Deliver, Replay
+from ordercast.runtime import Instance
+from ordercast.sim.faults import Fault, Rule
+from ordercast.sim.kernel import EventQueue
+from ordercast.sim.networks import Network
+from ordercast.sim.site import SimulatedSite
+from ordercast.sim.workload import Workload
+from ordercast.trace.recorder import Recorder
+from ordercast.trace.schema import Run
+
+_OPERATIONS_IN_A_FRAGMENT = 512
+"""phi_p covers this many sends and two log syncs: the largest burst of retransmissions, and a queue of work in front
+of it."""
+
+Application = Callable[[SiteId, float, Deliver | Replay], None]
+
+
+class Simulation:
+    """A run in the making. Everything random comes from the seed, everything ordered from the event queue."""
+
+    def __init__(
+        self,
+        protocol: type[Protocol],
+        groups: Mapping[GroupId, Iterable[SiteId]],
+        network: Network,
+        *,
+        sites: Iterable[SiteId] = (),
+        seed: int = 0,
+        options: Options | None = None,
+        faults: Iterable[Fault] = (),
+        workloads: Iterable[Workload] = (),
+        duration: float = 10.0,
+        settle: float = 10.0,
+        sync_seconds: float = 0.0,
+        phi_n: float | None = None,
+        run: str = "run",
+        parameters: Mapping[str, Any] | None = None,
+        tracing: bool = True,
+        check_invariants: bool = True,
+        application: Application | None = None,
+    ) -> None:
+        self.protocol = protocol
+        self.groups = {group: tuple(sorted(set(members))) for group, members in sorted(groups.items())}
+        self.network = network
+        self.seed = seed
+        self.options = protocol.contract.options() if options is None else options
+        self.faults = tuple(faults)
+        self.workloads = tuple(workloads)
+        self.duration = duration
+        self.settle = settle
+        self.sync_seconds = sync_seconds
+        self._phi_n = phi_n
+        self.run_name = run
+        self.parameters = dict(parameters or {})
+        self.check_invariants = check_invariants
+        self.application = application
+        self.on_rollback: Callable[[SiteId, float, tuple[MessageId, ...]], None] | None = None
+        self.queue = EventQueue()
+        self.rules: list[Rule] = []
+        self.fault_counts: Counter[str] = Counter()
+        self.branches: Counter[str] = Counter()
+        self.wire_errors = 0
+        self.fault_random = self.random("faults")
+        self.recorder = Recorder(run) if tracing else None
+        self._rules_of: dict[int, Rule] = {}
+        self._in_force: dict[int, Fault] = {}
+        names = {site for members in self.groups.values() for site in members} | set(sites)
+        for workload in self.workloads:
+            names.update(workload.sources)
+        self.sites: dict[SiteId, SimulatedSite] = {}
+        for name in sorted(names):
+            recorder = self.recorder.site(name) if self.recorder else None
+            self.sites[name] = SimulatedSite(self, name, recorder, self.random("site", name))
+        self._site_names = tuple(self.sites)
+        network.attach(self)
+
+    # ------------------------------------------------------------------ for the parts of the simulation
+    def random(self, *names: object) -> Random:
+        """The random stream of a part."""
+        return random_stream(self.seed, *names)
+
+    def make_cores(self, site: SimulatedSite) -> Iterator[tuple[InstanceId, Protocol]]:
+        """The protocol instances that a site starts with."""
+        context = Context(
+            site=site.name,
+            groups=self.groups,
+            sites=self._site_names,
+            options=self.options,
+            random=self.random("instance", site.name, MAIN_INSTANCE, site.incarnation),
+            incarnation=site.incarnation,
+        )
+        yield MAIN_INSTANCE, self.protocol(context)
+
+    def add_rule(self, fault: Fault, rule: Rule) -> None:
+        """Lay a rule over the network."""
+        self._rules_of[id(fault)] = rule
+        self.rules.append(rule)
+
+    def remove_rule(self, fault: Fault) -> None:
+        """Take it away."""
+        self.rules.remove(self._rules_of.pop(id(fault)))
+
+    def count_fault(self, kind: str) -> None:
+        """A fault has really done something."""
+        self.fault_counts[kind] += 1
+
+    def collect(self, instance: Instance) -> None:
+        """Keep what an instance has counted; it is about to end."""
+        self.branches.update(instance.core.branches)
+        self.wire_errors += instance.wire_errors
+
+    # ------------------------------------------------------------------ the run
+    def execute(self) -> Simulation:
+        """Faults and workload for `duration`, then heal, then `settle`."""
+        for site in self.sites.values():
+            site.start()
+        for fault in self.faults:
+            self.queue.schedule(fault.from_, self._begin, fault)
+            if fault.to is not None:
+                self.queue.schedule(fault.to, self._end, fault)
+        for index, workload in enumerate(self.workloads):
+            workload.begin(self, index)
+        self.queue.run(self.duration)
+        self.heal()
+        self.queue.run(self.duration + self.settle)
+        for site in self.sites.values():
+            for instance in site.instances.values():
+                self.collect(instance)
+        return self
+
+    def heal(self) -> None:
+        """End every fault that is in force."""
+        for fault in list(self._in_force.values()):
+            self._end(fault)
+
+    def _begin(self, fault: Fault) -> None:
+        self._in_force[id(fault)] = fault
+        fault.begin(self)
+
+    def _end(self, fault: Fault) -> None:
+        if self._in_force.pop(id(fault), None) is not None:
+            fault.end(self)
+
+    # ------------------------------------------------------------------ what came of it
+    @property
+    def handler_calls(self) -> int:
+        """Protocol events handled."""
+        return sum(site.handler_calls for site in self.sites.values())
+
+    def bounds(self) -> Bounds:
+        """What the run promised to the protocol."""
+        phi_p = _OPERATIONS_IN_A_FRAGMENT * self.network.processing_seconds() + 2 * self.sync_seconds
+        return Bounds(phi_p=phi_p, phi_n=self.network.latency_max() if self._phi_n is None else self._phi_n)
+
+    def header(self) -> Run:
+        """The run's line in `runs.jsonl`."""
+        contract = self.protocol.contract
+        bounds = self.bounds()
+        described: dict[str, Any] = {"phi_p": bounds.phi_p, "phi_n": bounds.phi_n}
+        # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then.
+        if all(site.slowest_seconds <= bounds.phi_p for site in self.sites.values()):
+            described["promised"] = dict(contract.promised(bounds, self.options))
+        return Run(
+            run=self.run_name,
+            protocol=contract.name,
+            seed=self.seed,
+            parameters=self.parameters,
+            groups={group: list(members) for group, members in self.groups.items()},
+            guarantees=list(contract.guarantees),
+            ended_at=self.duration + self.settle,
+            settled=True,
+            bounds=described,
+        )
+
+    def table(self) -> pa.Table:
+        """The trace's events."""
+        if self.recorder is None:
+            raise ValueError("this run was not traced")
+        return self.recorder.table()
