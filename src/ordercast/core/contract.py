@@ -46,6 +46,8 @@ class Contract(msgspec.Struct, frozen=True):
     single_source: bool = False
     """The guarantees hold for sources that never fail, named in the option `sources` (assumption A1 of Spauster
     6.4.2)."""
+    minority_may_die: bool = False
+    """Whether the guarantees also hold when fewer than half of the sites crash and never come back."""
     explicit_destinations: bool = False
     """Whether a message can be addressed to sites instead of groups."""
     several_groups: bool = True

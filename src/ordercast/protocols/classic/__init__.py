@@ -1,0 +1,1 @@
+"""The classic algorithms that the five systems compare themselves with (Spauster 1991, chapter 2)."""

@@ -1,0 +1,185 @@
+"""The sequencer's part: give each message its place, and keep it until every destination has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
+from ordercast.core.effects import Blocked
+from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Sequenced, Submit
+
+if TYPE_CHECKING:
+    from ordercast.protocols.classic.sequencer.protocol import Sequencer
+
+
+class Link(msgspec.Struct):
+    """What was sent to one destination."""
+
+    highest: int = 0
+    acknowledged: int = 0
+    kept: dict[int, Ordered] = {}
+    """Link number -> what is not acknowledged yet, in order."""
+
+
+class Center:
+    """The one site that orders."""
+
+    def __init__(self, core: Sequencer) -> None:
+        self._core = core
+        self.number = 0
+        self.accepted: dict[SiteId, MessageId] = {}
+        """Source -> its last message that has a place."""
+        self.links: dict[SiteId, Link] = {site: Link() for site in core.context.sites}
+        self._early: dict[SiteId, dict[MessageId, Submit]] = {}
+        """Source -> submissions that wait for the one before them, by the name of that one."""
+        self._unreported: dict[SiteId, int] = {}
+        """Source -> submissions accepted since it was told."""
+        self._full_for: SiteId | None = None
+        self._announcing = False
+
+    # ------------------------------------------------------------------ submissions
+    def on_submit(self, source: SiteId, submit: Submit) -> None:
+        """Order it if it is the source's next, keep it if it is early, answer it if it is old."""
+        core = self._core
+        message = submit.multicast.message
+        last = self.accepted.get(source)
+        if last is not None and message <= last:
+            core.branch("duplicate-submission")
+            core.send((source,), Accepted(last))
+            return
+        if not self._is_next(last, submit):
+            core.branch("early-submission")
+            early = self._early.setdefault(source, {})
+            if submit.previous is not None and len(early) < core.options.window:
+                early[submit.previous] = submit
+            return
+        if self._no_room(submit.multicast):
+            return
+        self.order(submit.multicast)
+        early = self._early.get(source, {})
+        while (following := early.get(self.accepted[source])) is not None and not self._no_room(following.multicast):
+            del early[self.accepted[source]]
+            self.order(following.multicast)
+        self._report(source)
+
+    @staticmethod
+    def _is_next(last: MessageId | None, submit: Submit) -> bool:
+        """Whether no message of this source is missing before it.
+
+        A source that has lost its log begins a new chain: it names no previous message, and its incarnation is new.
+        """
+        if submit.previous is None:
+            return last is None or submit.multicast.message.incarnation > last.incarnation
+        return submit.previous == last
+
+    def _no_room(self, multicast: Multicast) -> bool:
+        """Whether a destination has left so much unacknowledged that nothing more can be kept for it."""
+        core = self._core
+        for site in core.context.destinations(multicast):
+            if len(self.links[site].kept) >= core.options.history_max:
+                core.branch("history-full")
+                if self._full_for != site:
+                    self._full_for = site
+                    core.outbox.append(Blocked(f"the history is full: waiting for {site}"))
+                return True
+        if self._full_for is not None:
+            self._full_for = None
+            core.outbox.append(Blocked(""))
+        return False
+
+    def order(self, multicast: Multicast) -> None:
+        """Give a message its place and send it out. The place is stable before anyone hears of it.
+
+        (Else: 7 is sent to b, not yet logged; crash; the sequencer comes back and gives 7 to another message.)
+        """
+        core = self._core
+        core.branch("ordered")
+        destinations = core.context.destinations(multicast)
+        links = self.links
+        self.number += 1
+        ordered = Ordered(self.number, tuple(links[site].highest + 1 for site in destinations), multicast)
+        core.log(Sequenced(ordered))
+        self.keep(ordered)
+        core.send(tuple(site for site in destinations if site != core.site), ordered)
+        if core.site in destinations:
+            core.receiver.on_ordered(ordered)
+        if not self._announcing:
+            self._announcing = True
+            core.set_timer("announce", core.options.announce_seconds)
+
+    def keep(self, ordered: Ordered) -> None:
+        """Remember a place that was given, until every destination has acknowledged it."""
+        multicast = ordered.multicast
+        self.number = ordered.number
+        self.accepted[multicast.message.source] = multicast.message
+        for site, link_number in zip(self._core.context.destinations(multicast), ordered.links, strict=True):
+            link = self.links[site]
+            link.highest = link_number
+            if link_number > link.acknowledged:
+                link.kept[link_number] = ordered
+
+    def _report(self, source: SiteId) -> None:
+        """Tell the source soon that its messages have their places; a member sees them ordered anyway."""
+        core = self._core
+        unreported = self._unreported.get(source, 0) + 1
+        if unreported >= core.options.acknowledge_every:
+            core.send((source,), Accepted(self.accepted[source]))
+            unreported = 0
+        elif unreported == 1:
+            core.set_timer(("report", source), core.options.retransmit_seconds / 4)
+        self._unreported[source] = unreported
+
+    def on_report_timeout(self, source: SiteId) -> None:
+        """Tell the source what is accepted."""
+        if self._unreported.get(source):
+            self._unreported[source] = 0
+            self._core.send((source,), Accepted(self.accepted[source]))
+
+    # ------------------------------------------------------------------ destinations
+    def on_request(self, site: SiteId, missing: tuple[tuple[int, int], ...]) -> None:
+        """Send again what a destination is missing."""
+        kept = self.links[site].kept
+        for first, last in missing:
+            for link_number in range(first, min(last, self.links[site].highest) + 1):
+                if link_number in kept:
+                    self._core.branch("resent")
+                    self._core.send((site,), kept[link_number])
+
+    def on_acknowledge(self, site: SiteId, consumed: int) -> None:
+        """A destination no longer needs what it has."""
+        link = self.links[site]
+        if consumed > link.highest:
+            return
+        for link_number in range(link.acknowledged + 1, consumed + 1):
+            del link.kept[link_number]
+        link.acknowledged = max(link.acknowledged, consumed)
+
+    def on_announce_timeout(self) -> None:
+        """Tell the destinations that are behind what there is."""
+        core = self._core
+        behind = [site for site, link in self.links.items() if link.kept]
+        for site in behind:
+            if site != core.site:
+                core.branch("announced")
+                core.send((site,), Announce(self.links[site].highest))
+        self._announcing = bool(behind)
+        if behind:
+            core.set_timer("announce", core.options.announce_seconds)
+
+    def resume(self) -> None:
+        """After a crash: whoever is behind hears of it."""
+        self._announcing = True
+        self._core.set_timer("announce", self._core.options.announce_seconds)
+
+    def history(self) -> tuple[Ordered, ...]:
+        """Everything that some destination has not acknowledged, in order."""
+        kept = {ordered.number: ordered for link in self.links.values() for ordered in link.kept.values()}
+        return tuple(kept[number] for number in sorted(kept))
+
+    def check_invariants(self) -> None:
+        """What is kept for a destination is exactly what lies between its acknowledgement and its highest number."""
+        for site, link in self.links.items():
+            if len(link.kept) != link.highest - link.acknowledged:
+                raise InvariantViolation(f"{len(link.kept)} kept for {site}: {link.acknowledged} to {link.highest}")

@@ -1,0 +1,94 @@
+"""What the sequencer's sites say to each other, and what they write to the log."""
+
+from __future__ import annotations
+
+from ordercast.core import Message, MessageId, Multicast, Record, SiteId
+
+
+class Submit(Message, frozen=True):
+    """Source -> sequencer: order this message. `previous` is the source's message before it: a chain without numbers
+    of its own."""
+
+    multicast: Multicast
+    previous: MessageId | None
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.multicast.message,)
+
+
+class Accepted(Message, frozen=True):
+    """Sequencer -> source: your messages up to and including this one are ordered, and in my log."""
+
+    background = True
+    through: MessageId
+
+
+class Ordered(Message, frozen=True):
+    """Sequencer -> destinations: the message and its place.
+
+    `links` holds, for each destination in order of names, how many messages the sequencer has sent there: a
+    destination of some groups only finds its gaps by its own number, and one frame does for all destinations of a
+    broadcast medium.
+    """
+
+    number: int
+    links: tuple[int, ...]
+    multicast: Multicast
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.multicast.message,)
+
+
+class Request(Message, frozen=True):
+    """Destination -> sequencer: send these again (closed intervals of link numbers)."""
+
+    background = True
+    missing: tuple[tuple[int, int], ...]
+
+
+class Announce(Message, frozen=True):
+    """Sequencer -> destination that has not acknowledged for a while: the highest link number so far."""
+
+    background = True
+    highest: int
+
+
+class Acknowledge(Message, frozen=True):
+    """Destination -> sequencer: the application has taken everything up to this link number."""
+
+    background = True
+    consumed: int
+
+
+class Submitted(Record, frozen=True):
+    """At a source: a message that the sequencer must get."""
+
+    multicast: Multicast
+    previous: MessageId | None
+
+
+class Sequenced(Record, frozen=True):
+    """At the sequencer: a message has got its place."""
+
+    ordered: Ordered
+
+
+class Delivered(Record, frozen=True):
+    """At a destination: everything up to this link number is delivered."""
+
+    link: int
+    number: int
+    multicast: Multicast
+
+
+class State(Record, frozen=True):
+    """A checkpoint of all three roles."""
+
+    submissions: tuple[tuple[Multicast, MessageId | None], ...]
+    last_submitted: MessageId | None
+    delivered_link: int
+    number: int
+    accepted: tuple[tuple[SiteId, MessageId], ...]
+    links: tuple[tuple[SiteId, int, int], ...]
+    """Destination, highest link number, highest acknowledged."""
+    history: tuple[Ordered, ...]

@@ -1,0 +1,33 @@
+"""Options of the sequencer."""
+
+from __future__ import annotations
+
+from ordercast.core import Options, SiteId, UsageError
+
+
+class SequencerOptions(Options, frozen=True):
+    """Every bound and every timer, with a reason for its value."""
+
+    sequencer: SiteId = ""
+    """The site that orders; by default the first by name that is in a group."""
+    window: int = 256
+    """How many messages of a source may wait for their place: a round trip at full rate."""
+    history_max: int = 4096
+    """How many messages the sequencer keeps for one destination. A destination that is slow or down stops everyone
+    when it is full; the alternative is to lose its messages."""
+    acknowledge_every: int = 32
+    """Deliveries until a destination acknowledges, and submissions until the sequencer does: the cost of an answer
+    shared by 32."""
+    retransmit_seconds: float = 0.1
+    """How long a source waits for acceptance, and a destination for what it has requested."""
+    announce_seconds: float = 0.1
+    """How often the sequencer tells destinations that have not acknowledged what there is: this finds a lost last
+    message."""
+    patience: int = 10
+    """After so many retransmissions in vain the source says that it is blocked."""
+
+    def __post_init__(self) -> None:
+        if min(self.window, self.history_max, self.acknowledge_every, self.patience) < 1:
+            raise UsageError("options of the sequencer: window, history_max, acknowledge_every, patience: 1 or more")
+        if min(self.retransmit_seconds, self.announce_seconds) <= 0:
+            raise UsageError("options of the sequencer: retransmit_seconds and announce_seconds are positive")

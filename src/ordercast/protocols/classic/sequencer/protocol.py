@@ -1,0 +1,222 @@
+"""The central sequencer: three roles at each site, one of them at one site only."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ordercast.core import Context, Contract, Protocol, Record, SiteId, UsageError
+from ordercast.core.effects import Replay
+from ordercast.core.events import (
+    Arrival,
+    Consumed,
+    Event,
+    MulticastRequested,
+    Recovered,
+    Started,
+    TimerFired,
+)
+from ordercast.protocols.classic.sequencer.center import Center
+from ordercast.protocols.classic.sequencer.messages import (
+    Accepted,
+    Acknowledge,
+    Announce,
+    Delivered,
+    Ordered,
+    Request,
+    Sequenced,
+    State,
+    Submit,
+    Submitted,
+)
+from ordercast.protocols.classic.sequencer.options import SequencerOptions
+from ordercast.protocols.classic.sequencer.receiver import Receiver
+from ordercast.protocols.classic.sequencer.source import Source
+
+CHECKPOINT_RECORDS = 512
+"""A checkpoint after so many records bounds the log, and what has to be read after a crash."""
+
+
+class Sequencer(Protocol):
+    """All messages go through one site, which gives them their order (Spauster 2.4, after Kaashoek et al. 1989)."""
+
+    contract = Contract(
+        name="sequencer",
+        title="one site orders everything: cheap, total order across groups, blocks while that site is down",
+        paper="Spauster 1991, 2.4 (Kaashoek, Tanenbaum, Hummel, Bal 1989; Publishing: Cheriton, Zwaenepoel 1985)",
+        guarantees=(
+            "integrity",
+            "no-duplication",
+            "single-source-order",
+            "source-order",
+            "multiple-source-order",
+            "multiple-group-order",
+            "acyclic-order",
+            "uniform-agreement",
+            "termination",
+            "R1",
+        ),
+        faults=(
+            "loss",
+            "burst-loss",
+            "duplication",
+            "delay",
+            "cut",
+            "partition",
+            "crash",
+            "torn-log",
+            "pause",
+            "skew",
+            "slow-reader",
+        ),
+        crash="everyone waits while the sequencer is down, or when its history is full of a crashed destination's",
+        branches=(
+            "ordered",
+            "duplicate-submission",
+            "early-submission",
+            "resubmitted",
+            "blocked",
+            "history-full",
+            "old",
+            "gap",
+            "requested",
+            "resent",
+            "announced",
+        ),
+        options=SequencerOptions,
+    )
+    messages = (Submit, Accepted, Ordered, Request, Announce, Acknowledge)
+    records = (Submitted, Sequenced, Delivered, State)
+    wants_consumed = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = cast(SequencerOptions, context.options)
+        self.sequencer = self.options.sequencer or context.members(tuple(context.groups))[0]
+        if self.sequencer not in context.sites:
+            raise UsageError(f"option sequencer: there is no site {self.sequencer!r}")
+        self.source = Source(self)
+        self.receiver = Receiver(self)
+        self.center = Center(self)
+        self._records_since_checkpoint = 0
+
+    # ------------------------------------------------------------------ events
+    def on_started(self, event: Started) -> None:
+        """Tell the application how much it may send."""
+        self.source.give_credit()
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """To the sequencer, also when that is here: the same window and the same order for everyone."""
+        self.source.multicast(event.multicast)
+
+    def on_timer_fired(self, event: TimerFired) -> None:
+        """One of the roles' timers."""
+        match event.timer:
+            case "submit":
+                self.source.on_submit_timeout()
+            case "request":
+                self.receiver.on_request_timeout()
+            case "announce":
+                self.center.on_announce_timeout()
+            case ("report", str(source)):
+                self.center.on_report_timeout(source)
+
+    def on_consumed(self, event: Consumed) -> None:
+        """The application has taken deliveries."""
+        self.receiver.on_consumed(event.count)
+
+    # ------------------------------------------------------------------ messages; what a site may not say is ignored
+    def on_submit(self, sender: SiteId, message: Submit, arrival: Arrival) -> None:
+        """At the sequencer."""
+        if self.site == self.sequencer and message.multicast.message.source == sender:
+            self.center.on_submit(sender, message)
+
+    def on_accepted(self, sender: SiteId, message: Accepted, arrival: Arrival) -> None:
+        """At a source."""
+        if sender == self.sequencer:
+            self.source.on_accepted(message.through)
+
+    def on_ordered(self, sender: SiteId, message: Ordered, arrival: Arrival) -> None:
+        """At a destination."""
+        if sender == self.sequencer and self.site in self.context.destinations(message.multicast):
+            self.receiver.on_ordered(message)
+
+    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+        """At the sequencer."""
+        if self.site == self.sequencer:
+            self.center.on_request(sender, message.missing)
+
+    def on_announce(self, sender: SiteId, message: Announce, arrival: Arrival) -> None:
+        """At a destination."""
+        if sender == self.sequencer:
+            self.receiver.on_announce(message.highest)
+
+    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+        """At the sequencer."""
+        if self.site == self.sequencer:
+            self.center.on_acknowledge(sender, message.consumed)
+
+    # ------------------------------------------------------------------ stable storage
+    def log(self, record: Record) -> None:
+        """Append, and count for the next checkpoint."""
+        self.append(record)
+        self._records_since_checkpoint += 1
+
+    def step(self, now: float, event: Event) -> None:
+        """A checkpoint only at the end of a step: in the middle the state may be ahead of the records."""
+        super().step(now, event)
+        if self._records_since_checkpoint >= CHECKPOINT_RECORDS:
+            self._records_since_checkpoint = 0
+            self.checkpoint(self._state())
+
+    def _state(self) -> State:
+        center = self.center
+        return State(
+            submissions=tuple((submit.multicast, submit.previous) for submit in self.source.pending.values()),
+            last_submitted=self.source.last_submitted,
+            delivered_link=self.receiver.delivered,
+            number=center.number,
+            accepted=tuple(center.accepted.items()),
+            links=tuple((site, link.highest, link.acknowledged) for site, link in center.links.items()),
+            history=center.history(),
+        )
+
+    def on_recovered(self, event: Recovered) -> None:
+        """Take up all three roles where the log left them, and say everything again that may not have been heard."""
+        if isinstance(event.checkpoint, State):
+            self._restore(event.checkpoint)
+        for record in event.records:
+            if isinstance(record, Submitted):
+                self.source.remember(Submit(record.multicast, record.previous))
+            elif isinstance(record, Sequenced):
+                self.center.keep(record.ordered)
+            elif isinstance(record, Delivered):
+                self.receiver.restore(record.link)
+                self.outbox.append(Replay(record.multicast, (record.number,), self.sequencer))
+        self._records_since_checkpoint = len(event.records)
+        self.source.give_credit()
+        if self.source.pending:
+            self.source.on_submit_timeout()
+        if self.site == self.sequencer:
+            self.center.resume()
+        self.declare_recovered()
+
+    def _restore(self, state: State) -> None:
+        for multicast, previous in state.submissions:
+            self.source.remember(Submit(multicast, previous))
+        self.source.last_submitted = state.last_submitted
+        self.receiver.restore(state.delivered_link)
+        for site, highest, acknowledged in state.links:
+            self.center.links[site].highest = highest
+            self.center.links[site].acknowledged = acknowledged
+        for ordered in state.history:
+            self.center.keep(ordered)
+        for site, highest, _ in state.links:
+            self.center.links[site].highest = highest
+        self.center.number = state.number
+        self.center.accepted = dict(state.accepted)
+
+    def check_invariants(self) -> None:
+        """Of the roles that the site plays."""
+        self.receiver.check_invariants()
+        if self.site == self.sequencer:
+            self.center.check_invariants()

@@ -1,0 +1,73 @@
+"""The source's part: get each message to the sequencer, in order, until it is accepted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, Multicast
+from ordercast.core.effects import Blocked, Credit
+from ordercast.protocols.classic.sequencer.messages import Submit, Submitted
+
+if TYPE_CHECKING:
+    from ordercast.protocols.classic.sequencer.protocol import Sequencer
+
+RESUBMIT_MAX = 64
+"""Submissions repeated at one time-out: the oldest are what the sequencer waits for, the rest probably lies there
+early."""
+
+
+class Source:
+    """A site that multicasts, member or not."""
+
+    def __init__(self, core: Sequencer) -> None:
+        self._core = core
+        self.pending: dict[MessageId, Submit] = {}
+        """Submitted and not known to be accepted, in the order of submission."""
+        self.last_submitted: MessageId | None = None
+        self._vain = 0
+
+    def multicast(self, multicast: Multicast) -> None:
+        """Submit a message."""
+        core = self._core
+        submit = Submit(multicast, self.last_submitted)
+        core.log(Submitted(multicast, self.last_submitted))
+        if not self.pending:
+            core.set_timer("submit", core.options.retransmit_seconds)
+        self.remember(submit)
+        core.send((core.sequencer,), submit)
+
+    def remember(self, submit: Submit) -> None:
+        """Keep a submission until it is accepted."""
+        self.pending[submit.multicast.message] = submit
+        self.last_submitted = submit.multicast.message
+
+    def on_accepted(self, through: MessageId) -> None:
+        """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
+        pending = self.pending
+        accepted = [message for message in pending if message <= through]
+        for message in accepted:
+            del pending[message]
+        if accepted:
+            if self._vain >= self._core.options.patience:
+                self._core.outbox.append(Blocked(""))
+            self._vain = 0
+            self.give_credit()
+            if not pending:
+                self._core.cancel_timer("submit")
+
+    def on_submit_timeout(self) -> None:
+        """Submit the oldest again, and say that we are blocked when that has been in vain for long."""
+        core = self._core
+        for submit in list(self.pending.values())[:RESUBMIT_MAX]:
+            core.branch("resubmitted")
+            core.send((core.sequencer,), submit)
+        if self.pending:
+            self._vain += 1
+            if self._vain == core.options.patience:
+                core.branch("blocked")
+                core.outbox.append(Blocked(f"the sequencer {core.sequencer} does not answer"))
+            core.set_timer("submit", core.options.retransmit_seconds)
+
+    def give_credit(self) -> None:
+        """Tell the application how much it may send."""
+        self._core.outbox.append(Credit(max(0, self._core.options.window - len(self.pending))))
