@@ -65,6 +65,9 @@ class Protocol(ABC):
     contract: ClassVar[Contract]
     messages: ClassVar[tuple[type[Message], ...]] = ()
     records: ClassVar[tuple[type[Record], ...]] = ()
+    checkpoint_records: ClassVar[int] = 512
+    """After so many records the instance is asked for a checkpoint, which bounds the log and the time to read it
+    after a crash."""
     wants_consumed: ClassVar[bool] = False
     """Whether the instance wants to be told what the application has taken; those that buffer nothing save the call."""
 
@@ -80,8 +83,11 @@ class Protocol(ABC):
         self.now = 0.0
         self.outbox: list[effects.Effect] = []
         self.branches: Counter[str] = Counter()
+        self._appended = 0
         self._on_event: dict[type[events.Event], Callable[[Any], None]] = {
-            event: getattr(self, f"on_{_snake_case(event.__name__)}") for event in events.Event.__subclasses__()
+            event: getattr(self, f"on_{_snake_case(event.__name__)}")
+            for event in events.Event.__subclasses__()
+            if event is not events.Received
         }
         self._on_message: dict[type[Message], Callable[[SiteId, Any, events.Arrival], None]] = {
             message: getattr(self, f"on_{_snake_case(message.__name__)}") for message in self.messages
@@ -90,7 +96,23 @@ class Protocol(ABC):
     def step(self, now: float, event: events.Event) -> None:
         """Take one event at local time `now`; what is to be done about it stands in the outbox afterwards."""
         self.now = now
-        self._on_event[type(event)](event)
+        if type(event) is events.Received:
+            handler = self._on_message.get(type(event.message))
+            if handler is None:
+                raise WireError(f"{self.contract.name} does not speak {type(event.message).__name__}")
+            handler(event.sender, event.message, event.arrival)
+        else:
+            self._on_event[type(event)](event)
+        # Only at the end of a step: in the middle, the state may be ahead of the records.
+        if self._appended >= self.checkpoint_records:
+            state = self.checkpoint_state()
+            if state is not None:
+                self._appended = 0
+                self.outbox.append(effects.Checkpoint(state))
+
+    def checkpoint_state(self) -> Record | None:
+        """Everything that the records so far amount to; None for instances that see to their log themselves."""
+        return None
 
     def check_invariants(self) -> None:
         """Raise `InvariantViolation` when the state is impossible. Called after each step in simulation."""
@@ -103,13 +125,6 @@ class Protocol(ABC):
         """A start after a crash. By default there is nothing to remember."""
         self.on_started(events.Started())
         self.declare_recovered()
-
-    def on_received(self, event: events.Received) -> None:
-        """A message came: pass it to the handler of its type."""
-        handler = self._on_message.get(type(event.message))
-        if handler is None:
-            raise WireError(f"{self.contract.name} does not speak {type(event.message).__name__}")
-        handler(event.sender, event.message, event.arrival)
 
     def on_timer_fired(self, event: events.TimerFired) -> None:
         """A timer ran out."""
@@ -158,6 +173,7 @@ class Protocol(ABC):
 
     def append(self, record: Record) -> None:
         """Write an `Append` to the outbox."""
+        self._appended += 1
         self.outbox.append(effects.Append(record))
 
     def checkpoint(self, state: Record) -> None:

@@ -7,27 +7,26 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol, Union
 
 import msgspec
 
 from ordercast.core import (
-    ChannelId,
     Context,
     GroupId,
     InstanceId,
-    Message,
     MessageId,
     Multicast,
+    Record,
     SiteId,
     UsageError,
     WireError,
-    encode,
 )
 from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
 from ordercast.core.effects import Effect
-from ordercast.core.events import Event, MulticastRequested, Recovered, Started, Timer
+from ordercast.core.events import Event, MulticastRequested, Recovered, Started
 from ordercast.storage import MemoryLog
 from ordercast.trace.recorder import SiteRecorder
 
@@ -41,27 +40,26 @@ class Driver(Protocol):
     def trace_time(self) -> float:
         """The time to write into the trace now."""
 
-    def send(self, instance: Instance, to: tuple[SiteId, ...], message: Message, to_instance: InstanceId) -> None:
+    def send(self, instance: Instance, effect: effect_types.Send) -> None:
         """Hand a message to the network."""
 
-    def broadcast(self, instance: Instance, channel: ChannelId, message: Message, ttl: int | None) -> None:
+    def broadcast(self, instance: Instance, effect: effect_types.Broadcast) -> None:
         """Hand a message to the network for everyone on the channel."""
 
-    def join_channel(self, instance: Instance, channel: ChannelId) -> None:
+    def join_channel(self, instance: Instance, effect: effect_types.JoinChannel) -> None:
         """Hear the channel."""
 
-    def leave_channel(self, instance: Instance, channel: ChannelId) -> None:
+    def leave_channel(self, instance: Instance, effect: effect_types.LeaveChannel) -> None:
         """Hear it no longer."""
 
-    def set_timer(self, instance: Instance, timer: Timer, after_seconds: float) -> None:
+    def set_timer(self, instance: Instance, effect: effect_types.SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
 
-    def cancel_timer(self, instance: Instance, timer: Timer) -> None:
+    def cancel_timer(self, instance: Instance, effect: effect_types.CancelTimer) -> None:
         """Do not fire."""
 
-    def start_sync(self, instance: Instance, position: int) -> bool:
-        """Make the log stable up to a position: True when it is already, else `instance.on_synced(position)`
-        follows."""
+    def start_sync(self, instance: Instance, position: int) -> None:
+        """Make the log stable up to a position, then call `instance.on_synced(position)`."""
 
     def deliver(self, instance: Instance, effect: effect_types.Deliver | effect_types.Replay) -> None:
         """Hand a message to the application (not called for a replay that the application knows)."""
@@ -72,13 +70,13 @@ class Driver(Protocol):
     def install_view(self, instance: Instance, effect: effect_types.InstallView) -> None:
         """Tell the application who is in the group."""
 
-    def credit(self, instance: Instance, available: int) -> None:
+    def credit(self, instance: Instance, effect: effect_types.Credit) -> None:
         """Tell the application how much it may still send."""
 
-    def blocked(self, instance: Instance, reason: str) -> None:
+    def blocked(self, instance: Instance, effect: effect_types.Blocked) -> None:
         """Tell the application why there is no progress (an empty reason: there is again)."""
 
-    def recovered(self, instance: Instance) -> None:
+    def recovered(self, instance: Instance, effect: effect_types.DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""
 
 
@@ -91,7 +89,7 @@ class _Announce(Effect, frozen=True):
 class _WriteCheckpoint(Effect, frozen=True):
     """Internal: a checkpoint with the position in the log that it stands for."""
 
-    state: bytes
+    state: Record
     position: int
 
 
@@ -122,33 +120,33 @@ class Instance:
         # Effects that may not leave the site before the log is stable up to a position, in order.
         self._held: deque[tuple[int, Effect]] = deque()
         self._sync_running = False
+        # Called without a Python function in between: these are on the way of every packet.
         self._at_once: dict[type[Effect], Callable[[Any], None]] = {
-            effect_types.SetTimer: lambda effect: driver.set_timer(self, effect.timer, effect.after_seconds),
-            effect_types.CancelTimer: lambda effect: driver.cancel_timer(self, effect.timer),
+            effect_types.SetTimer: partial(driver.set_timer, self),
+            effect_types.CancelTimer: partial(driver.cancel_timer, self),
             effect_types.Append: self._append,
             effect_types.Checkpoint: self._stamp_checkpoint,
         }
         self._in_order: dict[type[Effect], Callable[[Any], None]] = {
-            effect_types.Send: lambda effect: driver.send(
-                self, effect.to, effect.message, effect.instance or self.name
-            ),
-            effect_types.Broadcast: lambda effect: driver.broadcast(self, effect.channel, effect.message, effect.ttl),
-            effect_types.JoinChannel: lambda effect: driver.join_channel(self, effect.channel),
-            effect_types.LeaveChannel: lambda effect: driver.leave_channel(self, effect.channel),
+            effect_types.Send: partial(driver.send, self),
+            effect_types.Broadcast: partial(driver.broadcast, self),
+            effect_types.JoinChannel: partial(driver.join_channel, self),
+            effect_types.LeaveChannel: partial(driver.leave_channel, self),
             effect_types.Truncate: lambda effect: log.truncate(effect.before),
             effect_types.Deliver: self._deliver,
-            effect_types.Replay: self._deliver,
+            effect_types.Replay: self._replay,
             effect_types.Rollback: self._rollback,
             effect_types.InstallView: self._install_view,
             effect_types.EnterGroup: self._enter_group,
             effect_types.ExitGroup: self._exit_group,
             effect_types.Activate: self._activate,
-            effect_types.Credit: lambda effect: driver.credit(self, effect.available),
-            effect_types.Blocked: lambda effect: driver.blocked(self, effect.reason),
-            effect_types.DeclareRecovered: lambda _effect: driver.recovered(self),
+            effect_types.Credit: partial(driver.credit, self),
+            effect_types.Blocked: partial(driver.blocked, self),
+            effect_types.DeclareRecovered: partial(driver.recovered, self),
             _WriteCheckpoint: lambda effect: log.checkpoint(effect.state, effect.position),
             _Announce: self._announce,
         }
+        self._any = self._at_once | self._in_order
 
     # ------------------------------------------------------------------ events
     def start(self, now: float) -> None:
@@ -192,7 +190,8 @@ class Instance:
             self.core.step(now, event)
         except WireError:
             self.wire_errors += 1
-        self._interpret()
+        if self.core.outbox or self._check_invariants:
+            self._interpret()
 
     def on_synced(self, position: int) -> None:
         """The log is stable up to a position: release the effects that waited for it."""
@@ -228,41 +227,38 @@ class Instance:
 
     # ------------------------------------------------------------------ effects
     def _interpret(self) -> None:
-        core = self.core
+        core, log = self.core, self._log
         outbox = core.outbox
         if outbox:
             core.outbox = []
-            at_once, in_order, log = self._at_once, self._in_order, self._log
+            apply = self._any
             for effect in outbox:
                 kind = type(effect)
-                if kind in at_once:
-                    at_once[kind](effect)
-                elif log.synced < log.position:
+                if log.synced < log.position and kind not in self._at_once:
                     self._held.append((log.position, effect))
                 else:
-                    in_order[kind](effect)
+                    apply[kind](effect)
         if self._check_invariants:
             core.check_invariants()
 
     def _append(self, effect: effect_types.Append) -> None:
-        self._log.append(encode(effect.record))
-        self._sync()
+        log = self._log
+        log.append(effect.record)
+        if log.synced < log.position:
+            self._sync()
 
     def _sync(self) -> None:
         if not self._sync_running:
-            position = self._log.position
-            if self._driver.start_sync(self, position):
-                self._log.sync(position)
-            else:
-                self._sync_running = True
+            self._sync_running = True
+            self._driver.start_sync(self, self._log.position)
 
     def _stamp_checkpoint(self, effect: effect_types.Checkpoint) -> None:
         position = self._log.position
-        write = _WriteCheckpoint(encode(effect.state), position)
+        write = _WriteCheckpoint(effect.state, position)
         if self._log.synced < position:
             self._held.append((position, write))
         else:
-            self._in_order[_WriteCheckpoint](write)
+            self._log.checkpoint(effect.state, position)
 
     def _place_announcement(self, multicast: Multicast, recorder: SiteRecorder) -> None:
         """Put the multicast's record right before the first effect that shows it outside, behind the log writes.
@@ -279,8 +275,13 @@ class Instance:
         if self._recorder is not None:
             self._recorder.multicast(self._driver.trace_time(), effect.multicast)
 
-    def _deliver(self, effect: effect_types.Deliver | effect_types.Replay) -> None:
-        if self._recorder is None or self._recorder.deliver(self._driver.trace_time(), effect):
+    def _deliver(self, effect: effect_types.Deliver) -> None:
+        if self._recorder is not None:
+            self._recorder.deliver(self._driver.trace_time(), effect)
+        self._driver.deliver(self, effect)
+
+    def _replay(self, effect: effect_types.Replay) -> None:
+        if self._recorder is None or not self._recorder.replay(self._driver.trace_time(), effect):
             self._driver.deliver(self, effect)
 
     def _rollback(self, effect: effect_types.Rollback) -> None:

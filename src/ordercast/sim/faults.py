@@ -328,10 +328,10 @@ class Skew(_SiteFault, tag="skew", frozen=True):
             raise UsageError(f"fault 'skew': a drift of {self.drift} would stop the clock or turn it back")
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].clock.change(simulation.queue.now, 1.0 + self.drift, self.jump)
+        simulation.sites[site].change_clock(1.0 + self.drift, self.jump)
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].clock.change(simulation.queue.now, 1.0, 0.0)
+        simulation.sites[site].change_clock(1.0, 0.0)
 
 
 class SlowReader(_SiteFault, tag="slow-reader", frozen=True):

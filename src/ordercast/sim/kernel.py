@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
+from ordercast.core import OrdercastError
+
 
 class EventQueue:
     """Calls functions at simulated times, in order of time and, at equal times, in the order in which they were
@@ -26,11 +28,15 @@ class EventQueue:
         """Handle everything up to and including a time; it is that time then."""
         queue = self._queue
         handled = 0
-        while queue and queue[0][0] <= until:
-            time, _, function, arguments = heappop(queue)
-            if time > self.now:
-                self.now = time
-            function(*arguments)
-            handled += 1
+        try:
+            while queue and queue[0][0] <= until:
+                time, _, function, arguments = heappop(queue)
+                if time > self.now:
+                    self.now = time
+                function(*arguments)
+                handled += 1
+        except OrdercastError as error:
+            error.add_note(f"at {self.now:.6f} simulated seconds")
+            raise
         self.handled += handled
         self.now = max(self.now, until)

@@ -9,35 +9,27 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ordercast.core import (
-    MAIN_INSTANCE,
-    ChannelId,
-    GroupId,
-    InstanceId,
-    Message,
-    MessageId,
-    OrdercastError,
-    SiteId,
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, MessageId, SiteId
+from ordercast.core.effects import (
+    Blocked,
+    Broadcast,
+    CancelTimer,
+    Credit,
+    DeclareRecovered,
+    Deliver,
+    InstallView,
+    JoinChannel,
+    LeaveChannel,
+    Replay,
+    Send,
+    SetTimer,
 )
-from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
 from ordercast.runtime import Instance, MemoryLog
-from ordercast.trace.recorder import SiteRecorder
+from ordercast.trace.recorder import Envelope, SiteRecorder
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
-
-
-class Packet(msgspec.Struct, frozen=True, gc=False):
-    """A message on its way, with what the trace wants to know about it."""
-
-    sender: SiteId
-    instance: InstanceId
-    message: Message
-    name: str
-    packet_id: int
-    served: tuple[MessageId, ...] | None
-    size: int
 
 
 class _TimerState(msgspec.Struct, gc=False):
@@ -48,27 +40,6 @@ class _TimerState(msgspec.Struct, gc=False):
     queued_for: float
 
 
-class Clock:
-    """The site's own clock: it can be off, and fast or slow."""
-
-    __slots__ = ("_base_global", "_base_local", "rate")
-
-    def __init__(self) -> None:
-        self.rate = 1.0
-        self._base_global = 0.0
-        self._base_local = 0.0
-
-    def read(self, now: float) -> float:
-        """Local time at a global time."""
-        return self._base_local + (now - self._base_global) * self.rate
-
-    def change(self, now: float, rate: float, jump_seconds: float) -> None:
-        """Run at another rate from now on, after a jump."""
-        self._base_local = self.read(now) + jump_seconds
-        self._base_global = now
-        self.rate = rate
-
-
 class SimulatedSite:
     """One site. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
 
@@ -77,7 +48,9 @@ class SimulatedSite:
         self.simulation = simulation
         self.queue = simulation.queue
         self.recorder = recorder
-        self.clock = Clock()
+        self._clock_rate = 1.0
+        self._clock_base = (0.0, 0.0)
+        """Global and local time at which the clock began to run at its present rate."""
         self.up = True
         self.paused = False
         self.incarnation = 0
@@ -107,7 +80,7 @@ class SimulatedSite:
         now = self.queue.now
         self.cursor = now
         for name, core in self.simulation.make_cores(self):
-            log = self.logs.setdefault(name, MemoryLog())
+            log = self.logs.setdefault(name, MemoryLog(instant=self.simulation.sync_seconds <= 0))
             self.instances[name] = Instance(core, self, log, self.recorder, self.simulation.check_invariants)
         for instance in self.instances.values():
             self._run(instance.start)
@@ -175,6 +148,20 @@ class SimulatedSite:
             if self.recorder is not None and not self._recovering:
                 self.recorder.recover(time)
 
+    # ------------------------------------------------------------------ the clock
+    def read_clock(self, now: float) -> float:
+        """The site's own time at a global time."""
+        if self._clock_rate == 1.0 and not self._clock_base[1]:
+            return now
+        global_base, local_base = self._clock_base
+        return local_base + (now - global_base) * self._clock_rate
+
+    def change_clock(self, rate: float, jump_seconds: float) -> None:
+        """Let the clock jump, and run at another rate from now on."""
+        now = self.queue.now
+        self._clock_base = (now, self.read_clock(now) + jump_seconds)
+        self._clock_rate = rate
+
     # ------------------------------------------------------------------ the processor
     def _run(self, function: Callable[..., None], *arguments: Any) -> None:
         """One step at the site: it begins when the processor is free and ends where its sends have taken the cursor."""
@@ -182,11 +169,7 @@ class SimulatedSite:
         begin = self.cursor if self.cursor > now else now
         self.cursor = begin
         self.handler_calls += 1
-        try:
-            function(self.clock.read(begin), *arguments)
-        except OrdercastError as error:
-            error.add_note(f"at site {self.name}, {begin:.6f} s")
-            raise
+        function(self.read_clock(begin), *arguments)
         taken = self.cursor - now
         if taken > self.slowest_seconds:
             self.slowest_seconds = taken
@@ -218,39 +201,36 @@ class SimulatedSite:
         self._wake_at(self.cursor)
 
     # ------------------------------------------------------------------ what happens to it
-    def arrive(self, packet: Packet, arrival: Arrival) -> None:
-        """A packet reaches the site's interface."""
-        if self.up:
-            self._do(self._receive, packet, arrival)
+    def arrive(self, packet: int, envelope: Envelope, arrival: Arrival) -> None:
+        """A packet reaches the site's interface. Most find the site idle, and take the short way."""
+        if not self.up:
+            # The send of a network multicast names no receiver; this row tells that the site was one. (Without it: a
+            # fault delays the packet beyond phi_n, the site is down by then, and nothing says that it was not reached.)
+            if self.recorder is not None:
+                self.recorder.drop(max(self.queue.now, self.cursor), packet, envelope, "down")
+            return
+        now = self.queue.now
+        if self.paused or self._inbox or self.cursor > now:
+            self._do(self._receive, packet, envelope, arrival)
+            return
+        self.cursor = now
+        self.handler_calls += 1
+        self._receive(self.read_clock(now), packet, envelope, arrival)
+        if self.cursor - now > self.slowest_seconds:
+            self.slowest_seconds = self.cursor - now
 
-    def _receive(self, now: float, packet: Packet, arrival: Arrival) -> None:
-        instance = self.instances.get(packet.instance)
+    def _receive(self, now: float, packet: int, envelope: Envelope, arrival: Arrival) -> None:
+        instance = self.instances.get(envelope.instance)
         if instance is None:
             return
         if self.recorder is not None:
-            self.recorder.receive(
-                self.cursor,
-                packet.sender,
-                packet.name,
-                packet.packet_id,
-                packet.served,
-                packet.size,
-                arrival.cost,
-            )
-        instance.handle(now, Received(packet.sender, packet.message, arrival))
+            self.recorder.receive(self.cursor, packet, envelope, arrival.cost)
+        instance.handle(now, Received(envelope.sender, envelope.message, arrival))
 
-    def drop(self, packet: Packet, reason: str) -> None:
+    def drop(self, packet: int, envelope: Envelope, reason: str) -> None:
         """A packet for this site is lost on the way."""
         if self.recorder is not None and self.up and not self.paused:
-            self.recorder.drop(
-                max(self.queue.now, self.cursor),
-                packet.sender,
-                packet.name,
-                packet.packet_id,
-                packet.served,
-                packet.size,
-                reason,
-            )
+            self.recorder.drop(max(self.queue.now, self.cursor), packet, envelope, reason)
 
     def multicast(
         self,
@@ -286,26 +266,26 @@ class SimulatedSite:
         """Global time along the site's processor."""
         return self.cursor
 
-    def send(self, instance: Instance, to: tuple[SiteId, ...], message: Message, to_instance: InstanceId) -> None:
+    def send(self, instance: Instance, effect: Send) -> None:
         """Hand a message to the network."""
-        self.simulation.network.send(self, to, message, to_instance)
+        self.simulation.network.send(self, effect.to, effect.message, effect.instance or instance.name)
 
-    def broadcast(self, instance: Instance, channel: ChannelId, message: Message, ttl: int | None) -> None:
+    def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Hand a message to the network for everyone on the channel."""
-        self.simulation.network.broadcast(self, channel, message, instance.name, ttl)
+        self.simulation.network.broadcast(self, effect.channel, effect.message, instance.name, effect.ttl)
 
-    def join_channel(self, instance: Instance, channel: ChannelId) -> None:
+    def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """Hear the channel."""
-        self.simulation.network.join(self.name, channel)
+        self.simulation.network.join(self.name, effect.channel)
 
-    def leave_channel(self, instance: Instance, channel: ChannelId) -> None:
+    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
         """Hear it no longer."""
-        self.simulation.network.leave(self.name, channel)
+        self.simulation.network.leave(self.name, effect.channel)
 
-    def set_timer(self, instance: Instance, timer: Timer, after_seconds: float) -> None:
+    def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
-        key = (instance.name, timer)
-        deadline = self.cursor + after_seconds / self.clock.rate
+        key = (instance.name, effect.timer)
+        deadline = self.cursor + effect.after_seconds / self._clock_rate
         state = self._timers.get(key)
         if state is not None and state.queued_for <= deadline:
             state.deadline = deadline
@@ -313,9 +293,9 @@ class SimulatedSite:
         state = self._timers[key] = _TimerState(deadline, deadline)
         self.queue.schedule(deadline, self._timer_due, key, state)
 
-    def cancel_timer(self, instance: Instance, timer: Timer) -> None:
+    def cancel_timer(self, instance: Instance, effect: CancelTimer) -> None:
         """Do not fire."""
-        self._timers.pop((instance.name, timer), None)
+        self._timers.pop((instance.name, effect.timer), None)
 
     def _timer_due(self, key: tuple[InstanceId, Timer], state: _TimerState) -> None:
         if self._timers.get(key) is not state:
@@ -336,13 +316,9 @@ class SimulatedSite:
         del self._timers[key]
         self.instances[key[0]].handle(now, TimerFired(key[1]))
 
-    def start_sync(self, instance: Instance, position: int) -> bool:
+    def start_sync(self, instance: Instance, position: int) -> None:
         """The simulated disk takes `sync_seconds`; a sync that is under way when the site crashes is lost."""
-        seconds = self.simulation.sync_seconds
-        if seconds <= 0:
-            return True
-        self.queue.schedule(self.cursor + seconds, self._synced, instance, position)
-        return False
+        self.queue.schedule(self.cursor + self.simulation.sync_seconds, self._synced, instance, position)
 
     def _synced(self, instance: Instance, position: int) -> None:
         if instance.alive:
@@ -381,22 +357,22 @@ class SimulatedSite:
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Nobody in a simulation waits for views; the trace has them."""
 
-    def credit(self, instance: Instance, available: int) -> None:
+    def credit(self, instance: Instance, effect: Credit) -> None:
         """The application may send so many more; what waited goes on."""
-        self._credit[instance.name] = available
-        for _ in range(min(available, len(self._waiting.get(instance.name, ())))):
+        self._credit[instance.name] = effect.available
+        for _ in range(min(effect.available, len(self._waiting.get(instance.name, ())))):
             self.queue.schedule(self.cursor, self._released, instance)
 
     def _released(self, instance: Instance) -> None:
         if instance.alive:
             self._do(self._release, instance.name)
 
-    def blocked(self, instance: Instance, reason: str) -> None:
+    def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Keep the reason for whoever looks at the run."""
-        if reason and reason not in self.blocked_reasons:
-            self.blocked_reasons.append(reason)
+        if effect.reason and effect.reason not in self.blocked_reasons:
+            self.blocked_reasons.append(effect.reason)
 
-    def recovered(self, instance: Instance) -> None:
+    def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""
         if self._recovering:
             self._recovering = False

@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 
+from ordercast.core import Record, encode
 from ordercast.storage.framing import frame, scan
 
 
@@ -20,65 +21,67 @@ class Recovery(msgspec.Struct, frozen=True):
 
 class MemoryLog:
     """One instance's log. Positions count the records ever appended; `synced` is the position up to which they are
-    stable."""
+    stable.
 
-    def __init__(self) -> None:
-        self._frames: list[bytes] = []
+    Records are frozen, so they are kept as they are and become bytes when the bytes matter: in a crash that tears
+    them, and in the recovery.
+    """
+
+    def __init__(self, instant: bool = True) -> None:
+        self.position = 0
+        """How many records were ever appended."""
+        self.synced = 0
+        self._instant = instant
+        """Whether a record is stable as soon as it is appended."""
+        self._records: list[Record] = []
         self._base = 0
         self._checkpoint: bytes | None = None
-        self.synced = 0
+        self._torn = b""
 
-    @property
-    def position(self) -> int:
-        """How many records were ever appended."""
-        return self._base + len(self._frames)
-
-    @property
-    def checkpointed(self) -> bool:
-        """Whether there is a checkpoint to recover from."""
-        return self._checkpoint is not None
-
-    def append(self, record: bytes) -> None:
+    def append(self, record: Record) -> None:
         """Write a record; it is stable after the next `sync`."""
-        self._frames.append(frame(record))
+        self._records.append(record)
+        self.position += 1
+        if self._instant:
+            self.synced = self.position
 
-    def sync(self, position: int | None = None) -> None:
-        """Make everything before `position` stable (everything, when None)."""
-        self.synced = max(self.synced, self.position if position is None else position)
+    def sync(self, position: int) -> None:
+        """Make everything before `position` stable."""
+        self.synced = max(self.synced, position)
 
     def truncate(self, before: int) -> None:
         """Forget the records before that position."""
         surplus = before - self._base
         if surplus > 0:
-            del self._frames[:surplus]
+            del self._records[:surplus]
             self._base = before
             self.synced = max(self.synced, before)
 
-    def checkpoint(self, state: bytes, position: int) -> None:
+    def checkpoint(self, state: Record, position: int) -> None:
         """Replace the records before that position by a state, atomically (on a disk: write, sync, rename)."""
-        self._checkpoint = state
+        self._checkpoint = encode(state)
         self.truncate(position)
 
     def crash(self) -> None:
         """Lose what was not synced."""
-        del self._frames[self.synced - self._base :]
+        del self._records[self.synced - self._base :]
+        self.position = self._base + len(self._records)
 
     def crash_torn(self, random: Random) -> int:
         """Lose a random part of what was not synced, the first lost record perhaps torn in the middle; bytes lost."""
         stable = self.synced - self._base
-        tail = b"".join(self._frames[stable:])
+        tail = b"".join(frame(encode(record)) for record in self._records[stable:])
         keep = random.randint(0, len(tail))
-        kept_records, kept_bytes = scan(tail[:keep])
-        del self._frames[stable:]
-        self._frames.extend(frame(record) for record in kept_records)
-        if kept_bytes < keep:
-            self._frames.append(tail[kept_bytes:keep])
+        survivors, survivor_bytes = scan(tail[:keep])
+        del self._records[stable + len(survivors) :]
+        self._torn = tail[survivor_bytes:keep]
+        self.position = self._base + len(self._records)
         return len(tail) - keep
 
     def recover(self) -> Recovery:
         """Read the log after a crash; the torn tail is cut off, and what is left counts as stable."""
-        whole = b"".join(self._frames)
+        whole = b"".join(frame(encode(record)) for record in self._records) + self._torn
         records, valid_bytes = scan(whole)
-        self._frames = [frame(record) for record in records]
+        self._torn = b""
         self.synced = self.position
         return Recovery(records, self._checkpoint, len(whole) - valid_bytes)

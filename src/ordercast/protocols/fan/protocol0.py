@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ordercast.core import Bounds, Contract, Options, Protocol, SiteId
+from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.fan.messages import Data
 
@@ -48,4 +49,4 @@ class Fan0(Protocol):
     def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
         """Fragment (A)."""
         self.branch("delivered")
-        self.deliver(message.multicast, parent=sender)
+        self.outbox.append(Deliver(message.multicast, None, sender))

@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, cast
 
-from ordercast.core import Bounds, Context, Contract, GroupId, Message, Options, Protocol, SiteId, UsageError
-from ordercast.core.effects import Replay
-from ordercast.core.events import Arrival, Event, MulticastRequested, Recovered
+from ordercast.core import Bounds, Context, Contract, GroupId, Message, Multicast, Options, Protocol, SiteId, UsageError
+from ordercast.core.effects import Deliver, Replay
+from ordercast.core.events import Arrival, MulticastRequested, Recovered
 from ordercast.protocols.fan.messages import Data, Delivered, Progress, Sent, Skipped
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
-
-CHECKPOINT_RECORDS = 512
-"""A checkpoint after so many records bounds the log, and what has to be read after a crash."""
 
 
 class FanOptions(Options, frozen=True):
@@ -75,7 +72,6 @@ class Fan1(Protocol):
         """beta of the thesis: when the site woke up after its latest failure; None when it never failed."""
         self.unheard: set[tuple[SiteId, GroupId]] | None = None
         """The streams that have not recovered yet; None when the site is recovered."""
-        self.records_since_checkpoint = 0
 
     # ------------------------------------------------------------------ the source
     def on_multicast_requested(self, event: MulticastRequested) -> None:
@@ -85,13 +81,13 @@ class Fan1(Protocol):
             raise UsageError(f"{self.site} is not among the sources {', '.join(self.options.sources)}")
         stream = self.outgoing[group]
         number = stream.number(event.multicast, self.keeps_log)
-        self.log(Sent(group, number, event.multicast))
+        self.append(Sent(group, number, event.multicast))
         self.send(stream.members, Data(group, number, event.multicast))
 
     # ------------------------------------------------------------------ the destination
     def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
         """Fragments (A) and (C)."""
-        stream = self.stream(sender, message.group)
+        stream = self.incoming.get((sender, message.group)) or self.stream(sender, message.group)
         if stream.up:
             self.accept(sender, message, stream)
         else:
@@ -106,16 +102,21 @@ class Fan1(Protocol):
 
     def accept(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
         """Fragment (A): deliver what is next, keep what is early, ignore what is old."""
-        if message.number <= stream.last_delivered:
-            self.branch("old")
-            return
-        stream.keep(message.number, message.multicast)
-        if message.number == stream.last_delivered + 1:
+        number = message.number
+        if number == stream.last_delivered + 1:
             self.branch("in-order")
-            self.deliver_pending(source, message.group, stream)
-        else:
+            stream.last_delivered = number
+            self.deliver_logged(source, message.group, number, message.multicast)
+            if stream.pending:
+                # Kept before fragment (C) had found the place to go on, and now here once more.
+                stream.pending.pop(number, None)
+                self.deliver_pending(source, message.group, stream)
+        elif number > stream.last_delivered:
             self.branch("out-of-order")
-            self.on_gap(source, message.group, stream, message.number)
+            stream.keep(number, message.multicast)
+            self.on_gap(source, message.group, stream, number)
+        else:
+            self.branch("old")
 
     def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
         """Numbers below `number` are missing. Without communication failures they are on their way."""
@@ -139,7 +140,7 @@ class Fan1(Protocol):
 
     def skip_to(self, source: SiteId, group: GroupId, stream: IncomingStream, last_delivered: int) -> None:
         """Move L forward over messages that will not be delivered here, and forget what is pending below."""
-        self.log(Skipped(source, group, last_delivered))
+        self.append(Skipped(source, group, last_delivered))
         stream.move_to(last_delivered)
 
     def recover_stream(self, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
@@ -152,25 +153,18 @@ class Fan1(Protocol):
                 self.declare_recovered()
 
     def deliver_pending(self, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
-        """Deliver L+1, L+2 …; L is stable before the application has the message, so no crash delivers one twice."""
-        for number, multicast in stream.take_deliverable():
-            self.log(Delivered(source, group, number, multicast))
-            self.deliver(multicast, parent=source)
+        """Deliver what P holds of L+1, L+2 …"""
+        while (multicast := stream.pending.pop(stream.last_delivered + 1, None)) is not None:
+            stream.last_delivered += 1
+            self.deliver_logged(source, group, stream.last_delivered, multicast)
+
+    def deliver_logged(self, source: SiteId, group: GroupId, number: int, multicast: Multicast) -> None:
+        """L is stable before the application has the message, so no crash delivers one twice."""
+        self.append(Delivered(source, group, number, multicast))
+        self.outbox.append(Deliver(multicast, None, source))
 
     # ------------------------------------------------------------------ stable storage
-    def log(self, record: Delivered | Skipped | Sent) -> None:
-        """Append, and sum up from time to time."""
-        self.append(record)
-        self.records_since_checkpoint += 1
-
-    def step(self, now: float, event: Event) -> None:
-        """A checkpoint only at the end of a step: in the middle, the state may be ahead of the records."""
-        super().step(now, event)
-        if self.records_since_checkpoint >= CHECKPOINT_RECORDS:
-            self.records_since_checkpoint = 0
-            self.checkpoint(self.progress())
-
-    def progress(self) -> Progress:
+    def checkpoint_state(self) -> Progress:
         """The state as a checkpoint."""
         return Progress(
             tuple((source, group, stream.last_delivered) for (source, group), stream in self.incoming.items()),
@@ -190,7 +184,6 @@ class Fan1(Protocol):
                 self.stream(record.source, record.group).last_delivered = record.through
             elif isinstance(record, Sent):
                 self.outgoing[record.group].number(record.multicast, self.keeps_log)
-        self.records_since_checkpoint = len(event.records)
         self.unheard = set(self.streams_to_hear())
         if not self.unheard:
             self.unheard = None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, cast
 
-from ordercast.core import Bounds, Contract, GroupId, Message, Options, SiteId
-from ordercast.core.effects import Blocked, Credit
+from ordercast.core import Bounds, Contract, GroupId, Message, Multicast, Options, SiteId
+from ordercast.core.effects import Blocked, Credit, Deliver
 from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started, TimerFired
-from ordercast.protocols.fan.messages import Acknowledge, Data, Null, Request
+from ordercast.protocols.fan.messages import Acknowledge, Data, Delivered, Null, Request
 from ordercast.protocols.fan.protocol1 import FanOptions
 from ordercast.protocols.fan.protocol2 import Fan2
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
@@ -119,12 +119,12 @@ class Fan3(Fan2):
         self.recover_stream(source, message.group, stream)
         self.accept(source, message, stream)
 
-    def accept(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
-        """Fragment (A), and tell the source from time to time."""
-        before = stream.last_delivered // ACKNOWLEDGE_EVERY
-        super().accept(source, message, stream)
-        if stream.last_delivered // ACKNOWLEDGE_EVERY > before:
-            self.send((source,), Acknowledge(message.group, stream.last_delivered))
+    def deliver_logged(self, source: SiteId, group: GroupId, number: int, multicast: Multicast) -> None:
+        """As ever, and tell the source from time to time."""
+        self.append(Delivered(source, group, number, multicast))
+        self.outbox.append(Deliver(multicast, None, source))
+        if number % ACKNOWLEDGE_EVERY == 0:
+            self.send((source,), Acknowledge(group, number))
 
     def on_null(self, sender: SiteId, message: Null, arrival: Arrival) -> None:
         """Everything up to `highest` exists: ask for what is missing, or say that nothing is."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from ordercast.core import InvariantViolation, Multicast, SiteId
 
 PENDING_MAX = 4096
@@ -31,12 +29,6 @@ class IncomingStream:
         """Set L; what P holds up to there will never be delivered."""
         self.last_delivered = last_delivered
         self.pending = {number: kept for number, kept in self.pending.items() if number > last_delivered}
-
-    def take_deliverable(self) -> Iterator[tuple[int, Multicast]]:
-        """Remove L+1, L+2 … from P as long as they are there, raising L."""
-        while (multicast := self.pending.pop(self.last_delivered + 1, None)) is not None:
-            self.last_delivered += 1
-            yield self.last_delivered, multicast
 
     def missing_below(self, number: int) -> tuple[tuple[int, int], ...]:
         """The numbers between L and `number` that are not in P, as intervals."""

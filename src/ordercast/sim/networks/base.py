@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import ChannelId, InstanceId, Message, SiteId, encoded_size
 from ordercast.core.events import Arrival
-from ordercast.sim.site import Packet
+from ordercast.trace.recorder import Envelope
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
@@ -27,6 +27,10 @@ class Network(ABC):
     one_frame_for_all = False
     """Whether a send to several sites, or a broadcast, is one packet (a medium) or one per receiver."""
 
+    loses = False
+    """Whether the network may lose, delay or repeat packets by itself, without any fault rule; `carry` sees to it
+    then."""
+
     def __init__(self) -> None:
         self._packets = 0
         self._channels: dict[ChannelId, set[SiteId]] = {}
@@ -40,11 +44,11 @@ class Network(ABC):
 
     # ------------------------------------------------------------------ what a model says
     @abstractmethod
-    def depart(self, sender: SimulatedSite, size: int) -> float:
+    def depart(self, sender: SimulatedSite) -> float:
         """Occupy whatever the sending of one packet occupies; the time at which it is on its way."""
 
     @abstractmethod
-    def latency(self, sender: SiteId, receiver: SiteId, size: int) -> float:
+    def latency(self, sender: SiteId, receiver: SiteId) -> float:
         """Seconds on the way, this time."""
 
     @abstractmethod
@@ -98,41 +102,45 @@ class Network(ABC):
         instance: InstanceId,
         channel: ChannelId | None,
     ) -> None:
-        size = encoded_size(message)
-        kind = type(message)
-        name = kind.__name__
-        served = None if kind.background else message.served()
         recorder = sender.recorder
+        name = sender.name
+        if recorder is None:
+            envelope = Envelope(name, instance, message)
+        else:
+            served = None if message.background else message.served()
+            envelope = Envelope(name, instance, message, type(message).__name__, served, encoded_size(message))
         shared = self.one_frame_for_all and len(to) > 1
-        packet: Packet | None = None
-        departure = 0.0
+        quiet = not self.rules and not self.loses
+        sites, schedule = self.sites, self.queue.schedule
+        departure = -1.0
         for receiver in to:
-            own = receiver == sender.name
-            if packet is None or not shared:
-                self._packets += 1
-                packet = Packet(sender.name, instance, message, name, self._packets, served, size)
+            own = receiver == name
+            if departure < 0.0 or not shared:
                 # What a site says to itself alone does not touch the network.
-                departure = sender.cursor if own and not shared else self.depart(sender, size)
+                departure = sender.cursor if own and not shared else self.depart(sender)
+                self._packets = packet = self._packets + 1
                 if recorder is not None:
-                    recorder.send(sender.cursor, None if shared else receiver, name, self._packets, served, size)
-            arrival = self.arrival(sender.name, receiver, channel)
+                    recorder.send(sender.cursor, None if shared else receiver, packet, envelope)
+            arrival = self.arrival(name, receiver, channel)
             if own:
-                self.queue.schedule(departure, sender.arrive, packet, arrival)
+                schedule(departure, sender.arrive, packet, envelope, arrival)
+            elif quiet and receiver in sites:
+                schedule(departure + self.latency(name, receiver), sites[receiver].arrive, packet, envelope, arrival)
             else:
-                self.carry(packet, receiver, departure + self.latency(sender.name, receiver, size), arrival)
+                self.carry(packet, envelope, receiver, departure + self.latency(name, receiver), arrival)
 
-    def carry(self, packet: Packet, receiver: SiteId, time: float, arrival: Arrival) -> None:
+    def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
         """Bring a packet to a site at a time, unless a fault rule has other plans; the first verdict wins."""
         site = self.sites.get(receiver)
         if site is None:
             return
         for rule in self.rules:
-            verdict = rule.judge(packet.sender, receiver)
+            verdict = rule.judge(envelope.sender, receiver)
             if verdict is not None:
                 if verdict.drop:
-                    self.queue.schedule(time, site.drop, packet, verdict.drop)
+                    self.queue.schedule(time, site.drop, packet, envelope, verdict.drop)
                     return
                 for extra in verdict.delays:
-                    self.queue.schedule(time + extra, site.arrive, packet, arrival)
+                    self.queue.schedule(time + extra, site.arrive, packet, envelope, arrival)
                 return
-        self.queue.schedule(time, site.arrive, packet, arrival)
+        self.queue.schedule(time, site.arrive, packet, envelope, arrival)

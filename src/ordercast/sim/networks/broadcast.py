@@ -26,12 +26,12 @@ class BroadcastMedium(Network):
         self._frame = frame
         self._free_at = 0.0
 
-    def depart(self, sender: SimulatedSite, size: int) -> float:
+    def depart(self, sender: SimulatedSite) -> float:
         """Wait until the medium is free, then occupy it for T."""
         self._free_at = max(sender.cursor, self._free_at) + self._frame
         return self._free_at
 
-    def latency(self, sender: SiteId, receiver: SiteId, size: int) -> float:
+    def latency(self, sender: SiteId, receiver: SiteId) -> float:
         """Everyone has it when the frame is out."""
         return 0.0
 

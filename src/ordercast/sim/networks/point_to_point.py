@@ -21,12 +21,12 @@ class PointToPoint(Network):
         self._processing = processing
         self._latency = latency
 
-    def depart(self, sender: SimulatedSite, size: int) -> float:
+    def depart(self, sender: SimulatedSite) -> float:
         """The sender is busy for P."""
         sender.cursor += self._processing
         return sender.cursor
 
-    def latency(self, sender: SiteId, receiver: SiteId, size: int) -> float:
+    def latency(self, sender: SiteId, receiver: SiteId) -> float:
         """L."""
         return self._latency
 

@@ -46,12 +46,12 @@ class Topology(Network):
         self._distance = dict(nx.all_pairs_dijkstra_path_length(graph, weight="weight"))
         self._hops = dict(nx.all_pairs_shortest_path_length(graph))
 
-    def depart(self, sender: SimulatedSite, size: int) -> float:
+    def depart(self, sender: SimulatedSite) -> float:
         """The sender is busy for P."""
         sender.cursor += self._processing
         return sender.cursor
 
-    def latency(self, sender: SiteId, receiver: SiteId, size: int) -> float:
+    def latency(self, sender: SiteId, receiver: SiteId) -> float:
         """L times the weight of the shortest path."""
         return self._latency * float(self._distance[sender][receiver])
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import ChannelId, SiteId, UsageError
 from ordercast.core.events import Arrival
 from ordercast.sim.networks.base import Network
-from ordercast.sim.site import Packet
+from ordercast.trace.recorder import Envelope
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
@@ -58,6 +58,7 @@ class WideArea(Network):
                 self._latency[region, other] = seconds
         self._jitter = jitter
         self._loss = loss
+        self.loses = loss > 0
         self._processing = processing
 
     def attach(self, simulation: Simulation) -> None:
@@ -68,12 +69,12 @@ class WideArea(Network):
             if site not in self._region:
                 raise UsageError(f"site {site!r} is in no region of the wide-area network")
 
-    def depart(self, sender: SimulatedSite, size: int) -> float:
+    def depart(self, sender: SimulatedSite) -> float:
         """The sender is busy for its processing time, once per packet."""
         sender.cursor += self._processing
         return sender.cursor
 
-    def latency(self, sender: SiteId, receiver: SiteId, size: int) -> float:
+    def latency(self, sender: SiteId, receiver: SiteId) -> float:
         """The matrix's entry and some jitter."""
         return self._latency[self._region[sender], self._region[receiver]] + self._jitter * self._random()
 
@@ -93,13 +94,13 @@ class WideArea(Network):
         """A small TTL stays within the region."""
         return ttl is None or self._hops(sender, receiver) <= ttl
 
-    def carry(self, packet: Packet, receiver: SiteId, time: float, arrival: Arrival) -> None:
+    def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
         """The network itself loses some, before any fault rule is asked."""
         if self._loss and self._random() < self._loss:
             site = self.sites[receiver]
-            self.queue.schedule(time, site.drop, packet, "loss")
+            self.queue.schedule(time, site.drop, packet, envelope, "loss")
             return
-        super().carry(packet, receiver, time, arrival)
+        super().carry(packet, envelope, receiver, time, arrival)
 
     def _hops(self, sender: SiteId, receiver: SiteId) -> int:
         return LOCAL_HOPS if self._region[sender] == self._region[receiver] else WIDE_HOPS

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import Context, Contract, Protocol, Record, SiteId, UsageError
+from ordercast.core import Context, Contract, Protocol, SiteId, UsageError
 from ordercast.core.effects import Replay
 from ordercast.core.events import (
     Arrival,
     Consumed,
-    Event,
     MulticastRequested,
     Recovered,
     Started,
@@ -31,9 +30,6 @@ from ordercast.protocols.classic.sequencer.messages import (
 from ordercast.protocols.classic.sequencer.options import SequencerOptions
 from ordercast.protocols.classic.sequencer.receiver import Receiver
 from ordercast.protocols.classic.sequencer.source import Source
-
-CHECKPOINT_RECORDS = 512
-"""A checkpoint after so many records bounds the log, and what has to be read after a crash."""
 
 
 class Sequencer(Protocol):
@@ -97,7 +93,6 @@ class Sequencer(Protocol):
         self.source = Source(self)
         self.receiver = Receiver(self)
         self.center = Center(self)
-        self._records_since_checkpoint = 0
 
     # ------------------------------------------------------------------ events
     def on_started(self, event: Started) -> None:
@@ -136,9 +131,10 @@ class Sequencer(Protocol):
             self.source.on_accepted(message.through)
 
     def on_ordered(self, sender: SiteId, message: Ordered, arrival: Arrival) -> None:
-        """At a destination."""
-        if sender == self.sequencer and self.site in self.context.destinations(message.multicast):
-            self.receiver.on_ordered(message)
+        """At a destination: its own link number tells where the message belongs."""
+        destinations = self.context.destinations(message.multicast)
+        if sender == self.sequencer and self.site in destinations:
+            self.receiver.on_ordered(message.links[destinations.index(self.site)], message)
 
     def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
         """At the sequencer."""
@@ -156,19 +152,8 @@ class Sequencer(Protocol):
             self.center.on_acknowledge(sender, message.consumed)
 
     # ------------------------------------------------------------------ stable storage
-    def log(self, record: Record) -> None:
-        """Append, and count for the next checkpoint."""
-        self.append(record)
-        self._records_since_checkpoint += 1
-
-    def step(self, now: float, event: Event) -> None:
-        """A checkpoint only at the end of a step: in the middle the state may be ahead of the records."""
-        super().step(now, event)
-        if self._records_since_checkpoint >= CHECKPOINT_RECORDS:
-            self._records_since_checkpoint = 0
-            self.checkpoint(self._state())
-
-    def _state(self) -> State:
+    def checkpoint_state(self) -> State:
+        """All three roles."""
         center = self.center
         return State(
             submissions=tuple((submit.multicast, submit.previous) for submit in self.source.pending.values()),
@@ -192,7 +177,6 @@ class Sequencer(Protocol):
             elif isinstance(record, Delivered):
                 self.receiver.restore(record.link)
                 self.outbox.append(Replay(record.multicast, (record.number,), self.sequencer))
-        self._records_since_checkpoint = len(event.records)
         self.source.give_credit()
         if self.source.pending:
             self.source.on_submit_timeout()

@@ -30,18 +30,15 @@ class Receiver:
         self._announced = 0
         self._requesting = False
 
-    def on_ordered(self, ordered: Ordered) -> None:
+    def on_ordered(self, link: int, ordered: Ordered) -> None:
         """Deliver it if it is next, keep it if it is early, ignore it if it is old."""
         core = self._core
-        destinations = core.context.destinations(ordered.multicast)
-        link = ordered.links[destinations.index(core.site)]
-        if link <= self.delivered:
-            core.branch("old")
-            return
         if link == self.delivered + 1:
             self._deliver(link, ordered)
-            while (following := self._pending.pop(self.delivered + 1, None)) is not None:
+            while self._pending and (following := self._pending.pop(self.delivered + 1, None)) is not None:
                 self._deliver(self.delivered + 1, following)
+        elif link <= self.delivered:
+            core.branch("old")
         else:
             core.branch("gap")
             if len(self._pending) < PENDING_MAX:
@@ -54,7 +51,7 @@ class Receiver:
         """The link number is stable before the application has the message, so no crash delivers one twice."""
         core = self._core
         self.delivered = link
-        core.log(Delivered(link, ordered.number, ordered.multicast))
+        core.append(Delivered(link, ordered.number, ordered.multicast))
         core.outbox.append(Deliver(ordered.multicast, (ordered.number,), core.sequencer))
         if ordered.multicast.message.source == core.site:
             core.source.on_accepted(ordered.multicast.message)

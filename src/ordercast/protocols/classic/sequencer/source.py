@@ -30,7 +30,7 @@ class Source:
         """Submit a message."""
         core = self._core
         submit = Submit(multicast, self.last_submitted)
-        core.log(Submitted(multicast, self.last_submitted))
+        core.append(Submitted(multicast, self.last_submitted))
         if not self.pending:
             core.set_timer("submit", core.options.retransmit_seconds)
         self.remember(submit)
@@ -44,10 +44,10 @@ class Source:
     def on_accepted(self, through: MessageId) -> None:
         """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
         pending = self.pending
-        accepted = [message for message in pending if message <= through]
-        for message in accepted:
+        before = len(pending)
+        while pending and (message := next(iter(pending))) <= through:
             del pending[message]
-        if accepted:
+        if len(pending) < before:
             if self._vain >= self._core.options.patience:
                 self._core.outbox.append(Blocked(""))
             self._vain = 0
