@@ -70,13 +70,13 @@ class MemoryLog:
     def crash_torn(self, random: Random) -> int:
         """Lose a random part of what was not synced, the first lost record perhaps torn in the middle; bytes lost."""
         stable = self.synced - self._base
-        tail = b"".join(frame(encode(record)) for record in self._records[stable:])
-        keep = random.randint(0, len(tail))
-        survivors, survivor_bytes = scan(tail[:keep])
-        del self._records[stable + len(survivors) :]
-        self._torn = tail[survivor_bytes:keep]
+        tail = [frame(encode(record)) for record in self._records[stable:]]
+        survivors = random.randint(0, len(tail))
+        lost = b"".join(tail[survivors:])
+        self._torn = lost[: random.randrange(len(tail[survivors]))] if lost else b""
+        del self._records[stable + survivors :]
         self.position = self._base + len(self._records)
-        return len(tail) - keep
+        return len(lost) - len(self._torn)
 
     def recover(self) -> Recovery:
         """Read the log after a crash; the torn tail is cut off, and what is left counts as stable."""

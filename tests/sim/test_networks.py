@@ -1,0 +1,204 @@
+"""Each network model does what its paper says of it."""
+
+from __future__ import annotations
+
+import itertools
+
+import networkx as nx
+import pytest
+
+from ordercast.core import Contract, Message, Protocol, UsageError
+from ordercast.core.effects import Broadcast, JoinChannel
+from ordercast.core.events import Arrival, MulticastRequested, Started
+from ordercast.protocols.fan import Fan0
+from ordercast.sim import Simulation, Workload
+from ordercast.sim.networks import BroadcastMedium, Network, PointToPoint, Topology, WideArea, square_grid
+
+P, L, T = 0.001, 0.01, 0.002
+
+
+def one_message(network: Network, members: str = "abc", source: str = "s", **changes: object) -> Simulation:
+    """One multicast at 1.0 s from a source outside the group."""
+    return Simulation(
+        Fan0,
+        {"g": list(members)},
+        network,
+        workloads=[Workload(sources=(source,), groups=("g",), rate=1.0, arrivals="regular", count=1)],
+        duration=5.0,
+        settle=0.0,
+        **changes,  # type: ignore[arg-type]
+    ).execute()
+
+
+def rows(simulation: Simulation, kind: str) -> list[dict]:  # type: ignore[type-arg]
+    return [row for row in simulation.table().to_pylist() if row["kind"] == kind]
+
+
+def delays(simulation: Simulation) -> list[float]:
+    return sorted(round(row["time"] - 1.0, 9) for row in rows(simulation, "deliver"))
+
+
+def test_a_multicast_to_n_sites_takes_n_p_plus_l_and_n_packets_point_to_point() -> None:
+    """Spauster 4.1: nP + L until the last site has it."""
+    run = one_message(PointToPoint(P, L))
+    assert delays(run) == pytest.approx([P + L, 2 * P + L, 3 * P + L])
+    assert [row["peer"] for row in rows(run, "send")] == ["a", "b", "c"]
+
+
+def test_a_multicast_is_one_frame_that_everyone_hears_at_once_on_a_broadcast_medium() -> None:
+    """Spauster 4.2."""
+    run = one_message(BroadcastMedium(T))
+    assert delays(run) == [T, T, T]
+    (send,) = rows(run, "send")
+    assert send["peer"] is None
+    assert {row["packet_id"] for row in rows(run, "receive")} == {send["packet_id"]}
+
+
+def test_there_is_just_one_frame_on_a_broadcast_medium_at_a_time() -> None:
+    """Spauster 4.2: no concurrency in sending messages."""
+    run = Simulation(
+        Fan0,
+        {"g": ["a"]},
+        BroadcastMedium(T),
+        workloads=[Workload(sources=("s", "t", "u"), groups=("g",), rate=1.0, arrivals="regular", count=1)],
+        duration=2.0,
+        settle=0.0,
+    ).execute()
+    assert delays(run) == [T, 2 * T, 3 * T]
+
+
+def test_a_busy_site_takes_one_step_after_the_other() -> None:
+    run = Simulation(
+        Fan0,
+        {"g": ["a", "b"]},
+        PointToPoint(P, 0.0),
+        workloads=[Workload(sources=("s",), groups=("g",), rate=1.0 / (P / 2), arrivals="regular", count=3)],
+        duration=1.0,
+        settle=0.0,
+    ).execute()
+    sent = [row["time"] for row in rows(run, "send")]
+    assert sent == sorted(sent)
+    assert all(later - earlier >= P * 0.999 for earlier, later in itertools.pairwise(sent))
+
+
+def test_packets_take_the_shortest_path_through_a_topology() -> None:
+    graph = nx.Graph()
+    graph.add_weighted_edges_from([("s", "a", 1.0), ("a", "b", 2.0), ("s", "b", 5.0), ("b", "c", 1.0)])
+    run = one_message(Topology(graph, 0.0, L))
+    assert delays(run) == pytest.approx([L, 3 * L, 4 * L])
+
+
+def test_a_square_grid_joins_neighbours_only() -> None:
+    """Spauster 4.4."""
+    grid = square_grid(tuple("abcdefghi"))
+    assert nx.shortest_path_length(grid, "a", "i") == 4
+    assert sorted(grid["e"]) == ["b", "d", "f", "h"]
+    assert nx.is_connected(square_grid(tuple("abcdefg")))
+
+
+def test_a_topology_in_pieces_is_refused() -> None:
+    graph = nx.Graph()
+    graph.add_nodes_from(["a", "b"])
+    with pytest.raises(UsageError, match="not connected"):
+        Topology(graph)
+
+
+REGIONS = {"east": ("a", "s"), "west": ("b", "c")}
+LATENCY = {"east": {"east": 0.001, "west": 0.05}, "west": {"west": 0.002}}
+
+
+def test_a_wide_area_packet_takes_the_matrix_entry_and_at_most_the_jitter_more() -> None:
+    run = one_message(WideArea(REGIONS, LATENCY, jitter=0.01, processing=0.0))
+    near, *far = delays(run)
+    assert 0.001 <= near <= 0.011
+    assert all(0.05 <= delay <= 0.06 for delay in far)
+
+
+def test_a_wide_area_network_loses_what_it_is_told_to_lose() -> None:
+    workload = Workload(sources=("s",), groups=("g",), rate=1000.0, count=2000)
+    run = Simulation(
+        Fan0,
+        {"g": ["a", "b", "c"]},
+        WideArea(REGIONS, LATENCY, loss=0.2),
+        workloads=[workload],
+        duration=5.0,
+        settle=1.0,
+    ).execute()
+    lost = len(rows(run, "drop")) / (len(rows(run, "drop")) + len(rows(run, "receive")))
+    assert 0.17 < lost < 0.23
+
+
+class Ping(Message, frozen=True):
+    background = True
+
+
+class Beacon(Protocol):
+    """Broadcasts on a channel with the TTL that the payload's length says, and remembers how it heard of it."""
+
+    contract = Contract("beacon", "", "", (), (), "", ())
+    messages = (Ping,)
+    heard: list[tuple[str, Arrival]]
+
+    def on_started(self, event: Started) -> None:
+        self.heard = []
+        self.outbox.append(JoinChannel("control"))
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        self.outbox.append(Broadcast("control", Ping(), len(event.multicast.payload) or None))
+
+    def on_ping(self, sender: str, message: Ping, arrival: Arrival) -> None:
+        self.heard.append((sender, arrival))
+
+
+@pytest.mark.parametrize(("ttl", "reached"), [(1, ["a", "s"]), (16, ["a", "b", "c", "s"]), (0, ["a", "b", "c", "s"])])
+def test_a_small_ttl_stays_within_the_region_and_a_sender_hears_itself(ttl: int, reached: list[str]) -> None:
+    run = Simulation(
+        Beacon,
+        {"g": ["a", "b", "c"]},
+        WideArea(REGIONS, LATENCY),
+        workloads=[Workload(sources=("s",), groups=("g",), rate=1.0, arrivals="regular", count=1, size=ttl)],
+        duration=2.0,
+        settle=1.0,
+    ).execute()
+    heard = {name: site.instances["main"].core.heard for name, site in run.sites.items()}  # type: ignore[attr-defined]
+    assert [name for name, arrivals in heard.items() if arrivals] == reached
+    if "b" in reached:
+        assert heard["b"][0][1] == Arrival("control", hops=16)
+    assert heard["a"][0][1] == Arrival("control", hops=1)
+
+
+def test_a_ttl_counts_hops_in_a_topology() -> None:
+    graph = nx.path_graph(["s", "a", "b", "c"])
+    run = Simulation(
+        Beacon,
+        {"g": ["a", "b", "c"]},
+        Topology(graph),
+        workloads=[Workload(sources=("s",), groups=("g",), rate=1.0, arrivals="regular", count=1, size=2)],
+        duration=2.0,
+        settle=1.0,
+    ).execute()
+    heard = {name: site.instances["main"].core.heard for name, site in run.sites.items()}  # type: ignore[attr-defined]
+    assert [name for name, arrivals in heard.items() if arrivals] == ["a", "b", "s"]
+    assert heard["b"][0][1].hops == 2
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: PointToPoint(-1.0, 0.0),
+        lambda: BroadcastMedium(-1.0),
+        lambda: Topology(nx.path_graph(["a", "b"]), processing=-1.0),
+        lambda: WideArea({"e": ("a",)}, {}),
+        lambda: WideArea({"e": ("a",), "w": ("a",)}, {"e": {"e": 0.0, "w": 0.0}, "w": {"w": 0.0}}),
+        lambda: WideArea({"e": ("a",)}, {"e": {"e": -1.0}}),
+        lambda: WideArea({"e": ("a",)}, {"e": {"e": 0.0}}, loss=1.0),
+    ],
+)
+def test_a_network_that_makes_no_sense_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(UsageError):
+        make()
+
+
+def test_a_site_in_no_region_is_refused() -> None:
+    with pytest.raises(UsageError, match="in no region"):
+        one_message(WideArea({"east": ("a", "b", "c")}, {"east": {"east": 0.0}}))
