@@ -1,0 +1,109 @@
+"""All properties by name, in the order in which they are printed, each with its judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Final
+
+import pyarrow as pa
+
+from ordercast.check.acyclic import judge_acyclic_order
+from ordercast.check.bounded import judge_bounded
+from ordercast.check.causality import (
+    judge_causal_order,
+    judge_reliable_source_order,
+    judge_reliable_timestamp_order,
+    judge_timestamp_order,
+)
+from ordercast.check.facts import Facts
+from ordercast.check.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
+from ordercast.check.integrity import judge_integrity, judge_no_duplication
+from ordercast.check.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
+from ordercast.check.order import judge_order, judge_source_order
+from ordercast.check.packets import judge_genuineness, judge_message_size
+from ordercast.check.verdict import Finding, Verdict
+from ordercast.check.views import judge_self_inclusion, judge_virtual_synchrony
+from ordercast.core.errors import UsageError
+from ordercast.trace.schema import Run
+
+Judge = Callable[[Facts], Finding]
+
+
+def _promise_nothing(facts: Facts) -> Finding:
+    return Finding(obliged=True)
+
+
+_JUDGES: Final[dict[str, Judge]] = {
+    "integrity": judge_integrity,
+    "no-duplication": judge_no_duplication,
+    "single-source-order": judge_order("single-source"),
+    "source-order": judge_source_order,
+    "multiple-source-order": judge_order("multiple-source"),
+    "multiple-group-order": judge_order("multiple-group"),
+    "acyclic-order": judge_acyclic_order,
+    "uniform-agreement": judge_uniform_agreement,
+    "termination": judge_termination,
+    "P0": _promise_nothing,
+    "P1": judge_bounded("P1"),
+    "P2": judge_bounded("P2"),
+    "P3": judge_bounded("P3"),
+    "P4": judge_bounded("P4"),
+    "Q0": _promise_nothing,
+    "Q1": judge_bounded("Q1"),
+    "Q2": judge_bounded("Q2"),
+    "Q3": judge_bounded("Q3"),
+    "R0": _promise_nothing,
+    "R1": judge_r1("multiple-group"),
+    "R1-single-source": judge_r1("single-source"),
+    "R1-multiple-source": judge_r1("multiple-source"),
+    "R2": judge_r2("multiple-group"),
+    "R2-single-source": judge_r2("single-source"),
+    "R2-multiple-source": judge_r2("multiple-source"),
+    "R3": judge_r3("multiple-group"),
+    "R3-single-source": judge_r3("single-source"),
+    "R3-multiple-source": judge_r3("multiple-source"),
+    "R2-logical": judge_r2_logical,
+    "reliable-source-order": judge_reliable_source_order,
+    "timestamp-order": judge_timestamp_order,
+    "causal-order": judge_causal_order,
+    "reliable-timestamp-order": judge_reliable_timestamp_order,
+    "virtual-synchrony": judge_virtual_synchrony,
+    "self-inclusion": judge_self_inclusion,
+    "selective-information": judge_selective_information,
+    "order-equivalence": judge_order("multiple-group"),
+    "atomic-receipt": judge_uniform_agreement,
+    "genuineness": judge_genuineness,
+    "message-size": judge_message_size,
+}
+
+PROPERTIES: Final[tuple[str, ...]] = tuple(_JUDGES)
+
+
+def judge(
+    run: Run, events: pa.Table, properties: Iterable[str] | None = None, everything: bool = False
+) -> dict[str, Verdict]:
+    """Judge one run by the events of that run.
+
+    Without `properties` every property has a verdict, and those that the run does not claim are `not-judged` unless
+    `everything` is asked for; with `properties` exactly those are judged, claimed or not.
+    """
+    claimed = set(run.guarantees)
+    _check_names(run.guarantees, f"run {run.run!r} claims")
+    named = None if properties is None else list(properties)
+    _check_names(named or (), "asked for")
+    facts = Facts(run, events)
+    verdicts = {}
+    for name in PROPERTIES if named is None else named:
+        if named is not None or everything or name in claimed:
+            verdicts[name] = _JUDGES[name](facts).verdict(name, name in claimed)
+        else:
+            verdicts[name] = Verdict(name, False, "not-judged")
+    return verdicts
+
+
+def _check_names(names: Iterable[str], who: str) -> None:
+    for name in names:
+        if name not in _JUDGES:
+            near = get_close_matches(name, PROPERTIES, 1, cutoff=0.0)
+            raise UsageError(f"{who} the unknown property {name!r}; the nearest known one is {near[0]!r}")

@@ -1,0 +1,196 @@
+"""`ordercast protocols`: which protocols there are, and what each guarantees under which faults."""
+
+import json
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ordercast.core import Bounds, Contract, Options, Protocol, UsageError
+from ordercast.protocols import PROTOCOL_NAMES, find_protocol
+
+README_LINES = 12
+"""Enough for what it is and what it gives; the rest is for an editor."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("protocols")(protocols)
+
+
+def protocols(
+    name: Annotated[str | None, typer.Argument(help="Tell everything about this one.")] = None,
+    matrix: Annotated[bool, typer.Option("--matrix", help="Which property holds under which protocol.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> int:
+    """List the protocols: guarantees, the faults under which they hold, and what a crash means for the others.
+
+    Example: ordercast protocols sequencer
+    """
+    if matrix:
+        if name is not None:
+            raise UsageError(f"--matrix shows all protocols; leave out {name!r}")
+        from ordercast.cli.matrix import show_matrix
+
+        return show_matrix(as_json)
+    if name is not None:
+        protocol = find_protocol(name)
+        if as_json:
+            print(json.dumps(describe(protocol), indent=2))
+        else:
+            _show_one(protocol)
+        return 0
+    known = [find_protocol(each) for each in PROTOCOL_NAMES]
+    if as_json:
+        print(json.dumps({"protocols": [describe(each) for each in known]}, indent=2))
+    else:
+        _show_all(known)
+    return 0
+
+
+def describe(protocol: type[Protocol]) -> dict[str, Any]:
+    """A protocol's contract as plain values."""
+    contract = protocol.contract
+    return {
+        "name": contract.name,
+        "title": contract.title,
+        "paper": contract.paper,
+        "guarantees": list(contract.guarantees),
+        "faults": list(contract.faults),
+        "crash": contract.crash,
+        "promised": bound_formulas(contract),
+        "options": msgspec.to_builtins(contract.options()),
+        "branches": list(contract.branches),
+        "single_source": contract.single_source,
+        "several_groups": contract.several_groups,
+        "explicit_destinations": contract.explicit_destinations,
+        "messages": [message.__name__ for message in protocol.messages],
+    }
+
+
+# ---------------------------------------------------------------------- bounds, in symbols
+def bound_formulas(contract: Contract) -> dict[str, str]:
+    """Property -> its promised time in terms of phi_p, phi_n and options: `delta + 4 phi_p + 3 phi_n`.
+
+    A contract promises by a function; that it is linear is found out by asking it.
+    """
+    options = contract.options()
+    nothing = contract.promised(Bounds(0.0, 0.0), options)
+    return {name: _formula(contract, options, name, constant) for name, constant in nothing.items()}
+
+
+def _formula(contract: Contract, options: Options, name: str, constant: float) -> str:
+    def ask(phi_p: float, phi_n: float, given: Options = options) -> float:
+        return contract.promised(Bounds(phi_p, phi_n), given)[name]
+
+    terms = list(_option_terms(contract, options, name, constant))
+    of_phi_p, of_phi_n = ask(1.0, 0.0) - constant, ask(0.0, 1.0) - constant
+    if not math.isclose(ask(3.0, 5.0), constant + 3 * of_phi_p + 5 * of_phi_n):
+        return "see the README"
+    rest = constant - sum(getattr(options, option) * factor for factor, option in terms)
+    words = [_term(factor, option) for factor, option in terms]
+    words += [_term(of_phi_p, "phi_p"), _term(of_phi_n, "phi_n")]
+    if abs(rest) > 1e-9:
+        words.append(f"{rest:g}")
+    return " + ".join(filter(None, words)) or "0"
+
+
+def _option_terms(contract: Contract, options: Options, name: str, constant: float) -> Iterator[tuple[float, str]]:
+    for field in msgspec.structs.fields(contract.options):
+        value = getattr(options, field.name)
+        if isinstance(value, float):
+            changed = msgspec.structs.replace(options, **{field.name: value + 1.0})
+            factor = contract.promised(Bounds(0.0, 0.0), changed)[name] - constant
+            if abs(factor) > 1e-9:
+                yield factor, field.name
+
+
+def _term(factor: float, symbol: str) -> str:
+    if abs(factor) < 1e-9:
+        return ""
+    return symbol if math.isclose(factor, 1.0) else f"{factor:g} {symbol}"
+
+
+# ---------------------------------------------------------------------- for people
+def _show_all(known: list[type[Protocol]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
+    for heading, share in (("protocol", None), ("what it is", 3), ("guarantees", 3), ("under", 2), ("a crash", 3)):
+        table.add_column(heading, no_wrap=share is None, ratio=share)
+    for protocol in known:
+        contract = protocol.contract
+        table.add_row(
+            Text(contract.name, "bold"),
+            Text(contract.title),
+            Text(", ".join(contract.guarantees), "green"),
+            Text(", ".join(contract.faults), "yellow"),
+            Text(contract.crash),
+        )
+    console = _console(160)
+    console.print(table)
+    console.print(Text("What the guarantees mean: docs/properties.md. The faults: docs/faults.md.", "dim"))
+
+
+def _show_one(protocol: type[Protocol]) -> None:
+    from rich.markdown import Markdown
+    from rich.table import Table
+    from rich.text import Text
+
+    contract = protocol.contract
+    console = _console(120)
+    console.print(Text.assemble((contract.name, "bold"), f": {contract.title}"))
+    formulas = bound_formulas(contract)
+    rows = {
+        "paper": contract.paper,
+        "guarantees": ", ".join(
+            f"{guarantee} (within {formulas[guarantee]})" if guarantee in formulas else guarantee
+            for guarantee in contract.guarantees
+        ),
+        "under": ", ".join(contract.faults),
+        "a crash": contract.crash,
+        "sources": "sites that do not fail, named in the option sources" if contract.single_source else "any site",
+        "addresses": _addresses(contract),
+        "messages": ", ".join(message.__name__ for message in protocol.messages),
+        "branches": ", ".join(contract.branches),
+    }
+    table = Table.grid(padding=(0, 3, 0, 0))
+    for name, text in rows.items():
+        table.add_row(Text(name, "dim"), Text(text))
+    for option, default in msgspec.to_builtins(contract.options()).items():
+        table.add_row(Text("option", "dim"), Text(f"{option} = {json.dumps(default)}"))
+    console.print(table)
+    readme = find_readme(protocol)
+    if readme is not None:
+        console.print()
+        console.print(Text(str(readme), "dim"))
+        console.print(Markdown("\n".join(readme.read_text(encoding="utf-8").splitlines()[:README_LINES])))
+
+
+def _addresses(contract: Contract) -> str:
+    words = ["several groups at once" if contract.several_groups else "one group at a time"]
+    if contract.explicit_destinations:
+        words.append("any set of sites")
+    return ", or ".join(words)
+
+
+def find_readme(protocol: type[Protocol]) -> Path | None:
+    """The README beside the protocol's module, or above it where several protocols share one."""
+    file = sys.modules[protocol.__module__].__file__
+    folder = Path(file or "").parent
+    while folder.name and folder.name != "protocols":
+        if (folder / "README.md").is_file():
+            return folder / "README.md"
+        folder = folder.parent
+    return None
+
+
+def _console(width: int) -> Any:
+    from rich.console import Console
+
+    return Console(width=None if sys.stdout.isatty() else width, highlight=False)

@@ -1,0 +1,85 @@
+"""Events as JSON lines, one object a line: for small traces, tests and cases written by hand. An absent key is null."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from ordercast.core.errors import UsageError
+from ordercast.trace.conform import conform
+from ordercast.trace.schema import COLUMNS, EVENTS, Kind
+
+Row = TypeVar("Row")
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """One line of events.jsonl; the fields stand in the order of the schema, so the keys of a line do too."""
+
+    run: str
+    site: str
+    seq: int
+    time: float
+    kind: Kind
+    incarnation: int | None = None
+    message: str | None = None
+    source: str | None = None
+    source_seq: int | None = None
+    groups: list[str] | None = None
+    destinations: list[str] | None = None
+    count: int | None = None
+    size: int | None = None
+    peer: str | None = None
+    packet: str | None = None
+    packet_id: str | None = None
+    messages: list[str] | None = None
+    cost: int | None = None
+    reason: str | None = None
+    delivery: int | None = None
+    parent: str | None = None
+    order_key: list[int] | None = None
+    service: str | None = None
+    view: str | None = None
+    members: list[str] | None = None
+    transitional: list[str] | None = None
+    depends: list[str] | None = None
+
+
+def encode_events(events: pa.Table) -> Iterator[bytes]:
+    """The lines of a table that conforms to the schema, newline included."""
+    encoder = msgspec.json.Encoder()
+    columns = [events.column(name).to_pylist() for name in COLUMNS]
+    for values in zip(*columns, strict=True):
+        yield encoder.encode(Event(*values)) + b"\n"
+
+
+def read_json_events(path: Path) -> pa.Table:
+    """All events of one file; a line that cannot be understood is refused with its number."""
+    rows = decode_lines(path, Event)
+    try:
+        columns = [pa.array([getattr(row, field.name) for row in rows], field.type) for field in EVENTS]
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise UsageError(f"{path}: a number is too large for its column: {error}") from error
+    return conform(pa.table(columns, schema=EVENTS), str(path))
+
+
+def decode_lines(path: Path, row_type: type[Row]) -> list[Row]:
+    """One struct a line; blank lines are skipped."""
+    decoder = msgspec.json.Decoder(row_type)
+    rows = []
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip():
+                    continue
+                try:
+                    rows.append(decoder.decode(line))
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                    # A validation error is a decode error too: both say where in the line.
+                    raise UsageError(f"{path}, line {number}: {error}; correct or remove the line") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return rows

@@ -1,0 +1,99 @@
+"""Which properties are judged, and what the verdicts look like."""
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from ordercast.check import PROPERTIES, judge
+from ordercast.core.errors import UsageError
+from ordercast.trace.schema import EVENTS
+from tests.check.build import describe, events
+
+ROWS = "a multicast m g\nb deliver m\nc deliver m\nd deliver m"
+
+
+def test_claimed_properties_are_judged_and_the_others_are_not() -> None:
+    verdicts = judge(describe("g:b,c", ("integrity",)), events(ROWS))
+    assert tuple(verdicts) == PROPERTIES
+    assert verdicts["integrity"].claimed
+    assert verdicts["integrity"].verdict == "violated"
+    assert {verdict.verdict for name, verdict in verdicts.items() if name != "integrity"} == {"not-judged"}
+
+
+def test_everything_is_judged_when_asked_for() -> None:
+    verdicts = judge(describe("g:b,c"), events(ROWS), everything=True)
+    assert verdicts["integrity"].verdict == "violated"
+    assert not verdicts["integrity"].claimed
+    assert verdicts["uniform-agreement"].verdict == "holds"
+    assert verdicts["P1"].verdict == "not-judged"
+
+
+def test_named_properties_are_judged_and_no_others_are_mentioned() -> None:
+    verdicts = judge(describe("g:b,c"), events(ROWS), ["termination", "integrity"])
+    assert [(name, verdict.verdict) for name, verdict in verdicts.items()] == [
+        ("termination", "holds"),
+        ("integrity", "violated"),
+    ]
+
+
+def test_an_unknown_property_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(UsageError, match=r"'integrty'.*'integrity'"):
+        judge(describe("g:a"), events(ROWS), ["integrty"])
+    with pytest.raises(UsageError, match=r"run 'run' claims .*'R4'"):
+        judge(describe("g:a", ("R4",)), events(ROWS))
+
+
+def test_a_verdict_becomes_json_as_promised() -> None:
+    verdict = judge(describe("g:b,c", ("integrity",)), events(ROWS))["integrity"]
+    assert json.loads(json.dumps(verdict.as_json())) == {
+        "claimed": True,
+        "verdict": "violated",
+        "witnesses": 1,
+        "first": {"sites": ["d"], "messages": ["m"], "why": "d delivers m, which is not addressed to it"},
+    }
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_an_empty_run_proves_nothing(name: str) -> None:
+    bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
+    expected = "holds" if name in ("P0", "Q0", "R0") else "vacuous"
+    for groups in ("", "g:a,b"):
+        run = describe(groups, bounds=bounds)
+        assert judge(run, EVENTS.empty_table(), [name])[name].verdict == expected
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_the_order_of_the_rows_in_the_table_does_not_matter(name: str) -> None:
+    rows = """
+    a multicast m g
+    a send p1 peer=b messages=m
+    b receive p1 messages=m
+    b view v members=a,b
+    b deliver m parent=a
+    b multicast n g depends=m
+    c deliver n
+    c fail
+    c recover
+    c deliver m
+    d join g
+    d deliver m
+    b deliver n
+    a deliver m
+    a deliver n
+    """
+    bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
+    run, table = describe("g:a,b,c", bounds=bounds), events(rows)
+    backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
+    in_pieces = pa.concat_tables([table.slice(place, 4) for place in range(0, len(table), 4)])
+    expected = judge(run, table, [name])[name]
+    for other in (backwards, in_pieces):
+        assert judge(run, other, [name])[name].verdict == expected.verdict
+        assert judge(run, other, [name])[name].first == expected.first
+
+
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_columns_that_a_foreign_table_lacks_are_null(name: str) -> None:
+    table = events("a multicast m g\nb deliver m").select(["run", "site", "seq", "time", "kind", "message", "groups"])
+    bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
+    assert judge(describe("g:b", bounds=bounds), table, [name])[name].verdict in ("holds", "vacuous")
