@@ -1,0 +1,154 @@
+"""Random small traces: a sensible run, and then a few things done to it that no sensible run does.
+
+`generate(profile, seed)` always gives the same trace for the same arguments. Times are mostly random reals, so that no
+two events coincide; in every tenth trace they are coarse, as in a simulation where all that a site does in one step has
+one time. No bound is met exactly. A profile says which features a run has and which mutations may befall it;
+each family of properties has one that makes its interesting cases frequent.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from .draft import Draft, Profile, draft_base
+from .mutations import MUTATIONS
+from .terms import Row, Run
+
+COARSE_STEP = 0.25  # seconds, a third of the usual time between two messages
+PROMISES = ("P1", "P2", "P3", "P4", "Q1", "Q2", "Q3")
+
+RARE = dict.fromkeys(MUTATIONS, 1)
+
+PROFILES = {
+    profile.name: profile
+    for profile in (
+        Profile(
+            "deliveries",
+            RARE
+            | {"duplicate-delivery": 8, "deliver-elsewhere": 6, "remove-multicast": 4, "deliver-early": 6}
+            | {"multicast-late": 6, "come-or-go": 6, "drop-most-deliveries": 4},
+            churn=0.3,
+        ),
+        Profile(
+            "order",
+            RARE
+            | {"swap-deliveries": 10, "swap-deliveries-of-one-source": 8, "reorder-everywhere": 8}
+            | {"make-cycle": 8, "drop-most-deliveries": 4},
+        ),
+        Profile(
+            "failures",
+            RARE
+            | {"swap-deliveries": 4, "swap-deliveries-of-one-source": 4, "roll-back": 14}
+            | {"fail-between-inverted": 14},
+            failures=0.2,
+            one_group=0.5,
+        ),
+        Profile(
+            "liveness",
+            RARE
+            | {"drop-delivery": 6, "drop-message": 6, "fail-site": 4, "deliver-elsewhere": 4, "come-or-go": 6}
+            | {"multicast-late": 3, "come-or-go-while-sending": 6},
+            settled=0.85,
+            churn=0.3,
+            packets=0.6,
+        ),
+        Profile(
+            "bounded",
+            RARE
+            | {"delay-delivery": 8, "delay-site": 6, "delay-packet": 6, "drop-delivery": 6, "lose-packet": 6}
+            | {"lose-packet-and-delivery": 8, "drop-message": 3, "change-parent": 3, "fail-after-loss": 5}
+            | {"fail-at-the-end-of-a-window": 6, "come-or-go-while-sending": 3, "send-to-itself": 4},
+            packets=1.0,
+            failures=0.4,
+            relays=0.5,
+            settled=0.5,
+        ),
+        Profile(
+            "packets",
+            RARE | {"stray-packet": 10, "grow-packet": 10, "pack-together": 6, "come-or-go-while-sending": 4},
+            packets=1.0,
+        ),
+        Profile(
+            "views",
+            RARE
+            | {"change-members": 5, "exclude-sender": 10, "move-view": 6, "lag-behind": 12, "drop-view": 4}
+            | {"drop-delivery": 4, "activate": 6, "activate-late": 10, "change-service": 3, "split-off": 10}
+            | {"roll-back": 4, "skip-ahead": 4},
+            views=0.95,
+            services=0.5,
+            one_group=0.8,
+            explicit_destinations=0.05,
+            failures=0.15,
+        ),
+        Profile(
+            "causality",
+            RARE
+            | {"reorder-everywhere": 8, "depend": 8, "drop-delivery": 8, "drop-message": 4, "swap-deliveries": 6}
+            | {"swap-deliveries-of-one-source": 5, "change-members": 10, "depend-in-a-chain": 5, "deliver-early": 2},
+            views=0.6,
+            explicit_destinations=0.1,
+            one_group=0.6,
+        ),
+    )
+}
+
+
+def _bounds(draft: Draft) -> dict[str, object]:
+    sizes = {"a": draft.size_per_message, "b": draft.size_per_destination}
+    bounds: dict[str, object] = {
+        "phi_p": 0.1,
+        "phi_n": draft.phi_n,
+        "delta": 1.0,
+        "message_size": sizes if draft.chance(0.8) else draft.size_per_message + 3 * draft.size_per_destination,
+        "promised": draft.promised,
+    }
+    for name in ("phi_n", "message_size", "promised"):
+        if draft.chance(draft.profile.bound_absent):
+            del bounds[name]
+    if draft.chance(0.4):
+        bounds["p3_sites"] = draft.random.randint(0, 3)
+    return bounds
+
+
+def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
+    """The run, as in runs.jsonl, and its rows, in no particular order."""
+    random, profile = Random(f"{profile_name} {seed}"), PROFILES[profile_name]
+    sites = [f"s{number}" for number in range(random.choice([2, 3, 3, 4, 4, 5]))]
+    if random.random() < profile.one_group:
+        groups = {"g": sites}
+    else:
+        groups = {
+            f"g{number}": sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites))))
+            for number in range(random.randint(1, 3))
+        }
+    draft = Draft(random, profile, sites, groups)
+    draft.promised = {name: draft.between(0.7, 3.0) for name in PROMISES if not draft.chance(profile.bound_absent)}
+    draft_base(draft)
+    if not draft.chance(profile.untouched):
+        names, weights = list(profile.mutations), list(profile.mutations.values())
+        for name in random.choices(names, weights, k=random.randint(1, profile.mutations_max)):
+            MUTATIONS[name](draft)
+    for site in sites:
+        for number, row in enumerate(sorted((r for r in draft.rows if r["site"] == site), key=lambda row: row["time"])):
+            row["seq"] = number
+    if draft.chance(0.1):
+        for row in draft.rows:
+            row["time"] = round(row["time"] / COARSE_STEP) * COARSE_STEP
+    if draft.chance(0.3):
+        draft.guarantees.append(random.choice(["R3", "R3-single-source", "R3-multiple-source"]))
+    ended_at = draft.end() + draft.between(0.01, 6.0)
+    run = {
+        "run": f"{profile_name}-{seed}",
+        "protocol": "none",
+        "seed": seed,
+        "parameters": {},
+        "groups": groups,
+        "guarantees": ["integrity", *draft.guarantees],
+        "ended_at": ended_at,
+        "settled": draft.chance(profile.settled),
+        "bounds": _bounds(draft),
+    }
+    for row in draft.rows:
+        row["run"] = run["run"]
+    random.shuffle(draft.rows)
+    return run, draft.rows

@@ -1,0 +1,60 @@
+"""What must arrive in the end: uniform agreement, termination and selective information."""
+
+from __future__ import annotations
+
+from .terms import NOT_JUDGED, Outcome, Row, Run, Terms, Violation, outcome, terms_of, violation
+
+
+def uniform_agreement(run: Run, rows: list[Row]) -> Outcome:
+    if not run["settled"]:
+        return NOT_JUDGED, set()
+    terms = terms_of(run, rows)
+    obliged = False
+    violations: set[Violation] = set()
+    for message in terms.known:
+        for site in terms.owed(message):
+            delivered_elsewhere = any((x, message) in terms.first_delivery for x in terms.sites if x != site)
+            if terms.is_correct(site) and delivered_elsewhere:
+                obliged = True
+                if (site, message) not in terms.first_delivery:
+                    violations.add(violation([site], [message]))
+    return outcome(obliged, violations)
+
+
+def _judge_termination(terms: Terms) -> tuple[bool, set[Violation]]:
+    obliged = False
+    violations: set[Violation] = set()
+    for message in terms.known:
+        if not terms.is_correct(terms.multicast_row[message]["site"]):
+            continue
+        for site in terms.owed(message):
+            if terms.is_correct(site):
+                obliged = True
+                if (site, message) not in terms.first_delivery:
+                    violations.add(violation([site], [message]))
+    return obliged, violations
+
+
+def termination(run: Run, rows: list[Row]) -> Outcome:
+    if not run["settled"]:
+        return NOT_JUDGED, set()
+    return outcome(*_judge_termination(terms_of(run, rows)))
+
+
+def _is_addressed(terms: Terms, site: str, message: str) -> bool:
+    destinations = terms.destinations(message)
+    if destinations is not None:
+        return site in destinations
+    return any(terms.was_ever_member(site, group) for group in terms.groups(message))
+
+
+def selective_information(run: Run, rows: list[Row]) -> Outcome:
+    terms = terms_of(run, rows)
+    obliged, violations = _judge_termination(terms) if run["settled"] else (False, set())
+    for site in terms.sites:
+        for delivery in terms.deliveries_of[site]:
+            if delivery["message"] in terms.known:
+                obliged = True
+                if not _is_addressed(terms, site, delivery["message"]):
+                    violations.add(violation([site], [delivery["message"]]))
+    return outcome(obliged, violations)

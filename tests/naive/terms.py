@@ -1,0 +1,221 @@
+"""The terms of docs/properties.md, as plain functions over a list of rows. Slow and obvious on purpose.
+
+A row is a dict with the columns of the trace; an absent key is null. Times and sequence numbers are compared exactly
+as the page says: by `seq` within a site, by `time` across sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from typing import Any
+
+Row = dict[str, Any]
+Run = dict[str, Any]
+# The sites and the messages of one violation, each sorted.
+Violation = tuple[tuple[str, ...], tuple[str, ...]]
+Outcome = tuple[str, set[Violation]]
+
+HOLDS, VIOLATED, VACUOUS, NOT_JUDGED = "holds", "violated", "vacuous", "not-judged"
+
+
+def violation(sites: Iterable[str], messages: Iterable[str]) -> Violation:
+    return tuple(sorted(set(sites))), tuple(sorted(set(messages)))
+
+
+def outcome(obliged: bool, violations: set[Violation]) -> Outcome:
+    """The verdict of a property that can be judged."""
+    if violations:
+        return VIOLATED, violations
+    return (HOLDS if obliged else VACUOUS), violations
+
+
+class Terms:
+    """One run with its rows, and what follows from them. Everything is computed once and never changed."""
+
+    def __init__(self, run: Run, rows: list[Row]) -> None:
+        self.run = run
+        self.rows = rows
+        self.ended_at: float = run["ended_at"]
+        self.bounds: dict[str, Any] = run.get("bounds") or {}
+        self.sites = sorted(
+            {site for members in run["groups"].values() for site in members} | {r["site"] for r in rows}
+        )
+        self.rows_of = {
+            site: sorted((row for row in rows if row["site"] == site), key=lambda row: row["seq"])
+            for site in self.sites
+        }
+        self._of_kind: dict[tuple[str, ...], list[Row]] = {}
+        self.multicast_row: dict[str, Row] = {}
+        for row in sorted(rows, key=lambda row: (row["time"], row["site"], row["seq"])):
+            if row["kind"] == "multicast" and row["message"] not in self.multicast_row:
+                self.multicast_row[row["message"]] = row
+        self.known = sorted(self.multicast_row)
+        self.deliveries_of = {site: self.of_kind(site, "deliver") for site in self.sites}
+        self.first_delivery: dict[tuple[str, str], Row] = {}
+        for site in self.sites:
+            for row in self.deliveries_of[site]:
+                self.first_delivery.setdefault((site, row["message"]), row)
+        self.delivered_messages = sorted({message for _, message in self.first_delivery})
+        self.sends = [row for row in rows if row["kind"] == "send"]
+        self.fails_of = {site: [row["time"] for row in self.of_kind(site, "fail")] for site in self.sites}
+        self._owed: dict[str, frozenset[str]] = {}
+        self._broken: list[tuple[str, str, float]] | None = None
+
+    def of_kind(self, site: str, *kinds: str) -> list[Row]:
+        """The rows of these kinds at a site, in order."""
+        if (site, *kinds) not in self._of_kind:
+            self._of_kind[site, *kinds] = [row for row in self.rows_of.get(site, []) if row["kind"] in kinds]
+        return self._of_kind[site, *kinds]
+
+    # Messages
+
+    def source(self, message: str) -> str | None:
+        return self.multicast_row[message]["site"] if message in self.multicast_row else None
+
+    def destinations(self, message: str) -> list[str] | None:
+        return self.multicast_row[message].get("destinations")
+
+    def groups(self, message: str) -> list[str]:
+        return self.multicast_row[message].get("groups") or []
+
+    def address(self, message: str) -> Set[tuple[str, str]]:
+        """Groups and sites are told apart, so that a group that is named like a site is not taken for it."""
+        if message not in self.multicast_row:
+            return frozenset()
+        destinations = self.destinations(message)
+        if destinations is not None:
+            return frozenset(("site", site) for site in destinations)
+        return frozenset(("group", group) for group in self.groups(message))
+
+    def begin(self, message: str) -> float:
+        sends = [row["time"] for row in self.sends if serves(row, message)]
+        return min([self.multicast_row[message]["time"], *sends])
+
+    def multicast_before(self, message: str, other: str) -> bool:
+        """Both of one source: which multicast row comes first there."""
+        return self.multicast_row[message]["seq"] < self.multicast_row[other]["seq"]
+
+    def delivered_before(self, site: str, message: str, other: str) -> bool:
+        """Both delivered at the site: which first delivery comes first."""
+        return self.first_delivery[site, message]["seq"] < self.first_delivery[site, other]["seq"]
+
+    # Membership
+
+    def is_member_at(self, row: Row, group: str) -> bool:
+        member = row["site"] in self.run["groups"].get(group, [])
+        in_view = False
+        for earlier in self.rows_of[row["site"]]:
+            if earlier["seq"] >= row["seq"]:
+                break
+            if earlier["kind"] in ("join", "leave") and group in (earlier.get("groups") or []):
+                member = earlier["kind"] == "join"
+            if earlier["kind"] == "view":
+                in_view = row["site"] in (earlier.get("members") or [])
+        return member or in_view
+
+    def was_ever_member(self, site: str, group: str) -> bool:
+        return (
+            site in self.run["groups"].get(group, [])
+            or any(group in (row.get("groups") or []) for row in self.of_kind(site, "join"))
+            or any(site in (row.get("members") or []) for row in self.of_kind(site, "view"))
+        )
+
+    def owed(self, message: str) -> Set[str]:
+        """Group(m): the destinations that are owed the message; of an unknown message, none."""
+        if message not in self.multicast_row:
+            return frozenset()
+        if message not in self._owed:
+            self._owed[message] = frozenset(self._destinations_owed(message))
+        return self._owed[message]
+
+    def _destinations_owed(self, message: str) -> Iterable[str]:
+        destinations = self.destinations(message)
+        if destinations is not None:
+            yield from destinations
+            return
+        begin = self.begin(message)
+        for group in self.groups(message):
+            for site in self.sites:
+                member = site in self.run["groups"].get(group, [])
+                left_later = False
+                for row in self.of_kind(site, "join", "leave"):
+                    if group not in (row.get("groups") or []):
+                        continue
+                    if row["time"] <= begin:
+                        member = row["kind"] == "join"
+                    elif row["kind"] == "leave":
+                        left_later = True
+                if member and not left_later:
+                    yield site
+
+    # Failures
+
+    def is_correct(self, site: str) -> bool:
+        fails = self.of_kind(site, "fail")
+        return not fails or any(recover["seq"] > fails[-1]["seq"] for recover in self.of_kind(site, "recover"))
+
+    def is_awake(self, site: str, start: float, length: float) -> bool:
+        return self._is_steady(site, start, length, self.of_kind(site, "awake", "recover"))
+
+    def is_up(self, site: str, start: float, length: float) -> bool:
+        return self._is_steady(site, start, length, self.of_kind(site, "recover"))
+
+    def _is_steady(self, site: str, start: float, length: float, returns: list[Row]) -> bool:
+        for fail in self.of_kind(site, "fail"):
+            if start <= fail["time"] <= start + length:
+                return False
+            if fail["time"] < start and not any(
+                back["seq"] > fail["seq"] and back["time"] <= start for back in returns
+            ):
+                return False
+        return True
+
+    # Packets
+
+    def addressed_by(self, send: Row) -> list[str]:
+        """The sites that a send row goes to."""
+        if send.get("peer") is not None:
+            return [send["peer"]]
+        return [
+            site
+            for site in self.sites
+            if any(row.get("packet_id") == send["packet_id"] for row in self.of_kind(site, "receive", "drop"))
+        ]
+
+    def broken_packets(self) -> list[tuple[str, str, float]]:
+        """From, to, time of sending of each packet that should have arrived in time and has not."""
+        if self._broken is None:
+            phi_n = self.bounds["phi_n"]
+            self._broken = []
+            for send in self.sends:
+                sender, sent = send["site"], send["time"]
+                for receiver in self.addressed_by(send):
+                    arrived = any(
+                        row.get("packet_id") == send["packet_id"] and row["time"] <= sent + phi_n
+                        for row in self.of_kind(receiver, "receive")
+                    )
+                    if not arrived and self.is_awake(sender, sent, phi_n) and self.is_awake(receiver, sent, phi_n):
+                        self._broken.append((sender, receiver, sent))
+        return self._broken
+
+    def can_reach(self, a: str, b: str, start: float, length: float) -> bool:
+        if a == b:
+            return True
+        return not any(
+            {sender, receiver} == {a, b} and start <= sent <= start + length
+            for sender, receiver, sent in self.broken_packets()
+        )
+
+
+def serves(row: Row, message: str) -> bool:
+    return message in (row.get("messages") or [])
+
+
+_latest: list[Terms] = []
+
+
+def terms_of(run: Run, rows: list[Row]) -> Terms:
+    """The terms of this very trace, computed once however many properties are asked about it in a row."""
+    if not _latest or _latest[0].run is not run or _latest[0].rows is not rows:
+        _latest[:] = [Terms(run, rows)]
+    return _latest[0]
