@@ -103,8 +103,15 @@ class Protocol(ABC):
             handler(event.sender, event.message, event.arrival)
         else:
             self._on_event[type(event)](event)
+            if type(event) is events.Recovered:
+                self._appended += len(event.records)
         # Only at the end of a step: in the middle, the state may be ahead of the records.
         if self._appended >= self.checkpoint_records:
+            self._take_checkpoint()
+
+    def _take_checkpoint(self) -> None:
+        # A checkpoint copies what is kept; waiting for twice as many records makes that a fixed cost per record.
+        if self._appended >= self.checkpoint_records + 2 * self.checkpoint_messages():
             state = self.checkpoint_state()
             if state is not None:
                 self._appended = 0
@@ -113,6 +120,10 @@ class Protocol(ABC):
     def checkpoint_state(self) -> Record | None:
         """Everything that the records so far amount to; None for instances that see to their log themselves."""
         return None
+
+    def checkpoint_messages(self) -> int:
+        """How many messages a checkpoint would hold."""
+        return 0
 
     def check_invariants(self) -> None:
         """Raise `InvariantViolation` when the state is impossible. Called after each step in simulation."""

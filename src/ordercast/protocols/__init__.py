@@ -13,6 +13,9 @@ _WHERE = {
     "fan-2": ("ordercast.protocols.fan", "Fan2"),
     "fan-3": ("ordercast.protocols.fan", "Fan3"),
     "sequencer": ("ordercast.protocols.classic.sequencer", "Sequencer"),
+    "token": ("ordercast.protocols.classic.token", "Token"),
+    "two-phase": ("ordercast.protocols.classic.two_phase", "TwoPhase"),
+    "lamport": ("ordercast.protocols.classic.lamport", "Lamport"),
 }
 
 PROTOCOL_NAMES: tuple[str, ...] = tuple(_WHERE)

@@ -164,6 +164,10 @@ class Fan1(Protocol):
         self.outbox.append(Deliver(multicast, None, source))
 
     # ------------------------------------------------------------------ stable storage
+    def checkpoint_messages(self) -> int:
+        """What a checkpoint would hold."""
+        return sum(len(stream.log) for stream in self.outgoing.values())
+
     def checkpoint_state(self) -> Progress:
         """The state as a checkpoint."""
         return Progress(

@@ -152,6 +152,10 @@ class Sequencer(Protocol):
             self.center.on_acknowledge(sender, message.consumed)
 
     # ------------------------------------------------------------------ stable storage
+    def checkpoint_messages(self) -> int:
+        """What a checkpoint would hold, at the most."""
+        return len(self.source.pending) + max(len(link.kept) for link in self.center.links.values())
+
     def checkpoint_state(self) -> State:
         """All three roles."""
         center = self.center
