@@ -88,14 +88,13 @@ class SiteRecorder:
         seq = self._seq
         self._seq = seq + 1
         self._sends.extend((self.site, seq, time, self.incarnation, peer, packet_id, envelope))
-        if len(self._sends) >= _VALUES_PER_CHUNK:
-            self._spill()
 
     def receive(self, time: float, packet_id: int, envelope: Envelope, cost: int) -> None:
         """A packet reaches the protocol."""
         seq = self._seq
         self._seq = seq + 1
         self._receives.extend((self.site, seq, time, self.incarnation, envelope.sender, packet_id, envelope, cost))
+        # Asked here only: where nothing is received, nothing is sent or delivered for long.
         if len(self._receives) >= _VALUES_PER_CHUNK:
             self._spill()
 
@@ -134,8 +133,6 @@ class SiteRecorder:
         seq = self._seq
         self._seq = seq + 1
         self._delivers.extend((self.site, seq, time, self.incarnation, effect))
-        if len(self._delivers) >= _VALUES_PER_CHUNK:
-            self._spill()
 
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; False when it is the first time after all."""
