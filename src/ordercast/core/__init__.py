@@ -1,7 +1,15 @@
 """The core: identifiers, events, effects and the contract that every protocol fulfils. No input or output here."""
 
 from ordercast.core.clocks import HybridClock, LamportClock
-from ordercast.core.contract import Bounds, Contract, Options
+from ordercast.core.contract import (
+    CRASH_FAULTS,
+    EVERY_FAULT,
+    NETWORK_FAULTS,
+    TOTAL_ORDER,
+    Bounds,
+    Contract,
+    Options,
+)
 from ordercast.core.errors import InvariantViolation, OrdercastError, StorageError, UsageError, WireError
 from ordercast.core.identifiers import (
     MAIN_INSTANCE,
@@ -18,7 +26,11 @@ from ordercast.core.protocol import Context, Protocol
 from ordercast.core.randomness import random_stream
 
 __all__ = [
+    "CRASH_FAULTS",
+    "EVERY_FAULT",
     "MAIN_INSTANCE",
+    "NETWORK_FAULTS",
+    "TOTAL_ORDER",
     "Bounds",
     "ChannelId",
     "Context",

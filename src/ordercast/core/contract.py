@@ -6,6 +6,28 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+NETWORK_FAULTS = ("loss", "burst-loss", "duplication", "delay", "cut", "partition")
+"""Everything that a network can do to packets (docs/faults.md)."""
+
+CRASH_FAULTS = ("crash", "torn-log", "pause")
+"""A site that stops for a while, with or without its memory."""
+
+EVERY_FAULT = (*NETWORK_FAULTS, *CRASH_FAULTS, "skew", "slow-reader")
+
+TOTAL_ORDER = (
+    "integrity",
+    "no-duplication",
+    "single-source-order",
+    "source-order",
+    "multiple-source-order",
+    "multiple-group-order",
+    "acyclic-order",
+    "uniform-agreement",
+    "termination",
+    "R1",
+)
+"""What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
+
 
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of a protocol's own options; each field has a default, and its value is checked in `__post_init__`."""

@@ -201,7 +201,7 @@ def _distinct(objects: Sequence[Any]) -> tuple[list[Any], pa.Array]:
 def _lists(values: Sequence[tuple[Any, ...] | None], convert: Callable[[Iterable[Any]], pa.Array]) -> pa.Array:
     """A column of lists, converted in one go."""
     absent = np.fromiter((value is None for value in values), bool, len(values))
-    present = [() if value is None else value for value in values] if absent.any() else values
+    present = [() if value is None else value for value in values]
     offsets = np.zeros(len(values) + 1, dtype=np.int32)
     np.cumsum(np.fromiter(map(len, present), np.int32, len(values)), out=offsets[1:])
     items = convert(chain.from_iterable(present))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ordercast.core import Bounds, Contract, Options, Protocol, SiteId
+from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, Options, Protocol, SiteId
 from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.fan.messages import Data
@@ -22,18 +22,7 @@ class Fan0(Protocol):
         title="unordered, unreliable: send to each, deliver on receipt",
         paper="Spauster 1991, 6.4.1 (Protocol 0)",
         guarantees=("integrity", "P1", "P2"),
-        faults=(
-            "loss",
-            "burst-loss",
-            "duplication",
-            "delay",
-            "cut",
-            "partition",
-            "crash",
-            "torn-log",
-            "pause",
-            "skew",
-        ),
+        faults=(*NETWORK_FAULTS, *CRASH_FAULTS, "skew"),
         crash="nothing: what a site misses while it is down is lost to it",
         branches=("delivered",),
         promised=_promised,

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, cast
 
-from ordercast.core import Bounds, Context, Contract, GroupId, Message, Multicast, Options, Protocol, SiteId, UsageError
+from ordercast.core import (
+    CRASH_FAULTS,
+    Bounds,
+    Context,
+    Contract,
+    GroupId,
+    Message,
+    Multicast,
+    Options,
+    Protocol,
+    SiteId,
+    UsageError,
+)
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, MulticastRequested, Recovered
 from ordercast.protocols.fan.messages import Data, Delivered, Progress, Sent, Skipped
@@ -48,7 +60,7 @@ class Fan1(Protocol):
             "P2",
             "R1-single-source",
         ),
-        faults=("duplication", "delay", "crash", "torn-log", "pause"),
+        faults=("duplication", "delay", *CRASH_FAULTS),
         crash="nobody waits: a destination that comes back goes on with the next message it hears",
         branches=("in-order", "out-of-order", "old", "awake-kept", "awake-recovered"),
         options=FanOptions,

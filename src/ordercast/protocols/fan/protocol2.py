@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ordercast.core import Bounds, Contract, GroupId, Message, Options, SiteId
+from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, GroupId, Message, Options, SiteId
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.fan.messages import Data, Request, Skip
 from ordercast.protocols.fan.protocol1 import Fan1, FanOptions
@@ -29,17 +29,7 @@ class Fan2(Fan1):
         title="sequence numbers with retransmission: the network may lose, too",
         paper="Spauster 1991, 6.4.3 (Protocol 2)",
         guarantees=Fan1.contract.guarantees,
-        faults=(
-            "loss",
-            "burst-loss",
-            "duplication",
-            "delay",
-            "cut",
-            "partition",
-            "crash",
-            "torn-log",
-            "pause",
-        ),
+        faults=(*NETWORK_FAULTS, *CRASH_FAULTS),
         crash="nobody waits: a destination that comes back goes on with the next message it hears",
         branches=("in-order", "out-of-order", "old", "awake-recovered", "requested", "resent", "skipped"),
         options=FanOptions,

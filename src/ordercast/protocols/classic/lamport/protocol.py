@@ -8,6 +8,8 @@ from typing import cast
 import msgspec
 
 from ordercast.core import (
+    EVERY_FAULT,
+    TOTAL_ORDER,
     Context,
     Contract,
     GroupId,
@@ -57,32 +59,8 @@ class Lamport(Protocol):
         name="lamport",
         title="logical timestamps: no site is special, causal order too, everyone waits for everyone",
         paper="Spauster 1991, 2.2 (Lamport 1978)",
-        guarantees=(
-            "integrity",
-            "no-duplication",
-            "single-source-order",
-            "source-order",
-            "multiple-source-order",
-            "multiple-group-order",
-            "acyclic-order",
-            "causal-order",
-            "uniform-agreement",
-            "termination",
-            "R1",
-        ),
-        faults=(
-            "loss",
-            "burst-loss",
-            "duplication",
-            "delay",
-            "cut",
-            "partition",
-            "crash",
-            "torn-log",
-            "pause",
-            "skew",
-            "slow-reader",
-        ),
+        guarantees=(*TOTAL_ORDER, "causal-order"),
+        faults=EVERY_FAULT,
         crash="everyone waits while a potential source is down: nobody knows what it may still have to say",
         branches=(
             "old",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import Context, Contract, Protocol, SiteId, UsageError
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol, SiteId, UsageError
 from ordercast.core.effects import Replay
 from ordercast.core.events import (
     Arrival,
@@ -39,31 +39,8 @@ class Sequencer(Protocol):
         name="sequencer",
         title="one site orders everything: cheap, total order across groups, blocks while that site is down",
         paper="Spauster 1991, 2.4 (Kaashoek, Tanenbaum, Hummel, Bal 1989; Publishing: Cheriton, Zwaenepoel 1985)",
-        guarantees=(
-            "integrity",
-            "no-duplication",
-            "single-source-order",
-            "source-order",
-            "multiple-source-order",
-            "multiple-group-order",
-            "acyclic-order",
-            "uniform-agreement",
-            "termination",
-            "R1",
-        ),
-        faults=(
-            "loss",
-            "burst-loss",
-            "duplication",
-            "delay",
-            "cut",
-            "partition",
-            "crash",
-            "torn-log",
-            "pause",
-            "skew",
-            "slow-reader",
-        ),
+        guarantees=TOTAL_ORDER,
+        faults=EVERY_FAULT,
         crash="everyone waits while the sequencer is down, or when its history is full of a crashed destination's",
         branches=(
             "ordered",

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import Context, Contract, GroupId, Multicast, Protocol, SiteId, UsageError, WireError
+from ordercast.core import (
+    EVERY_FAULT,
+    TOTAL_ORDER,
+    Context,
+    Contract,
+    GroupId,
+    Multicast,
+    Protocol,
+    SiteId,
+    UsageError,
+    WireError,
+)
 from ordercast.core.effects import Blocked
 from ordercast.core.events import (
     Arrival,
@@ -40,32 +51,8 @@ class TwoPhase(Protocol):
         name="two-phase",
         title="destinations propose priorities, the source announces the highest: only those concerned take part",
         paper="Spauster 1991, 2.5 (Birman, Joseph 1987, ABCAST, after Skeen)",
-        guarantees=(
-            "integrity",
-            "no-duplication",
-            "single-source-order",
-            "source-order",
-            "multiple-source-order",
-            "multiple-group-order",
-            "acyclic-order",
-            "uniform-agreement",
-            "termination",
-            "R1",
-            "genuineness",
-        ),
-        faults=(
-            "loss",
-            "burst-loss",
-            "duplication",
-            "delay",
-            "cut",
-            "partition",
-            "crash",
-            "torn-log",
-            "pause",
-            "skew",
-            "slow-reader",
-        ),
+        guarantees=(*TOTAL_ORDER, "genuineness"),
+        faults=EVERY_FAULT,
         crash=(
             "the destinations of a message that a crashed site has not decided, or not given a priority, wait for that "
             "site to recover, and so does everything behind the message"
