@@ -96,6 +96,14 @@ class _WriteCheckpoint(Effect, frozen=True):
 _LEAVES_THE_SITE = (effect_types.Send, effect_types.Broadcast, effect_types.Deliver)
 
 
+class MessageNumbers:
+    """The numbers that a site gives to its multicasts; instances that start together share them, so that names stay
+    unique."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+
 class Instance:
     """One protocol instance at one site, from a start to the crash or the end."""
 
@@ -105,6 +113,7 @@ class Instance:
         driver: Driver,
         log: MemoryLog,
         recorder: SiteRecorder | None,
+        numbers: MessageNumbers,
         check_invariants: bool = False,
     ) -> None:
         self.core = core
@@ -116,7 +125,7 @@ class Instance:
         self._log = log
         self._recorder = recorder
         self._check_invariants = check_invariants
-        self._number = 0
+        self._numbers = numbers
         # Effects that may not leave the site before the log is stable up to a position, in order.
         self._held: deque[tuple[int, Effect]] = deque()
         self._sync_running = False
@@ -173,12 +182,12 @@ class Instance:
     ) -> MessageId:
         """The application multicasts; `UsageError` when the address or the core does not allow it."""
         self._check_address(groups, destinations)
-        number = self._number + 1
+        number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)
         multicast = Multicast(message, groups, payload, destinations, count)
         self.core.step(now, MulticastRequested(multicast))
         # Only now: a core that refuses the request leaves no hole in the numbers.
-        self._number = number
+        self._numbers.last = number
         if self._recorder is not None:
             self._place_announcement(multicast, self._recorder)
         self._interpret()

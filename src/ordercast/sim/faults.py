@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from ordercast.core import SiteId, UsageError
+from ordercast.core import InstanceId, SiteId, UsageError
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
@@ -282,12 +282,21 @@ class Crash(_SiteFault, tag="crash", frozen=True):
 
     kind: ClassVar[str] = "crash"
     forever: bool = False
+    instance: InstanceId = ""
+    """Only this protocol instance crashes, and the rest of the site goes on."""
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].crash()
+        if self.instance:
+            simulation.sites[site].crash_instance(self.instance)
+        else:
+            simulation.sites[site].crash()
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        if not self.forever:
+        if self.forever:
+            return
+        if self.instance:
+            simulation.sites[site].recover_instance(self.instance)
+        else:
             simulation.sites[site].recover()
 
 

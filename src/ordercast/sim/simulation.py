@@ -63,6 +63,7 @@ class Simulation:
         network: Network,
         *,
         sites: Iterable[SiteId] = (),
+        companions: Mapping[InstanceId, type[Protocol]] | None = None,
         seed: int = 0,
         options: Options | None = None,
         faults: Iterable[Fault] = (),
@@ -78,6 +79,8 @@ class Simulation:
         application: Application | None = None,
     ) -> None:
         self.protocol = protocol
+        self.protocols: dict[InstanceId, type[Protocol]] = {MAIN_INSTANCE: protocol, **(companions or {})}
+        """What runs at each site: the protocol, and instances of others beside it."""
         self.groups = {group: tuple(sorted(set(members))) for group, members in sorted(groups.items())}
         self.network = network
         self.seed = seed
@@ -117,17 +120,19 @@ class Simulation:
         """The random stream of a part."""
         return random_stream(self.seed, *names)
 
-    def make_cores(self, site: SimulatedSite) -> Iterator[tuple[InstanceId, Protocol]]:
-        """The protocol instances that a site starts with."""
+    def make_core(self, site: SimulatedSite, instance: InstanceId) -> Protocol:
+        """A protocol instance that starts at a site."""
+        protocol = self.protocols[instance]
         context = Context(
             site=site.name,
             groups=self.groups,
             sites=self._site_names,
-            options=self.options,
-            random=self.random("instance", site.name, MAIN_INSTANCE, site.incarnation),
+            options=self.options if instance == MAIN_INSTANCE else protocol.contract.options(),
+            random=self.random("instance", site.name, instance, site.incarnation),
+            instance=instance,
             incarnation=site.incarnation,
         )
-        yield MAIN_INSTANCE, self.protocol(context)
+        return protocol(context)
 
     def add_rule(self, fault: Fault, rule: Rule) -> None:
         """Lay a rule over the network."""

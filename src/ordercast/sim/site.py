@@ -25,7 +25,7 @@ from ordercast.core.effects import (
     SetTimer,
 )
 from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
-from ordercast.runtime import Instance, MemoryLog
+from ordercast.runtime import Instance, MemoryLog, MessageNumbers
 from ordercast.trace.recorder import Envelope, SiteRecorder
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class SimulatedSite:
         self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._inbox_wakes = False
         self._backlog_at_resume: int | None = None
-        self._recovering = False
+        self._recovering: set[InstanceId] = set()
         self._unconsumed: dict[InstanceId, int] = {}
         self._credit: dict[InstanceId, int] = {}
         self._waiting: dict[InstanceId, deque[tuple[bytes, tuple[GroupId, ...], tuple[SiteId, ...] | None]]] = {}
@@ -77,13 +77,18 @@ class SimulatedSite:
     # ------------------------------------------------------------------ life
     def start(self) -> None:
         """Start every instance; after a crash, from its log."""
-        now = self.queue.now
-        self.cursor = now
-        for name, core in self.simulation.make_cores(self):
+        self.cursor = self.queue.now
+        self._start(tuple(self.simulation.protocols))
+
+    def _start(self, names: tuple[InstanceId, ...]) -> None:
+        numbers = MessageNumbers()
+        for name in names:
+            core = self.simulation.make_core(self, name)
             log = self.logs.setdefault(name, MemoryLog(instant=self.simulation.sync_seconds <= 0))
-            self.instances[name] = Instance(core, self, log, self.recorder, self.simulation.check_invariants)
-        for instance in self.instances.values():
-            self._run(instance.start)
+            check = self.simulation.check_invariants
+            self.instances[name] = Instance(core, self, log, self.recorder, numbers, check)
+        for name in names:
+            self._run(self.instances[name].start)
 
     def crash(self, torn: bool = False) -> None:
         """Stop at once: memory is gone, the log keeps what was synced (torn: and a random part of the rest)."""
@@ -93,20 +98,36 @@ class SimulatedSite:
         self.up = False
         self.paused = False
         self._backlog_at_resume = None
-        for name, instance in self.instances.items():
-            instance.crash()
-            self.simulation.collect(instance)
-            if torn:
-                self.logs[name].crash_torn(self._random)
-            else:
-                self.logs[name].crash()
-        self.instances.clear()
-        self._timers.clear()
+        for name in tuple(self.instances):
+            self.crash_instance(name, torn)
+        for function, arguments in self._inbox:
+            if function == self._receive:
+                self._record_unreached(*arguments[:2])
         self._inbox.clear()
-        self._unconsumed.clear()
-        self._credit.clear()
-        self._waiting.clear()
-        self.simulation.network.leave_all(self.name)
+
+    def crash_instance(self, name: InstanceId, torn: bool = False) -> None:
+        """One instance stops and loses its memory; the site, and what else runs there, goes on."""
+        instance = self.instances.pop(name, None)
+        if instance is None:
+            return
+        instance.crash()
+        self.simulation.collect(instance)
+        if torn:
+            self.logs[name].crash_torn(self._random)
+        else:
+            self.logs[name].crash()
+        self._timers = {key: state for key, state in self._timers.items() if key[0] != name}
+        for per_instance in (self._unconsumed, self._credit, self._waiting):
+            per_instance.pop(name, None)
+        self.simulation.network.leave_all(self.name, name)
+
+    def recover_instance(self, name: InstanceId) -> None:
+        """An instance that crashed apart runs again, under an incarnation that no other ever had."""
+        if self.up and name not in self.instances:
+            self.incarnation += 1
+            if self.recorder is not None:
+                self.recorder.incarnation = self.incarnation
+            self._start((name,))
 
     def recover(self) -> None:
         """Run again after a crash, as a new incarnation."""
@@ -114,7 +135,7 @@ class SimulatedSite:
             return
         self.up = True
         self.incarnation += 1
-        self._recovering = True
+        self._recovering = set(self.simulation.protocols)
         if self.recorder is not None:
             self.recorder.awake(self.queue.now, self.incarnation)
         self.start()
@@ -204,10 +225,7 @@ class SimulatedSite:
     def arrive(self, packet: int, envelope: Envelope, arrival: Arrival) -> None:
         """A packet reaches the site's interface. Most find the site idle, and take the short way."""
         if not self.up:
-            # The send of a network multicast names no receiver; this row tells that the site was one. (Without it: a
-            # fault delays the packet beyond phi_n, the site is down by then, and nothing says that it was not reached.)
-            if self.recorder is not None:
-                self.recorder.drop(max(self.queue.now, self.cursor), packet, envelope, "down")
+            self._record_unreached(packet, envelope)
             return
         now = self.queue.now
         if self.paused or self._inbox or self.cursor > now:
@@ -226,6 +244,15 @@ class SimulatedSite:
         if self.recorder is not None:
             self.recorder.receive(self.cursor, packet, envelope, arrival.cost)
         instance.handle(now, Received(envelope.sender, envelope.message, arrival))
+
+    def _record_unreached(self, packet: int, envelope: Envelope) -> None:
+        """The send of a network multicast names no receiver; this row tells that the site was one.
+
+        (Without it: a fault delays the packet beyond phi_n, the site is down by then, or crashes before it has read
+        what it finds after a pause, and nothing says that it was not reached.)
+        """
+        if self.recorder is not None:
+            self.recorder.drop(max(self.queue.now, self.cursor), packet, envelope, "down")
 
     def drop(self, packet: int, envelope: Envelope, reason: str) -> None:
         """A packet for this site is lost on the way."""
@@ -259,7 +286,8 @@ class SimulatedSite:
             self._do(self._tell, instance, event)
 
     def _tell(self, now: float, instance: InstanceId, event: Event) -> None:
-        self.instances[instance].handle(now, event)
+        if instance in self.instances:
+            self.instances[instance].handle(now, event)
 
     # ------------------------------------------------------------------ driver: what instances want done
     def trace_time(self) -> float:
@@ -276,11 +304,11 @@ class SimulatedSite:
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """Hear the channel."""
-        self.simulation.network.join(self.name, effect.channel)
+        self.simulation.network.join(self.name, instance.name, effect.channel)
 
     def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
         """Hear it no longer."""
-        self.simulation.network.leave(self.name, effect.channel)
+        self.simulation.network.leave(self.name, instance.name, effect.channel)
 
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
@@ -374,7 +402,7 @@ class SimulatedSite:
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""
-        if self._recovering:
-            self._recovering = False
-            if self.recorder is not None:
+        if instance.name in self._recovering:
+            self._recovering.discard(instance.name)
+            if not self._recovering and self.recorder is not None:
                 self.recorder.recover(self.cursor)

@@ -20,8 +20,8 @@ PLAIN_ARRIVAL = Arrival()
 class Network(ABC):
     """Base of the network models. A model decides when a packet leaves and arrives, and what one frame can reach.
 
-    A model that loses by itself (a receiver's buffer overruns) calls `lose`; everything else comes from the fault
-    rules in `carry`.
+    A model that loses by itself (a receiver's buffer overruns) says so in `loses` and calls `lose` from its `carry`;
+    everything else comes from the fault rules.
     """
 
     one_frame_for_all = False
@@ -33,7 +33,7 @@ class Network(ABC):
 
     def __init__(self) -> None:
         self._packets = 0
-        self._channels: dict[ChannelId, set[SiteId]] = {}
+        self._channels: dict[tuple[InstanceId, ChannelId], set[SiteId]] = {}
 
     def attach(self, simulation: Simulation) -> None:
         """Called once, before anything is sent."""
@@ -68,18 +68,19 @@ class Network(ABC):
         return True
 
     # ------------------------------------------------------------------ channels
-    def join(self, site: SiteId, channel: ChannelId) -> None:
-        """The site hears the channel."""
-        self._channels.setdefault(channel, set()).add(site)
+    def join(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
+        """An instance hears the channel."""
+        self._channels.setdefault((instance, channel), set()).add(site)
 
-    def leave(self, site: SiteId, channel: ChannelId) -> None:
-        """The site hears it no longer."""
-        self._channels.get(channel, set()).discard(site)
+    def leave(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
+        """An instance hears it no longer."""
+        self._channels.get((instance, channel), set()).discard(site)
 
-    def leave_all(self, site: SiteId) -> None:
-        """The site has crashed."""
-        for members in self._channels.values():
-            members.discard(site)
+    def leave_all(self, site: SiteId, instance: InstanceId) -> None:
+        """An instance has crashed."""
+        for (listener, _), members in self._channels.items():
+            if listener == instance:
+                members.discard(site)
 
     # ------------------------------------------------------------------ sending
     def send(self, sender: SimulatedSite, to: tuple[SiteId, ...], message: Message, instance: InstanceId) -> None:
@@ -90,7 +91,7 @@ class Network(ABC):
         self, sender: SimulatedSite, channel: ChannelId, message: Message, instance: InstanceId, ttl: int | None
     ) -> None:
         """A site broadcasts a message on a channel; it hears it itself when it has joined."""
-        members = sorted(self._channels.get(channel, ()))
+        members = sorted(self._channels.get((instance, channel), ()))
         receivers = tuple(site for site in members if self.in_scope(sender.name, site, ttl))
         self._send(sender, receivers, message, instance, channel)
 
@@ -138,9 +139,13 @@ class Network(ABC):
             verdict = rule.judge(envelope.sender, receiver)
             if verdict is not None:
                 if verdict.drop:
-                    self.queue.schedule(time, site.drop, packet, envelope, verdict.drop)
+                    self.lose(packet, envelope, receiver, time, verdict.drop)
                     return
                 for extra in verdict.delays:
                     self.queue.schedule(time + extra, site.arrive, packet, envelope, arrival)
                 return
         self.queue.schedule(time, site.arrive, packet, envelope, arrival)
+
+    def lose(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, reason: str) -> None:
+        """Do not bring a packet to a site, and let the trace know when and why."""
+        self.queue.schedule(time, self.sites[receiver].drop, packet, envelope, reason)

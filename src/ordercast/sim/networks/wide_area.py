@@ -97,8 +97,7 @@ class WideArea(Network):
     def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
         """The network itself loses some, before any fault rule is asked."""
         if self._loss and self._random() < self._loss:
-            site = self.sites[receiver]
-            self.queue.schedule(time, site.drop, packet, envelope, "loss")
+            self.lose(packet, envelope, receiver, time, "loss")
             return
         super().carry(packet, envelope, receiver, time, arrival)
 
