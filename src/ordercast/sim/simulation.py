@@ -21,11 +21,12 @@ from ordercast.core import (
     Options,
     Protocol,
     SiteId,
+    UsageError,
     random_stream,
 )
 from ordercast.core.effects import Deliver, Replay
 from ordercast.runtime import Instance
-from ordercast.sim.faults import Fault, Rule
+from ordercast.sim.faults import Crash, Fault, Rule
 from ordercast.sim.kernel import EventQueue
 from ordercast.sim.networks import Network
 from ordercast.sim.site import SimulatedSite
@@ -86,6 +87,9 @@ class Simulation:
         self.seed = seed
         self.options = protocol.contract.options() if options is None else options
         self.faults = tuple(faults)
+        for fault in self.faults:
+            if isinstance(fault, Crash) and fault.instance and fault.instance not in self.protocols:
+                raise UsageError(f"fault 'crash': no instance {fault.instance!r} runs; {', '.join(self.protocols)} do")
         self.workloads = tuple(workloads)
         self.duration = duration
         self.settle = settle
