@@ -10,6 +10,10 @@ from typing import Any
 from ordercast.core import OrdercastError
 
 
+class Runaway(OrdercastError):
+    """The run has handled more events than it may: messages or timers that beget each other without end."""
+
+
 class EventQueue:
     """Calls functions at simulated times, in order of time and, at equal times, in the order in which they were
     scheduled."""
@@ -17,6 +21,8 @@ class EventQueue:
     def __init__(self) -> None:
         self.now = 0.0
         self.handled = 0
+        self.events_max = 1 << 60
+        """How many events may be handled before the run counts as a runaway."""
         self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = count().__next__
 
@@ -27,16 +33,19 @@ class EventQueue:
     def run(self, until: float) -> None:
         """Handle everything up to and including a time; it is that time then."""
         queue = self._queue
-        handled = 0
+        left = self.events_max - self.handled
         try:
             while queue and queue[0][0] <= until:
                 time, _, function, arguments = heappop(queue)
                 if time > self.now:
                     self.now = time
                 function(*arguments)
-                handled += 1
+                left -= 1
+                if left < 0:
+                    raise Runaway(f"more than {self.events_max} events")
         except OrdercastError as error:
             error.add_note(f"at {self.now:.6f} simulated seconds")
             raise
-        self.handled += handled
+        finally:
+            self.handled = self.events_max - left
         self.now = max(self.now, until)
