@@ -1,0 +1,230 @@
+"""The ledger: the one history of turns as far as this site has it, and the token list that it is written under.
+
+    forgotten <= committed <= accepted
+
+Turns up to `forgotten` are settled everywhere and gone. Turns up to `committed` are the same at every site for ever;
+of these only the ones with messages are kept. The turns behind that are accepted: logged here, but a new list may
+begin without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ordercast.core import InvariantViolation, Multicast, SiteId
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Run, Turn, Version
+
+
+class Ledger:
+    """The history and the installed list. It changes only by the methods below, live and when the log is read after a
+    crash alike."""
+
+    def __init__(self, sites: tuple[SiteId, ...]) -> None:
+        self.version: Version = FIRST_VERSION
+        self.members: tuple[SiteId, ...] = sites
+        """The token list, in the order in which the token goes around."""
+        self.base = 0
+        """The last turn before this list."""
+        self.newest: Version = FIRST_VERSION
+        """The largest version of which this site has a turn. Larger than `version`: the site has learned history of a
+        list that it is not in, and may not add turns of its old list to that."""
+        self.accepted = 0
+        self.committed = 0
+        self.committed_version: Version = FIRST_VERSION
+        """Version in which turn `committed` was issued."""
+        self.committed_message_turn = 0
+        """The last committed turn that had messages."""
+        self.forgotten = 0
+        self.entries: dict[int, Entry] = {}
+        self.messages = 0
+        """Messages in `entries`."""
+        self.uncommitted_messages = 0
+        self.sequence = 0
+        """The last sequence number given."""
+        self.ordered: dict[SiteId, int] = dict.fromkeys(sites, 0)
+        """Source -> number of its last message that is in the history."""
+
+    # ------------------------------------------------------------------ what it says
+    @property
+    def token_site(self) -> SiteId:
+        """Whose turn is next."""
+        return self.issuer(self.accepted + 1)
+
+    def issuer(self, number: int) -> SiteId:
+        """Who issues that turn of the installed list."""
+        return self.members[(number - self.base - 1) % len(self.members)]
+
+    @property
+    def last_message_turn(self) -> int:
+        """The last turn that has messages."""
+        for number in range(self.accepted, self.committed, -1):
+            if self.entries[number].turn.runs:
+                return number
+        return self.committed_message_turn
+
+    def uncommitted(self) -> tuple[Turn, ...]:
+        """The turns behind the committed ones."""
+        return tuple(self.entries[number].turn for number in range(self.committed + 1, self.accepted + 1))
+
+    def committed_turns(self, after: int, turns_max: int, messages_max: int) -> tuple[list[Turn], int, Version]:
+        """Committed turns with messages after a turn, how far they reach, and the version of the turn there."""
+        turns: list[Turn] = []
+        messages = 0
+        for number in range(max(after, self.forgotten) + 1, self.committed + 1):
+            entry = self.entries.get(number)
+            if entry is None:
+                continue
+            if turns and (len(turns) >= turns_max or messages + entry.turn.messages > messages_max):
+                return turns, turns[-1].number, turns[-1].version
+            turns.append(entry.turn)
+            messages += entry.turn.messages
+        return turns, self.committed, self.committed_version
+
+    def find(self, number: int, version: Version) -> Entry | None:
+        """The entry of that turn, when it is here."""
+        entry = self.entries.get(number)
+        return entry if entry is not None and entry.turn.version == version else None
+
+    def find_uncommitted(self, source: SiteId, source_number: int) -> Multicast | None:
+        """A message that an accepted turn holds."""
+        for number in range(self.accepted, self.committed, -1):
+            for of, found, multicast in self.entries[number].numbered():
+                if of == source and found == source_number:
+                    return multicast
+        return None
+
+    def committed_source_number(self, source: SiteId) -> int:
+        """Number of the source's last message that is committed."""
+        uncommitted = (run for turn in self.uncommitted() for run in turn.runs if run.first.source == source)
+        return self.ordered[source] - sum(run.count for run in uncommitted)
+
+    # ------------------------------------------------------------------ how it changes
+    def accept(self, entry: Entry) -> None:
+        """The next turn of the installed list."""
+        turn = entry.turn
+        if turn.number != self.accepted + 1 or turn.version != self.version or self.newest != self.version:
+            raise InvariantViolation(
+                f"turn {turn.number} of {turn.version} cannot follow {self.accepted} of {self.version}"
+            )
+        self._push(entry)
+
+    def commit(self, through: int) -> list[Entry]:
+        """Accepted turns are committed; those that have messages."""
+        committed = []
+        for number in range(self.committed + 1, through + 1):
+            entry = self.entries[number]
+            self.committed_version = entry.turn.version
+            if entry.turn.runs:
+                committed.append(entry)
+                self.committed_message_turn = number
+                self.uncommitted_messages -= entry.turn.messages
+            else:
+                del self.entries[number]
+            self.committed = number
+        return committed
+
+    def settle(self, through: int, version: Version, entries: Iterable[Entry]) -> tuple[list[Entry], list[Entry]]:
+        """Take over committed turns from elsewhere: what is newly committed, and what was accepted here and is no part
+        of the history.
+
+        What is dropped can never be committed: another turn is, at the same number; and what was accepted on top of it
+        goes with it.
+        """
+        if self.accepted >= through and self.find(through, version) is not None:
+            # The same turn, hence the same history before it.
+            return self.commit(through), []
+        dropped = self._drop_uncommitted()
+        committed = [entry for entry in entries if entry.turn.number > self.committed]
+        for entry in committed:
+            self._push(entry)
+            self.committed_message_turn = entry.turn.number
+        self.uncommitted_messages = 0
+        self.accepted = self.committed = through
+        self.committed_version = version
+        self.newest = max(self.newest, version)
+        return committed, dropped
+
+    def install(
+        self, version: Version, members: tuple[SiteId, ...], base: int, entries: Iterable[Entry]
+    ) -> list[Entry]:
+        """Go on under another list, which begins with these entries behind the committed ones; what is dropped for
+        them."""
+        dropped = self._drop_uncommitted()
+        for entry in entries:
+            if entry.turn.number > self.committed:
+                if entry.turn.number != self.accepted + 1:
+                    raise InvariantViolation(
+                        f"list {version} begins with turn {entry.turn.number} after {self.accepted}"
+                    )
+                self._push(entry)
+        # It may end behind the base: others have opened the list, and what they have committed since came first.
+        if self.accepted < base or version <= self.version:
+            raise InvariantViolation(f"list {version} begins at {base}, not at {self.accepted} of {self.version}")
+        self.version = version
+        self.members = members
+        self.base = base
+        self.newest = max(self.newest, version)
+        return dropped
+
+    def forget(self, through: int) -> None:
+        """Every site has delivered these."""
+        for number in range(self.forgotten + 1, through + 1):
+            entry = self.entries.pop(number, None)
+            if entry is not None:
+                self.messages -= entry.turn.messages
+        self.forgotten = max(self.forgotten, through)
+
+    def _push(self, entry: Entry) -> None:
+        turn = entry.turn
+        if turn.first_sequence != self.sequence + 1 or turn.messages != len(entry.multicasts):
+            raise InvariantViolation(
+                f"turn {turn.number} begins at {turn.first_sequence}, the history ends at {self.sequence}"
+            )
+        for run in turn.runs:
+            self._check_run(turn, run)
+            self.ordered[run.first.source] = run.last
+        count = len(entry.multicasts)
+        self.entries[turn.number] = entry
+        self.messages += count
+        self.uncommitted_messages += count
+        self.sequence += count
+        self.accepted = turn.number
+
+    def _check_run(self, turn: Turn, run: Run) -> None:
+        if run.source_number != self.ordered[run.first.source] + 1:
+            raise InvariantViolation(
+                f"turn {turn.number} acknowledges {run.first} as number {run.source_number} of its source, "
+                f"after {self.ordered[run.first.source]}"
+            )
+
+    def _drop_uncommitted(self) -> list[Entry]:
+        dropped = []
+        for number in range(self.accepted, self.committed, -1):
+            entry = self.entries.pop(number)
+            dropped.append(entry)
+            for run in entry.turn.runs:
+                self.ordered[run.first.source] -= run.count
+            self.messages -= entry.turn.messages
+            self.sequence -= entry.turn.messages
+        self.accepted = self.committed
+        self.uncommitted_messages = 0
+        return dropped
+
+    # ------------------------------------------------------------------ what must be true
+    def check_invariants(self) -> None:
+        """Cheap enough for every step: what is committed was checked when it was pushed."""
+        if not self.forgotten <= self.committed <= self.accepted:
+            raise InvariantViolation(
+                f"forgotten {self.forgotten}, committed {self.committed}, accepted {self.accepted}"
+            )
+        # A list that never opened may begin with more than the history turned out to have; a later one is known then.
+        if self.newest < self.version or (self.newest == self.version and self.accepted < self.base):
+            raise InvariantViolation(f"accepted {self.accepted} of {self.newest}, list {self.version} from {self.base}")
+        sequence = self.sequence - self.uncommitted_messages
+        for number in range(self.committed + 1, self.accepted + 1):
+            turn = self.entries[number].turn
+            if turn.number != number or turn.first_sequence != sequence + 1 or turn.version > self.version:
+                raise InvariantViolation(f"turn {number} is {turn}, behind sequence number {sequence}")
+            sequence += turn.messages
+        if sequence != self.sequence:
+            raise InvariantViolation(f"the history ends with {sequence}, not with {self.sequence}")

@@ -1,0 +1,174 @@
+"""What the token protocol's sites say to each other."""
+
+from __future__ import annotations
+
+from ordercast.core import Message, MessageId, Multicast, SiteId
+from ordercast.protocols.classic.token.turns import Turn, Version
+
+
+# ---------------------------------------------------------------------- normal phase
+class Data(Message, frozen=True):
+    """Source -> token list: new messages, or again when nobody acknowledges them. Any site -> who asked: messages that
+    it misses."""
+
+    source_number: int
+    """Of the first; the others follow without a gap."""
+    multicasts: tuple[Multicast, ...]
+
+    def served(self) -> tuple[MessageId, ...]:
+        return tuple(multicast.message for multicast in self.multicasts)
+
+
+class Acknowledge(Message, frozen=True):
+    """Token site -> token list: these messages come next in the order, and the token goes to the next site of the
+    list."""
+
+    version: Version
+    turn: Turn
+    committed: int
+    settled: int
+    """Every turn up to this one is delivered at the sender."""
+    forgotten: int
+    """Every turn up to this one is settled at every site of the system."""
+
+    def served(self) -> tuple[MessageId, ...]:
+        return self.turn.identifiers()
+
+
+class Accept(Message, frozen=True):
+    """New token site -> the one before: I have everything up to this turn, the token is mine now."""
+
+    background = True
+    version: Version
+    number: int
+    settled: int
+
+
+class Beacon(Message, frozen=True):
+    """Token site -> all sites, when there is nothing to do: the list is alive, and this is how far it is."""
+
+    background = True
+    version: Version
+    number: int
+    committed: int
+    settled: int
+    forgotten: int
+
+
+# ---------------------------------------------------------------------- repair
+class Ask(Message, frozen=True):
+    """Any site -> any site: what I miss."""
+
+    background = True
+    version: Version
+    after: int
+    """Turns after this one are wanted; -1 when none are."""
+    missing: tuple[tuple[int, SiteId, int, int], ...]
+    """Messages wanted: turn that acknowledges them, source, first and last source number."""
+    settled: int
+
+
+class History(Message, frozen=True):
+    """Any site -> who asked: all turns with messages in (after, through] are these, and they are committed."""
+
+    version: Version
+    after: int
+    through: int
+    through_version: Version
+    """Version in which turn `through` was issued."""
+    turns: tuple[Turn, ...]
+    uncommitted: tuple[Turn, ...]
+    """What follows on `through` in this version, for those who have installed it as well."""
+    forgotten: int
+
+    def served(self) -> tuple[MessageId, ...]:
+        return tuple(message for turn in (*self.turns, *self.uncommitted) for message in turn.identifiers())
+
+
+# ---------------------------------------------------------------------- reformation
+class Probe(Message, frozen=True):
+    """Who suspects a failure -> all: are you there, and how far are you?"""
+
+    background = True
+    attempt: int
+    installed: Version
+
+
+class Status(Message, frozen=True):
+    """Any site -> who probes, or speaks in the name of a list that is over."""
+
+    background = True
+    attempt: int
+    """Of the probe; 0 when nobody asked."""
+    promised: Version
+    installed: Version
+    member: bool
+    """Whether the receiver is in the sender's list."""
+    committed: int
+    settled: int
+
+
+class Invite(Message, frozen=True):
+    """Originator -> all: join a new list."""
+
+    background = True
+    version: Version
+
+
+class Join(Message, frozen=True):
+    """Site -> originator: I join, take part in no older list from now on, and this is what I have."""
+
+    background = True
+    version: Version
+    installed: Version
+    members: tuple[SiteId, ...]
+    """The list of the installed version."""
+    committed: int
+    uncommitted: tuple[Turn, ...]
+    settled: int
+    forgotten: int
+
+    @property
+    def accepted(self) -> int:
+        """The highest turn that the site has."""
+        return self.committed + len(self.uncommitted)
+
+
+class Refuse(Message, frozen=True):
+    """Site -> originator: I have joined a list with a larger version."""
+
+    background = True
+    promised: Version
+
+
+class Install(Message, frozen=True):
+    """Originator -> those who joined: the new list, its first site first, and the end of the history with which it
+    begins."""
+
+    background = True
+    version: Version
+    members: tuple[SiteId, ...]
+    committed: int
+    """Up to here the history is committed; who lacks it gets it from the first site."""
+    uncommitted: tuple[Turn, ...]
+    forgotten: int
+
+    @property
+    def base(self) -> int:
+        """The last turn of the older lists."""
+        return self.committed + len(self.uncommitted)
+
+
+class Installed(Message, frozen=True):
+    """Site -> originator: the list and everything up to its beginning is in my log."""
+
+    background = True
+    version: Version
+    settled: int
+
+
+class Open(Message, frozen=True):
+    """Originator -> first token site: a majority has installed the list; the normal phase begins."""
+
+    background = True
+    version: Version
