@@ -202,3 +202,16 @@ def test_a_network_that_makes_no_sense_is_refused(make) -> None:  # type: ignore
 def test_a_site_in_no_region_is_refused() -> None:
     with pytest.raises(UsageError, match="in no region"):
         one_message(WideArea({"east": ("a", "b", "c")}, {"east": {"east": 0.0}}))
+
+
+def test_a_packet_that_is_under_way_when_the_run_ends_says_so() -> None:
+    run = Simulation(
+        Fan0,
+        {"g": ["a", "b"]},
+        BroadcastMedium(0.5),
+        workloads=[Workload(sources=("s",), groups=("g",), rate=1.0, arrivals="regular", count=1)],
+        duration=1.2,
+        settle=0.0,
+    ).execute()
+    assert [(row["site"], row["reason"]) for row in rows(run, "drop")] == [("a", "under way"), ("b", "under way")]
+    assert rows(run, "receive") == []

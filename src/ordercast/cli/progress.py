@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from ordercast.sim import Simulation
 
@@ -39,6 +41,32 @@ def execute_with_progress(simulation: Simulation, name: str) -> None:
         simulation.queue.schedule(total * step / _STEPS, tick)
     try:
         simulation.execute()
+    finally:
+        if bar.live.is_started:
+            bar.stop()
+
+
+@contextmanager
+def late_bar(name: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar with the time that is left, on standard error; it appears when the work takes long."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    task = bar.add_task(name, total=None)
+    began = time.monotonic()
+
+    def on_progress(done: int, total: int) -> None:
+        bar.update(task, completed=done, total=total)
+        if not bar.live.is_started and time.monotonic() - began > PATIENCE_SECONDS:
+            bar.start()
+
+    try:
+        yield on_progress
     finally:
         if bar.live.is_started:
             bar.stop()

@@ -24,7 +24,11 @@ def register(app: typer.Typer) -> None:
 
 def protocols(
     name: Annotated[str | None, typer.Argument(help="Tell everything about this one.")] = None,
-    matrix: Annotated[bool, typer.Option("--matrix", help="Which property holds under which protocol.")] = False,
+    matrix: Annotated[bool, typer.Option("--matrix", help="Which order each keeps, found by running them.")] = False,
+    runs: Annotated[int, typer.Option(min=1, help="With --matrix: for each algorithm and network.")] = 100,
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --matrix: write it there too, as Markdown.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """List the protocols: guarantees, the faults under which they hold, and what a crash means for the others.
@@ -36,7 +40,7 @@ def protocols(
             raise UsageError(f"--matrix shows all protocols; leave out {name!r}")
         from ordercast.cli.matrix import show_matrix
 
-        return show_matrix(as_json)
+        return show_matrix(as_json, write, runs)
     if name is not None:
         protocol = find_protocol(name)
         if as_json:

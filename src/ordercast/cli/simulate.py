@@ -6,6 +6,7 @@ import json
 import time
 from contextlib import nullcontext
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -60,6 +61,22 @@ def simulate(
         int | None, typer.Option(min=1, metavar="N", help="Instead: N seeds of random faults for each protocol.")
     ] = None,
     protocol: Annotated[str | None, typer.Option(help="With --campaign: this protocol only.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --campaign: where to go on after an interruption.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --campaign: on this Spark master, e.g. spark://HOST:7077.")
+    ] = None,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --campaign: write the traces of failing runs there.")
+    ] = None,
+    replay: Annotated[
+        str | None, typer.Option(metavar="PROTOCOL:SEED", help="Instead: a run of a campaign again.")
+    ] = None,
+    shrink: Annotated[bool, typer.Option("--shrink", help="With --replay: look for a smaller run that fails.")] = False,
+    write: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --replay: write the run there, as a scenario.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """Run a scenario from a seed in simulated time, with its faults, and judge what its protocol claims.
@@ -73,9 +90,15 @@ def simulate(
             raise UsageError(f"--campaign makes its own scenarios; leave out {scenario!r}")
         from ordercast.cli.campaign import run_campaign
 
-        return run_campaign(campaign, protocol, seed, as_json)
+        return run_campaign(campaign, protocol, seed, as_json, state, master=master, keep=keep)
+    if replay is not None:
+        from ordercast.cli.campaign import replay_run
+
+        return replay_run(replay, shrink, write, as_json)
     if protocol is not None:
         raise UsageError("--protocol goes with --campaign; a scenario names its own protocol")
+    if master is not None or keep is not None:
+        raise UsageError("--master and --keep go with --campaign")
     if list_all:
         return _list(as_json)
     if scenario is None:

@@ -30,6 +30,10 @@ class EventQueue:
         """Call the function at a time; one that has passed means now."""
         heappush(self._queue, (time, self._order(), function, arguments))
 
+    def waiting(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
+        """What is scheduled and has not been called, in order."""
+        return [(function, arguments) for _, _, function, arguments in sorted(self._queue, key=lambda entry: entry[:2])]
+
     def run(self, until: float) -> None:
         """Handle everything up to and including a time; it is that time then."""
         queue = self._queue

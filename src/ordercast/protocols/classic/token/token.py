@@ -74,6 +74,7 @@ class Token(Reformation):
             "opened",
         ),
         options=TokenOptions,
+        minority_may_die=True,
     )
     messages = (
         Data,

@@ -1,0 +1,245 @@
+"""From a protocol and a seed to a random run: sites, groups, network, workload, options, faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Literal, cast, get_args
+
+import msgspec
+
+from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, log_uniform
+from ordercast.campaign.tuning import Situation, tuning_of
+from ordercast.core import GroupId, Protocol, SiteId, UsageError, random_stream
+from ordercast.protocols import find_protocol
+from ordercast.sim.network_table import (
+    BroadcastTable,
+    Link,
+    NetworkTable,
+    PointToPointTable,
+    TopologyTable,
+    WideAreaTable,
+)
+from ordercast.sim.scenario import SEED_MAX, Scenario
+from ordercast.sim.workload import Workload
+
+SITES_MAX = 6
+GROUPS_MAX = 3
+MESSAGES_MIN, MESSAGES_MAX = 12, 48
+"""Of a run, all sources together: enough for gaps, windows and inversions, few enough for ten milliseconds."""
+DURATION_MIN, DURATION_MAX = 6.0, 12.0
+_NETWORK_WEIGHTS = {"point-to-point": 4, "broadcast": 3, "wide-area": 2, "topology": 1}
+
+
+Sources = Literal["promised", "several", "outside"]
+"""Who multicasts: whoever may according to the contract; several sites in any case; or sites that are in no group."""
+SOURCES: tuple[Sources, ...] = get_args(Sources)
+
+
+class Draw(msgspec.Struct, frozen=True):
+    """What decides a random run; `str()` of it is what `ordercast simulate --replay` takes."""
+
+    protocol: type[Protocol]
+    seed: int
+    network: str | None = None
+    sources: Sources = "promised"
+
+    def __str__(self) -> str:
+        name = f"{self.protocol.contract.name}:{self.seed}"
+        return name if self.network is None else f"{name}:{self.network}:{self.sources}"
+
+    def scenario(self, attempt: int = 0) -> Scenario:
+        """The run."""
+        return draw_scenario(self.protocol, self.seed, network=self.network, sources=self.sources, attempt=attempt)
+
+    @property
+    def replay(self) -> str:
+        """What to type to see the run again."""
+        return f"ordercast simulate --replay {self}"
+
+
+def read_draw(text: str) -> Draw:
+    """The draw of which this is the name; `UsageError` when it is none."""
+    protocol, _, rest = text.partition(":")
+    seed, *kinds = rest.split(":")
+    network, sources = kinds if len(kinds) == 2 else (None, "promised")
+    known = network in (None, *_NETWORK_WEIGHTS) and sources in SOURCES and len(kinds) in (0, 2)
+    if not known or not seed.isdecimal() or int(seed) > SEED_MAX:
+        raise UsageError(f"--replay takes a run as a campaign names it, for example sequencer:17, not {text!r}")
+    return Draw(find_protocol(protocol), int(seed), network, cast(Sources, sources))
+
+
+def draw_scenario(
+    protocol: type[Protocol],
+    seed: int,
+    *,
+    network: str | None = None,
+    sources: Sources = "promised",
+    calm: bool = False,
+    attempt: int = 0,
+) -> Scenario:
+    """The run of that seed; if that is asked for, on a named kind of network, with certain sources, or calm (no
+    faults, a fast disk, default options).
+
+    A subclass of a protocol that keeps its contract gets the same run: this is how mutants are compared with it.
+    """
+    contract = protocol.contract
+    random = random_stream(seed, "campaign", contract.name, attempt)
+    sites = tuple("abcdef"[: random.randint(2 if sources == "promised" else 4, SITES_MAX)])
+    publishers = sites[: random.randint(1, 2)] if sources == "outside" else ()
+    groups = _draw_groups(random, sites[len(publishers) :])
+    members = tuple(sorted({site for group in groups.values() for site in group}))
+    duration = round(random.uniform(DURATION_MIN, DURATION_MAX), 2)
+    kind = network or random.choices(tuple(_NETWORK_WEIGHTS), tuple(_NETWORK_WEIGHTS.values()))[0]
+    table = _draw_network(random, kind, sites)
+    delay_max = DELAY_SECONDS_MAX
+    if "loss" not in contract.faults:
+        # Whoever cannot stand a loss cannot stand a packet that is later than phi_n either: nobody could tell the two
+        # apart in time. So phi_n leaves room for what the faults add.
+        delay_max = log_uniform(random, 0.01, 1.0)
+        table = msgspec.structs.replace(table, phi_n=round(table.make(sites).latency_max() + 1.1 * delay_max, 6))
+    if contract.single_source:
+        count = 2 if sources == "several" or (len(sites) > 2 and random.random() < 0.3) else 1
+        speakers = tuple(sorted(random.sample(sites, count)))
+        workloads = tuple(_draw_single_source(random, speakers, groups, duration))
+        fragile = tuple(site for site in sites if site not in speakers)
+    else:
+        workloads = tuple(_draw_workloads(random, protocol, publishers or sites, groups, duration))
+        fragile = sites
+    kinds = draw_kinds(random, contract.faults)
+    sync_seconds = 0.0
+    if "torn-log" in kinds or random.random() < 0.3:
+        sync_seconds = round(log_uniform(random, 0.0005, 0.05), 5)
+    tuning = tuning_of(contract.name)
+    dying = _draw_dying(random, sites) if contract.minority_may_die else ()
+    fragile = tuple(site for site in fragile if site not in dying)
+    arena = Arena(random, sites, fragile, duration, delay_max)
+    # What is kept for the dead grows until a bound is reached; tiny bounds are for runs in which everyone comes back.
+    tuned = not (calm or dying)
+    return Scenario(
+        protocol=protocol,
+        name=f"campaign-{contract.name}",
+        seed=seed,
+        groups=groups,
+        extra_sites=tuple(site for site in sites if site not in members),
+        network=table,
+        duration=duration,
+        settle=tuning.settle_seconds,
+        sync_seconds=0.0 if calm else sync_seconds,
+        options={} if not tuned else tuning.options(Situation(random, sites, members, _round_trip(table, sites))),
+        workloads=workloads,
+        faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
+    )
+
+
+def _draw_dying(random: Random, sites: tuple[SiteId, ...]) -> tuple[SiteId, ...]:
+    """In a quarter of the runs, the sites that crash and never come back: fewer than half."""
+    minority = (len(sites) - 1) // 2
+    if not minority or random.random() >= 0.25:
+        return ()
+    return tuple(sorted(random.sample(sites, random.randint(1, minority))))
+
+
+def _draw_groups(random: Random, sites: tuple[SiteId, ...]) -> dict[GroupId, tuple[SiteId, ...]]:
+    """One to three groups of two sites or more; mostly they overlap, in two sites where there are enough."""
+    count = random.randint(1, GROUPS_MAX)
+    common = random.sample(sites, 2) if random.random() < 0.8 else []
+    groups = {}
+    for group in ("g", "h", "i")[:count]:
+        members = {*common, *random.sample(sites, random.randint(2, len(sites)))}
+        groups[group] = tuple(sorted(members))
+    return groups
+
+
+def _draw_network(random: Random, kind: str, sites: tuple[SiteId, ...]) -> NetworkTable:
+    processing = round(log_uniform(random, 0.00001, 0.0003), 6)
+    latency = round(log_uniform(random, 0.0002, 0.02), 5)
+    if kind == "broadcast":
+        # All share one medium: with longer frames, the retransmissions of six sites would fill it for good.
+        return BroadcastTable(processing=min(processing, 0.0001))
+    if kind == "topology":
+        if random.random() < 0.5:
+            return TopologyTable(processing=processing, latency=latency, shape="grid")
+        return TopologyTable(processing=processing, latency=latency, links=tuple(_draw_tree(random, sites)))
+    if kind == "wide-area":
+        names = ("north", "south", "west")[: random.randint(1, 3)]
+        regions = {name: sites[place :: len(names)] for place, name in enumerate(names) if place < len(sites)}
+        matrix = {name: {other: latency if name == other else 2 * latency for other in regions} for name in regions}
+        return WideAreaTable(regions=regions, latency=matrix, jitter=round(random.uniform(0, 2 * latency), 5))
+    return PointToPointTable(processing=processing, latency=latency)
+
+
+def _round_trip(table: NetworkTable, sites: tuple[SiteId, ...]) -> float:
+    """Seconds there and back. (For a broadcast medium, the model's own bound counts frames that are never there.)"""
+    return 0.001 if isinstance(table, BroadcastTable) else 2 * table.make(sites).latency_max()
+
+
+def _draw_tree(random: Random, sites: tuple[SiteId, ...]) -> Iterator[Link]:
+    """A random tree over the sites."""
+    for index in range(1, len(sites)):
+        yield sites[random.randrange(index)], sites[index], float(random.randint(1, 3))
+
+
+def _draw_single_source(
+    random: Random, sources: tuple[SiteId, ...], groups: dict[GroupId, tuple[SiteId, ...]], duration: float
+) -> Iterator[Workload]:
+    """Every source multicasts to every group until the end: a site that was down counts as recovered when it has heard
+    each of them in each of its groups."""
+    count = max(4, random.randint(MESSAGES_MIN, MESSAGES_MAX) // (len(sources) * len(groups)))
+    for group in groups:
+        yield Workload(sources=sources, groups=(group,), count=count, rate=_rate(count, duration), size=_size(random))
+        if random.random() < 0.3:
+            yield _burst(random, sources, (group,), None, duration)
+
+
+def _draw_workloads(
+    random: Random,
+    protocol: type[Protocol],
+    sites: tuple[SiteId, ...],
+    groups: dict[GroupId, tuple[SiteId, ...]],
+    duration: float,
+) -> Iterator[Workload]:
+    """Several sources multicast all the time; some of them in bursts as well."""
+    sources = tuple(sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites)))))
+    count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // len(sources))
+    every = tuple(groups)
+    choose = _choose(random, protocol, every)
+    yield Workload(
+        sources=sources, groups=every, choose=choose, count=count, rate=_rate(count, duration), size=_size(random)
+    )
+    some = tuple(sorted(random.sample(sources, random.randint(1, len(sources)))))
+    if random.random() < 0.4:
+        yield _burst(random, some, every, _choose(random, protocol, every), duration)
+    if protocol.contract.explicit_destinations and random.random() < 0.3:
+        few = random.randint(1, 8)
+        destinations = random.randint(1, 2)
+        yield Workload(
+            sources=some, destinations=destinations, count=few, rate=_rate(few, duration), size=_size(random)
+        )
+
+
+def _choose(random: Random, protocol: type[Protocol], groups: tuple[GroupId, ...]) -> int:
+    return random.randint(1, len(groups)) if protocol.contract.several_groups else 1
+
+
+def _burst(
+    random: Random, sources: tuple[SiteId, ...], groups: tuple[GroupId, ...], choose: int | None, duration: float
+) -> Workload:
+    return Workload(
+        sources=sources,
+        groups=groups,
+        choose=choose,
+        count=random.randint(2, 8),
+        rate=round(log_uniform(random, 20.0, 1000.0), 1),
+        start=round(random.uniform(0.0, 0.8 * duration), 2),
+        size=_size(random),
+    )
+
+
+def _rate(count: int, duration: float) -> float:
+    """So that the messages last for the whole run."""
+    return round(1.2 * count / duration, 3)
+
+
+def _size(random: Random) -> int:
+    return random.choice((0, 10, 100, 1000))

@@ -1,0 +1,151 @@
+"""One run of a campaign, executed and judged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ordercast.campaign.draw import Draw
+from ordercast.check import Verdict, judge
+from ordercast.core import Protocol
+from ordercast.protocols import find_protocol
+from ordercast.sim import Simulation
+from ordercast.sim.kernel import Runaway
+from ordercast.sim.scenario import Scenario
+from ordercast.trace.schema import Run
+
+EVENTS_MAX = 200_000
+"""Events that one run handles at the most; the busiest honest runs take a tenth. More means that a protocol talks to
+itself without end."""
+
+ATTEMPTS_MAX = 8
+"""A draw that proves nothing is drawn again, so many times at the most."""
+
+CRASH = "crash"
+"""What a run violates when a core raises an exception."""
+RUNAWAY = "runaway"
+"""What a run violates when it exceeds EVENTS_MAX."""
+
+_ORDERS = ("order", "R1", "R2", "R3")
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """A claim that does not hold in a run."""
+
+    property: str
+    why: str
+    """The first witness, or the exception."""
+    messages: tuple[str, ...] = ()
+    sites: tuple[str, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of one seed; this is also a line of a campaign's state file."""
+
+    protocol: str
+    seed: int
+    violations: tuple[Violation, ...] = ()
+    vacuous: str = ""
+    """Why the run proves nothing; empty when it proves something."""
+    faults: dict[str, int] = {}
+    branches: dict[str, int] = {}
+    not_judged: tuple[str, ...] = ()
+    """Claims that nobody could judge in this run: a site was slower than phi_p."""
+    events: int = 0
+    """Rows of the trace."""
+
+    @property
+    def properties(self) -> tuple[str, ...]:
+        """Which claims do not hold."""
+        return tuple(violation.property for violation in self.violations)
+
+    @property
+    def replay(self) -> str:
+        """What to type to see the run again."""
+        return Draw(find_protocol(self.protocol), self.seed).replay
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """An outcome with everything behind it, for whoever wants to look."""
+
+    scenario: Scenario
+    outcome: Outcome
+    run: Run
+    table: Any
+    """The events, up to where a core crashed."""
+    verdicts: dict[str, Verdict] = {}
+    """Of the claims; none when a core crashed."""
+
+
+def run_seed(protocol: type[Protocol], seed: int) -> Trial:
+    """The run of a seed in a campaign."""
+    return run_draw(Draw(protocol, seed))
+
+
+def run_draw(draw: Draw, properties: tuple[str, ...] | None = None) -> Trial:
+    """Execute and judge a draw. One that proves nothing is drawn again; what the last one proves counts."""
+    for attempt in range(ATTEMPTS_MAX):
+        trial = run_scenario(draw.scenario(attempt), properties)
+        if not trial.outcome.vacuous:
+            break
+    return trial
+
+
+def run_scenario(scenario: Scenario, properties: tuple[str, ...] | None = None, events_max: int = EVENTS_MAX) -> Trial:
+    """Execute a run and judge what its protocol claims (or the properties that are named)."""
+    simulation = scenario.simulation()
+    simulation.queue.events_max = events_max
+    failure = None
+    try:
+        simulation.execute()
+    except Runaway:
+        failure = Violation(RUNAWAY, f"more than {events_max} events after {simulation.queue.now:.3f} s")
+    except Exception as error:  # whatever a core raises is a finding about that core
+        notes = " ".join(str(part) for part in (error, *getattr(error, "__notes__", ())))
+        failure = Violation(CRASH, f"{type(error).__name__}: {notes}")
+    run, table = simulation.header(), simulation.table()
+    if failure is not None:
+        return Trial(scenario, _outcome(scenario, simulation, (failure,), events=len(table)), run, table)
+    verdicts = judge(run, table, scenario.protocol.contract.guarantees if properties is None else properties)
+    violations = tuple(
+        Violation(name, verdict.first.why, verdict.first.messages, verdict.first.sites)
+        for name, verdict in verdicts.items()
+        if verdict.verdict == "violated" and verdict.first is not None
+    )
+    not_judged = tuple(name for name, verdict in verdicts.items() if verdict.verdict == "not-judged")
+    vacuous = "" if violations else _vacuous(scenario, simulation, table, verdicts)
+    outcome = _outcome(scenario, simulation, violations, vacuous, not_judged, len(table))
+    return Trial(scenario, outcome, run, table, verdicts)
+
+
+def _outcome(
+    scenario: Scenario,
+    simulation: Simulation,
+    violations: tuple[Violation, ...],
+    vacuous: str = "",
+    not_judged: tuple[str, ...] = (),
+    events: int = 0,
+) -> Outcome:
+    return Outcome(
+        protocol=scenario.protocol.contract.name,
+        seed=scenario.seed,
+        violations=violations,
+        vacuous=vacuous,
+        faults=dict(simulation.fault_counts),
+        branches=dict(simulation.branches),
+        not_judged=not_judged,
+        events=events,
+    )
+
+
+def _vacuous(scenario: Scenario, simulation: Simulation, table: pa.Table, verdicts: dict[str, Verdict]) -> str:
+    if scenario.faults and not simulation.fault_counts:
+        return "no fault fired"
+    if "deliver" not in table.column("kind").unique().to_pylist():
+        return "nothing was delivered"
+    orders = [verdict.verdict for name, verdict in verdicts.items() if any(word in name for word in _ORDERS)]
+    if orders and all(verdict == "vacuous" for verdict in orders):
+        return "no two messages were delivered at two sites"
+    return ""

@@ -1,0 +1,155 @@
+"""Campaigns: the protocols stand them, they are reproducible, resumable, and tell what they have not reached."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ordercast.campaign import Outcome, Violation, campaign, run_campaign, run_scenario, run_seed
+from ordercast.campaign.draw import draw_scenario
+from ordercast.campaign.outcome import CRASH, RUNAWAY
+from ordercast.campaign.state import State, code_version
+from ordercast.core import Protocol, StorageError
+from ordercast.core.events import Started, TimerFired
+from ordercast.protocols import PROTOCOL_NAMES, find_protocol
+from tests.support import run_python
+
+SEEDS = range(120)
+RARE = {"caught-up-outside"}
+"""Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
+def test_the_protocol_keeps_its_promises_and_shows_all_its_branches(name: str) -> None:
+    report = run_campaign([name], SEEDS, workers=1)
+    assert not report.failing, report.failing[0].replay
+    assert not report.vacuous
+    assert not {what for what in report.unreached().get(name, ()) if what.removeprefix("branch ") not in RARE}
+
+
+def test_a_seed_gives_the_same_trace_every_time() -> None:
+    first, second = (run_seed(find_protocol("token"), 4) for _ in range(2))
+    assert first.table.equals(second.table)
+    assert first.outcome == second.outcome
+
+
+def test_a_seed_gives_the_same_outcome_in_another_process_with_other_hashes() -> None:
+    code = """
+import msgspec
+from ordercast.campaign import run_seed
+from ordercast.protocols import find_protocol
+print(msgspec.json.encode(run_seed(find_protocol("token"), 4).outcome).decode())
+"""
+    found = {run_python(code, environment={"PYTHONHASHSEED": seed, "PATH": ""}).stdout for seed in "12"}
+    assert len(found) == 1
+    assert '"seed":4' in found.pop()
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    protocols = ["fan-0", "sequencer"]
+    assert run_campaign(protocols, range(20), workers=2) == run_campaign(protocols, range(20), workers=1)
+
+
+def test_the_json_document_keeps_its_contract() -> None:
+    document = run_campaign(["fan-1"], range(6), workers=1).as_json(1.25)
+    assert json.loads(json.dumps(document)) == document
+    assert document["runs"] == 6
+    assert document["violations"] == []
+    assert document["vacuous_runs"] == 0
+    assert set(document["faults"]) >= set(find_protocol("fan-1").contract.faults)
+    assert set(document["branches"]) == {"fan-1"}
+    assert set(document["branches"]["fan-1"]) == set(find_protocol("fan-1").contract.branches)
+    assert document["seconds"] == 1.25
+
+
+def test_what_was_never_reached_is_told() -> None:
+    report = run_campaign(["fan-1"], range(1), workers=1)
+    kinds = {fault.kind for fault in draw_scenario(find_protocol("fan-1"), 0).faults}
+    absent = set(find_protocol("fan-1").contract.faults) - kinds
+    assert absent
+    assert {f"fault {kind}" for kind in absent} <= set(report.unreached()["fan-1"])
+    assert all(report.faults()[kind] == 0 for kind in absent)
+
+
+# ---------------------------------------------------------------------- what goes wrong in a core
+def test_an_exception_in_a_core_is_a_violation_of_that_seed() -> None:
+    class Crashing(find_protocol("fan-0")):  # type: ignore[misc]
+        def on_data(self, *_arguments: object) -> None:
+            raise ValueError("out of its depth")
+
+    outcome = run_seed(Crashing, 0).outcome
+    assert outcome.properties == (CRASH,)
+    assert "ValueError: out of its depth" in outcome.violations[0].why
+
+
+def test_a_run_without_end_is_a_violation_of_that_seed() -> None:
+    class Endless(find_protocol("fan-0")):  # type: ignore[misc]
+        def on_started(self, event: Started) -> None:
+            self.set_timer("again", 0.0)
+
+        def on_timer_fired(self, event: TimerFired) -> None:
+            self.set_timer("again", 0.0)
+
+    outcome = run_scenario(draw_scenario(Endless, 0), events_max=5000).outcome
+    assert outcome.properties == (RUNAWAY,)
+
+
+def test_a_run_in_which_nothing_is_delivered_proves_nothing() -> None:
+    class Silent(find_protocol("fan-0")):  # type: ignore[misc]
+        def on_data(self, *_arguments: object) -> None:
+            pass
+
+    contract = find_protocol("fan-0").contract
+    protocol: type[Protocol] = Silent
+    outcome = run_scenario(draw_scenario(protocol, 0), properties=("integrity",)).outcome
+    assert outcome.protocol == contract.name
+    assert outcome.vacuous == "nothing was delivered"
+
+
+# ---------------------------------------------------------------------- interruption
+def test_an_interrupted_campaign_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "deep" / "state.jsonl"
+    whole = run_campaign(["fan-0"], range(10), workers=1)
+
+    def interrupt(done: int, _total: int) -> None:
+        if done == 6:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_campaign(["fan-0"], range(10), workers=1, state=path, on_progress=interrupt)
+    assert len(path.read_bytes().splitlines()) == 6
+    with path.open("ab") as file:
+        file.write(b'{"protocol":"fan-0","seed":6,"viol')  # cut off in the middle
+
+    ran = []
+    run = campaign._run_job
+
+    def counted(job: tuple[str, int]) -> Outcome:
+        ran.append(job[1])
+        return run(job)
+
+    monkeypatch.setattr(campaign, "_run_job", counted)
+    assert run_campaign(["fan-0"], range(10), workers=1, state=path) == whole
+    assert ran == [6, 7, 8, 9]
+    assert not path.exists()
+
+
+def test_a_state_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="--state"):
+        run_campaign(["fan-0"], range(1), workers=1, state=tmp_path)
+
+
+def test_outcomes_survive_the_way_through_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "state.jsonl"
+    outcome = Outcome("fan-0", 3, (Violation("P1", "late", ("a:0:1",), ("b",)),), faults={"loss": 2})
+    state = State(path)
+    state.add(outcome)
+    state.close(finished=False)
+    assert State(path).outcomes == {("fan-0", 3): outcome}
+
+
+def test_the_version_of_the_code_is_the_same_as_long_as_the_code_is() -> None:
+    assert code_version() == code_version()

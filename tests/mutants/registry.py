@@ -1,0 +1,88 @@
+"""Mutants: protocols with one method broken on purpose.
+
+A mutant is a function that stands in for one method of a protocol, or of one of the parts that a core is made of. It
+says in its docstring what it breaks. It must pass every run without faults (else any test would find it), and the
+campaign must catch it by a property that the protocol claims: this is how we know that the oracles work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ordercast.core import Context, Protocol, Record
+from ordercast.core.effects import Append
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One broken protocol."""
+
+    name: str
+    protocol: type[Protocol]
+    method: str
+    breaks: str
+    caught_by: str | None
+    """The property that must be among those that catch it; None: any that is claimed."""
+    alone: bool
+    """No other property may be violated: it is exactly this one that the mutant breaks."""
+    broken: type[Protocol]
+
+    def __str__(self) -> str:
+        return f"{self.protocol.contract.name}-{self.name.replace('_', '-')}"
+
+
+MUTANTS: list[Mutant] = []
+
+CAUGHT: dict[str, tuple[str, int]] = {}
+"""Mutant -> the properties that caught it, and how many seeds that took: the table at the end of `make mutants`."""
+
+Method = Callable[..., Any]
+
+
+def mutant(
+    protocol: type[Protocol], method: str, *, caught_by: str | None = None, alone: bool = False
+) -> Callable[[Method], Method]:
+    """Register a function as the replacement of `method`, or of `part.method`, in a subclass of the protocol."""
+
+    def register(function: Method) -> Method:
+        if not function.__doc__:
+            raise TypeError(f"the mutant {function.__name__} does not say what it breaks")
+        part, _, name = method.rpartition(".")
+        broken = _with_part(protocol, part, name, function) if part else _with_method(protocol, name, function)
+        broken.__name__ = function.__name__
+        breaks = " ".join(function.__doc__.split())
+        MUTANTS.append(Mutant(function.__name__, protocol, method, breaks, caught_by, alone, broken))
+        return function
+
+    return register
+
+
+def _with_method(owner: type[Any], name: str, function: Method) -> type[Any]:
+    if not hasattr(owner, name):
+        raise TypeError(f"{owner.__name__} has no method {name} that could be broken")
+    replacement = staticmethod(function) if isinstance(owner.__dict__.get(name), staticmethod) else function
+    return type(owner.__name__, (owner,), {name: replacement, "__slots__": ()})
+
+
+def _with_part(protocol: type[Protocol], part: str, name: str, function: Method) -> type[Protocol]:
+    def begin(self: Protocol, context: Context) -> None:
+        protocol.__init__(self, context)
+        own = getattr(self, part)
+        # A part is an object that the core has just made; all that differs is one method of its class.
+        own.__class__ = _with_method(type(own), name, function)
+
+    return type(protocol.__name__, (protocol,), {"__init__": begin})
+
+
+def call_without_log(core: Protocol, kind: type[Record], method: Method, *arguments: Any) -> Any:
+    """Call a method whose records of that kind do not reach the log: "forgets one log write"."""
+    before = len(core.outbox)
+    result = method(*arguments)
+    core.outbox[before:] = [
+        effect
+        for effect in core.outbox[before:]
+        if not (isinstance(effect, Append) and isinstance(effect.record, kind))
+    ]
+    return result

@@ -1,0 +1,84 @@
+"""Deliberately broken protocols must be caught (`make mutants`); a few of them in every run of the tests."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from statistics import median
+
+import pytest
+
+from ordercast.campaign import find_failing_trial, find_violation, find_violation_without_faults
+from ordercast.protocols import PROTOCOL_NAMES
+from tests.mutants.registry import CAUGHT, MUTANTS, Mutant
+
+for module in ("fan", "sequencer", "two_phase", "lamport", "token"):
+    import_module(f"tests.mutants.{module}")
+
+SEEDS_MAX = 1000
+MEDIAN_MAX = 200
+MUTANTS_MIN = 5
+SEEDS_WITHOUT_FAULTS = 20
+
+
+def first_of_each_protocol() -> list[Mutant]:
+    return list({mutant.protocol.contract.name: mutant for mutant in reversed(MUTANTS)}.values())
+
+
+def check(mutant: Mutant) -> None:
+    """It is caught, by the property by which it must be; the first one that catches it may be another."""
+    trial = find_failing_trial(mutant.broken, range(SEEDS_MAX))
+    assert trial is not None, f"{SEEDS_MAX} seeds have not caught: {mutant.breaks}"
+    outcome = trial.outcome
+    CAUGHT[str(mutant)] = ", ".join(outcome.properties), outcome.seed + 1
+    for violation in outcome.violations:
+        # A mutant that no longer fits the method that it replaces proves nothing.
+        assert not violation.why.startswith(("TypeError", "AttributeError", "NameError")), violation.why
+    if mutant.alone:
+        assert outcome.properties == (mutant.caught_by,)
+    elif mutant.caught_by not in (None, *outcome.properties):
+        later = find_failing_trial(mutant.broken, range(outcome.seed + 1, SEEDS_MAX), mutant.caught_by)
+        assert later is not None, f"{SEEDS_MAX} seeds have not shown {mutant.caught_by}: {mutant.breaks}"
+
+
+@pytest.mark.mutants
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_the_campaign_catches_the_mutant(mutant: Mutant) -> None:
+    check(mutant)
+
+
+@pytest.mark.mutants
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_without_faults_nobody_would_notice_the_mutant(mutant: Mutant) -> None:
+    assert find_violation_without_faults(mutant.broken, range(SEEDS_WITHOUT_FAULTS)) is None
+
+
+@pytest.mark.mutants
+def test_half_of_the_mutants_need_few_seeds() -> None:
+    if not CAUGHT:
+        pytest.skip("no mutant was hunted in this process")
+    assert median(seeds for _, seeds in CAUGHT.values()) <= MEDIAN_MAX
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("mutant", first_of_each_protocol(), ids=str)
+def test_a_mutant_of_each_protocol_is_caught(mutant: Mutant) -> None:
+    assert find_violation_without_faults(mutant.broken, range(3)) is None
+    check(mutant)
+
+
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
+def test_every_protocol_has_its_mutants(name: str) -> None:
+    assert sum(mutant.protocol.contract.name == name for mutant in MUTANTS) >= MUTANTS_MIN
+
+
+@pytest.mark.parametrize(
+    ("name", "promise"),
+    [("fan-0", "P1"), ("fan-0", "P2"), ("fan-1", "P2"), ("fan-2", "P2"), ("fan-3", "P2"), ("fan-3", "Q2")],
+)
+def test_every_promised_bound_has_a_mutant_that_breaks_it(name: str, promise: str) -> None:
+    assert any(mutant.protocol.contract.name == name and mutant.caught_by == promise for mutant in MUTANTS)
+
+
+def test_a_sound_protocol_is_not_caught() -> None:
+    mutant = MUTANTS[0]
+    assert find_violation(mutant.protocol, range(5)) is None
