@@ -177,10 +177,10 @@ class Simulation:
         self.queue.run(self.duration + self.settle)
         # The send of a network multicast names no receivers; these rows tell for whom it was still under way.
         for function, arguments in self.queue.waiting():
-            site = getattr(function, "__self__", None)
-            if isinstance(site, SimulatedSite) and function == site.arrive:
+            receiver = getattr(function, "__self__", None)
+            if isinstance(receiver, SimulatedSite) and function == receiver.arrive:
                 packet, envelope, _ = arguments
-                site.drop(packet, envelope, "under way")
+                receiver.drop(packet, envelope, "under way")
         for site in self.sites.values():
             for instance in site.instances.values():
                 self.collect(instance)
