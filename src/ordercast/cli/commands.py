@@ -20,6 +20,17 @@ COMMANDS: dict[str, CommandEntry] = {
         "ordercast.cli.demo", "A replicated bank on this machine, faults and all, verified.", ("lab",)
     ),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
+    "verify": CommandEntry(
+        "ordercast.cli.verify", "Every property of a trace, checked on Spark, with counterexamples.", ("spark",)
+    ),
+    "measure": CommandEntry(
+        "ordercast.cli.measure", "Latency, throughput, packets and load of a trace, on Spark.", ("spark",)
+    ),
+    "reproduce": CommandEntry(
+        "ordercast.cli.reproduce",
+        "Tables and graphs of the papers, made again on Spark.",
+        ("lab", "spark", "dashboard"),
+    ),
     "protocols": CommandEntry("ordercast.cli.protocols", "The protocols there are and what each guarantees."),
     "doctor": CommandEntry("ordercast.cli.doctor", "What this machine has and lacks for ordercast."),
 }
