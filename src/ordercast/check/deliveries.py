@@ -48,7 +48,12 @@ class Deliveries:
     @cached_property
     def first(self) -> Sequences:
         """The sites' orders, first deliveries only."""
-        return sequences(self.columns, self.rows[self.is_first])
+        # What `sequences` would say of these rows; that it would find `first_row` again costs as much as all the rest.
+        is_first = self.is_first
+        site, message = self.site, self.message
+        if not is_first.all():
+            site, message = site[is_first], message[is_first]
+        return Sequences(_orders(self.columns, site, message), self.first_row)
 
     @cached_property
     def time(self) -> Floats:
@@ -78,6 +83,10 @@ def first_rows(columns: Columns, rows: Ints, site: Ints, message: Ints) -> Ints:
 def sequences(columns: Columns, rows: Ints) -> Sequences:
     """The sites' orders by these rows, which hold a message at a site at most once."""
     site, message = columns.site[rows], columns.message[rows]
+    return Sequences(_orders(columns, site, message), first_rows(columns, rows, site, message))
+
+
+def _orders(columns: Columns, site: Ints, message: Ints) -> list[Ints]:
+    """Per site its messages, of deliveries in the order of rows."""
     starts = np.searchsorted(site, np.arange(len(columns.sites) + 1))
-    orders = [message[starts[code] : starts[code + 1]] for code in range(len(columns.sites))]
-    return Sequences(orders, first_rows(columns, rows, site, message))
+    return [message[starts[code] : starts[code + 1]] for code in range(len(columns.sites))]

@@ -17,12 +17,13 @@ def conform(table: pa.Table, where: str) -> pa.Table:
     if table.schema.equals(EVENTS):
         conformed = table
     else:
-        conformed = pa.table([_column(table, name, where) for name in COLUMNS], schema=EVENTS)
-    _check_values(conformed, where)
+        conformed = pa.table([conform_column(table, name, where) for name in COLUMNS], schema=EVENTS)
+    check_values(conformed, where)
     return conformed
 
 
-def _column(table: pa.Table, name: str, where: str) -> pa.ChunkedArray | pa.Array:
+def conform_column(table: pa.Table, name: str, where: str) -> pa.ChunkedArray | pa.Array:
+    """One column of the schema as the table has it; nulls where it may be missing and is."""
     wanted = EVENTS.field(name).type
     if name not in table.schema.names:
         if name in REQUIRED:
@@ -57,7 +58,8 @@ def _same_meaning(given: pa.DataType, wanted: pa.DataType) -> bool:
     return pa.types.is_floating(given) or pa.types.is_integer(given)
 
 
-def _check_values(table: pa.Table, where: str) -> None:
+def check_values(table: pa.Table, where: str) -> None:
+    """Refuse values that mean nothing; the table has the required columns and `message`, of the right types."""
     for name in REQUIRED:
         column = table.column(name)
         if column.null_count:

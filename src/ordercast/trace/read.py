@@ -31,7 +31,7 @@ def read_events(folder: str | Path) -> pa.Table:
     """All events, in the order of the files."""
     runs = {run.run for run in read_runs(folder)}
     tables = []
-    for file in _event_files(Path(folder)):
+    for file in event_files(Path(folder)):
         table = _read_file(file)
         _check_run_names(table, runs, file)
         tables.append(table)
@@ -42,7 +42,7 @@ def iterate_runs(folder: str | Path) -> Iterator[tuple[Run, pa.Table]]:
     """Run after run by name, each with its events; of a large trace only a file or two are in memory at a time."""
     runs = read_runs(folder)
     names = {run.run for run in runs}
-    files = _event_files(Path(folder))
+    files = event_files(Path(folder))
     # Our own writer keeps a run in one file, but the processes of a live cluster share a run, and other tools split as
     # they like: find out first which files hold what.
     found: list[set[str]] = []
@@ -90,7 +90,8 @@ def _trace_folders(folder: Path) -> list[Path]:
     return traces
 
 
-def _event_files(folder: Path) -> list[Path]:
+def event_files(folder: Path) -> list[Path]:
+    """Every file with events, of a trace or of a folder of them."""
     return [file for trace in _trace_folders(folder) for file in _files_of_trace(trace)]
 
 

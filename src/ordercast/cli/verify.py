@@ -1,0 +1,144 @@
+"""`ordercast verify`: check a trace for every property that it claims, on Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.text import Text
+
+from ordercast.check import Verdict
+from ordercast.cli.spark_session import command_session
+from ordercast.cli.terminal import make_console
+from ordercast.cli.verify_summary import (
+    EXAMPLES_MAX,
+    EXAMPLES_SHOWN,
+    Counterexample,
+    Summary,
+    choose_counterexamples,
+    show,
+    summarize,
+)
+from ordercast.spark.quarantine import ROWS_NAME, sift
+from ordercast.spark.session import BRIEF
+from ordercast.spark.tables import Trace, open_trace
+from ordercast.spark.verify import LARGE_ROWS, verify
+from ordercast.spark.verify.extract import delivery_curves, events_about
+from ordercast.trace.read import event_files, read_runs
+
+BRIEF_BYTES = 200_000_000
+"""Traces up to this size (10^7 events) are judged in seconds, most of which is Java's start."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("verify")(verify_trace)
+
+
+def verify_trace(
+    trace: Annotated[
+        str, typer.Argument(metavar="TRACE", help="A trace, a live cluster's folder of traces, or a folder of traces.")
+    ],
+    everything: Annotated[bool, typer.Option("--all", help="Check every property, not only the claimed ones.")] = False,
+    properties: Annotated[
+        list[str] | None, typer.Option("--property", metavar="P", help="Check this one, claimed or not; repeatable.")
+    ] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master; else ORDERCAST_MASTER, else this machine.")
+    ] = None,
+    quarantine: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Set rows that do not fit aside in this new folder, and go on.")
+    ] = None,
+    report: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Write a page with pictures to this folder.")
+    ] = None,
+    large_rows: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Runs with more events are judged by several workers.")
+    ] = LARGE_ROWS,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> int:
+    """Check a trace, simulated or live, for what it claims, and show the first counterexample of each violated claim.
+
+    Exit code 1 when a claimed property is violated.
+
+    Example: ordercast verify crash-7 --report page
+    """
+    page = None
+    if report is not None:
+        # First of all: neither a missing matplotlib nor a folder that cannot be written should cost a verification.
+        from ordercast.cli.verify_report import VerifyPage
+
+        page = VerifyPage(report, trace)
+    # Before Java is started, for that takes seconds.
+    read_runs(trace)
+    size = sum(file.stat().st_size for file in event_files(Path(trace)))
+    names = list(dict.fromkeys(properties)) if properties else None
+    with (
+        command_session("verify", master, not as_json, BRIEF if size <= BRIEF_BYTES else None) as spark,
+        _opened(spark, trace, quarantine) as (opened, notes),
+        verify(spark, opened, names, everything, large_rows) as verification,
+    ):
+        verdicts = verification.collect()
+        summary = summarize(opened, verdicts, everything or names is not None, [*notes, *verification.notes])
+        wanted = EXAMPLES_MAX if page is not None else 0 if as_json else EXAMPLES_SHOWN
+        examples = _examples(spark, opened, summary, names is not None, wanted)
+        if page is not None:
+            page.add(summary, verdicts, examples, _curves(spark, opened, summary))
+    if page is not None:
+        page.write()
+    if as_json:
+        print(json.dumps(_document(verdicts, summary), indent=2))
+        complaints = Console(stderr=True, highlight=False, soft_wrap=True)
+        for note in summary.notes:
+            complaints.print(Text(f"note: {note}"))
+    else:
+        show(make_console(), summary, examples, None if page is None else str(page.file))
+    sys.stdout.flush()
+    return 1 if summary.violated_claims else 0
+
+
+@contextlib.contextmanager
+def _opened(spark: SparkSession, folder: str, quarantine: str | None) -> Iterator[tuple[Trace, list[str]]]:
+    if quarantine is None:
+        yield open_trace(spark, folder), []
+        return
+    with sift(spark, folder, quarantine) as sifted:
+        notes = []
+        if sifted.rows or sifted.files:
+            files = f" and {sifted.files} whole files" if sifted.files else ""
+            notes.append(
+                f"{sifted.rows} rows{files} set aside in {Path(quarantine) / ROWS_NAME}; verdicts are without them"
+            )
+        yield sifted.trace, notes
+
+
+def _examples(
+    spark: SparkSession, trace: Trace, summary: Summary, unclaimed_too: bool, most: int
+) -> list[Counterexample]:
+    return [
+        Counterexample(run, verdict, events_about(spark, trace, run, verdict.first.messages))
+        for run, verdict in choose_counterexamples(summary, unclaimed_too, most)
+        if verdict.first is not None
+    ]
+
+
+def _curves(spark: SparkSession, trace: Trace, summary: Summary) -> tuple[str, Any]:
+    """Of the first run with a counterexample, or else of the first run."""
+    run = next((run for run, _ in choose_counterexamples(summary, True, 1)), min(trace.runs))
+    return run, delivery_curves(spark, trace, run)
+
+
+def _document(verdicts: dict[str, dict[str, Verdict]], summary: Summary) -> dict[str, Any]:
+    return {
+        "runs": {
+            run: {name: verdict.as_json() for name, verdict in of_run.items()} for run, of_run in verdicts.items()
+        },
+        "violated_claims": summary.violated_claims,
+    }

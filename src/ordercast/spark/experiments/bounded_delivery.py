@@ -1,0 +1,102 @@
+"""How long the fan protocols (Spauster 1991, 6.4) really take, in the terms in which their bounds are stated.
+
+The least Δ for which P2 holds in a run is the worst delivery that P2 speaks of: with a larger Δ fewer deliveries are
+owed, for sites and network must hold out longer, and each has more time. So it can be found by halving.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from ordercast.check.bounded import judge_bounded
+from ordercast.check.facts import Facts
+from ordercast.core import Bounds
+from ordercast.protocols import find_protocol
+from ordercast.sim.faults import AnyFault, Crash, Cut, Delay, Loss
+from ordercast.sim.network_table import PointToPointTable
+from ordercast.sim.scenario import Scenario
+from ordercast.sim.workload import Workload
+from ordercast.spark.experiments.experiment import Point
+
+HALVINGS = 12
+"""Known to 1/4096 of the bound."""
+OVERRUN_MAX = 4.0
+"""A delivery that takes longer than so many times the bound is as good as none."""
+DURATION = 12.0
+
+
+def run_bounds(point: Point, seed: int) -> dict[str, float | None]:
+    """What P2 and Q2 promise for this run, and what they would have had to promise."""
+    scenario = make_scenario(point, seed)
+    simulation = scenario.simulation().execute()
+    # The tightest phi_p that the sites of this run have kept, not the generous one of the simulator's header.
+    phi_p = max(site.slowest_seconds for site in simulation.sites.values())
+    bounds = Bounds(phi_p=phi_p, phi_n=float(point["phi_n"]))
+    promised = scenario.protocol.contract.promised(bounds, scenario.protocol_options())
+    facts = Facts(simulation.header(), simulation.table())
+    values: dict[str, float | None] = {"phi_p": phi_p}
+    for name in ("P2", "Q2"):
+        bound = promised.get(name)
+        short = name.lower()
+        values[f"{short}_bound"] = bound
+        worst = None if bound is None else _least(facts, name, bound)
+        values[f"{short}_worst"] = worst
+        values[f"{short}_share"] = None if worst is None or bound is None else min(worst / bound, OVERRUN_MAX)
+    q2, worst = promised.get("Q2"), values["q2_worst"]
+    # The thesis prints delta + 3 phi_P + 3 phi_N for Protocol 3: one phi_P less.
+    values["q2_share_of_printed"] = None if q2 is None or worst is None else min(worst / (q2 - phi_p), OVERRUN_MAX)
+    return values
+
+
+def _least(facts: Facts, name: str, bound: float) -> float:
+    """The least bound that holds in the run; infinite when not even several times the promised one does."""
+    judge = judge_bounded(name)
+    run = facts.run
+
+    def holds(seconds: float) -> bool:
+        facts.run = msgspec.structs.replace(run, bounds={**run.bounds, "promised": {name: seconds}})
+        return not judge(facts).witnesses
+
+    low, high = (0.0, bound) if holds(bound) else (bound, OVERRUN_MAX * bound)
+    if high > bound and not holds(high):
+        return math.inf
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
+
+
+def make_scenario(point: Point, seed: int) -> Scenario:
+    """A source, four destinations; packets take from half of phi_n to all of it, and overtake each other.
+
+    Protocol 1 has no communication failures; the others lose packets at random, and lose the link to a site for a
+    while. In each run a site crashes and comes back.
+    """
+    protocol = find_protocol(str(point["protocol"]))
+    phi_n, processing = float(point["phi_n"]), float(point["processing"])
+    destinations = ("a", "b", "c", "d")
+    faults: list[AnyFault] = [
+        Delay(from_=0.0, to=None, seconds=phi_n / 2),
+        Crash(from_=3.0, to=5.0, sites=("d",)),
+    ]
+    if "loss" in protocol.contract.faults:
+        # Before the delays, for the first rule that speaks decides.
+        faults[:0] = [
+            Cut(from_=7.0, to=9.0, sites=("s",), peers=("c",)),
+            *([Loss(from_=0.0, to=None, rate=float(point["loss"]))] if point["loss"] else []),
+        ]
+    return Scenario(
+        protocol=protocol,
+        name="bounds",
+        seed=seed,
+        groups={"g": destinations},
+        extra_sites=("s",),
+        network=PointToPointTable(processing=processing, latency=phi_n / 2, phi_n=phi_n),
+        duration=DURATION,
+        settle=5.0,
+        options={"delta": float(point["delta"])} if "delta" in protocol.contract.options.__struct_fields__ else {},
+        workloads=(Workload(sources=("s",), groups=("g",), rate=10.0),),
+        faults=tuple(faults),
+    )

@@ -1,0 +1,81 @@
+"""Start the Java process behind a session without a word on the terminal, and end it for certain."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+
+from ordercast.core.errors import UsageError
+
+EXIT_SECONDS_MAX = 10.0
+"""Java's own tidying up at the end (temporary folders, sockets) takes half a second; past this it hangs."""
+
+# Everything goes to the process's standard error, which is a file. Spark's own default would do that too, but on the
+# way it prints to the terminal that it does.
+_LOGGING = """\
+rootLogger.level = {level}
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
+"""
+
+
+def launch(settings: Mapping[str, str], folder: Path, log: Path, level: str) -> Any:
+    """Start Java with these settings; what it says from now on goes to the log file."""
+    logging = folder / "log4j2.properties"
+    logging.write_text(_LOGGING.format(level=level))
+    options = settings.get("spark.driver.extraJavaOptions", "")
+    conf = SparkConf(loadDefaults=False)
+    conf.setAll(list(settings.items()))
+    # The quotes are Spark's own syntax: a temporary folder's name may have blanks.
+    conf.set("spark.driver.extraJavaOptions", f'{options} "-Dlog4j2.configurationFile={logging}"'.strip())
+    try:
+        with log.open("ab") as output:
+            gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
+    except (PySparkRuntimeError, OSError) as error:
+        raise UsageError(f"Spark did not start: {explain(log, str(error))}") from error
+    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+    return gateway
+
+
+def end(gateway: Any) -> None:
+    """End the Java process; afterwards another one can be started."""
+    SparkContext._gateway = SparkContext._jvm = None
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = gateway.proc
+    if process is None:
+        return
+    # The end of its standard input is its sign to stop the jobs, tidy up and go, and its Python workers with it.
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(EXIT_SECONDS_MAX)
+    except BaseException as error:
+        process.kill()
+        process.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
+
+
+def explain(log: Path, otherwise: str) -> str:
+    """What Java complained about last, in one line."""
+    text = log.read_text(errors="replace") if log.exists() else ""
+    causes = re.findall(
+        r"(?:^Exception in thread \"main\"|^Caused by:)\s+(?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.M
+    )
+    errors = re.findall(r"^(?:Error: |\S+ ERROR \S+: )(.+)$", text, re.M)
+    lines = [line for line in text.splitlines() if line.strip()]
+    return " ".join((causes or errors or lines or [otherwise])[-1].split())

@@ -1,0 +1,267 @@
+"""Traces as Spark sees them: which file holds which runs, all events as one DataFrame, and a layout fit for both.
+
+trace = open_trace(spark, "trace")          # a trace, the folder of a live cluster, or a folder of traces
+events = read_events(spark, trace)          # DataFrame: every event, in the columns of docs/trace.md
+compact(spark, trace, "compacted")          # a run never spans files; sorted by run, site and seq; zstd
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from ordercast.core.errors import UsageError
+from ordercast.spark.event_file import EventFile
+from ordercast.spark.tasks import plain_errors, spread
+from ordercast.trace.json_lines import decode_lines
+from ordercast.trace.read import event_files, read_runs
+from ordercast.trace.schema import EVENTS, Run
+from ordercast.trace.write import TraceWriter
+
+FILES_PER_TASK = 16
+"""Looking into a file takes a millisecond or ten, starting a task ten."""
+
+BATCH_ROWS = 100_000
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """The rows of one run in one file."""
+
+    file: str
+    run: str
+    rows: int
+    exact: bool
+    """Whether the file's columns have exactly the types of the schema, so that Spark's own reader can take them."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace that has been looked through: what its files hold is known, what its rows say is not."""
+
+    folder: Path
+    runs: Mapping[str, Run]
+    files: Sequence[str]
+    pieces: Sequence[Piece]
+
+    @property
+    def rows(self) -> int:
+        return sum(piece.rows for piece in self.pieces)
+
+    def pieces_of_runs(self) -> dict[str, list[Piece]]:
+        """Run -> where its rows are, for every run that runs.jsonl describes, those without events too."""
+        found: dict[str, list[Piece]] = {run: [] for run in self.runs}
+        for piece in self.pieces:
+            found[piece.run].append(piece)
+        return found
+
+
+# ---------------------------------------------------------------------- looking through
+def open_trace(spark: SparkSession, folder: str | Path, files: Sequence[str] | None = None) -> Trace:
+    """Find out, on the workers, which file holds which runs; files that do not fit the schema are refused.
+
+    `files` overrules which files of the folder are read.
+    """
+    root = Path(folder)
+    runs = {run.run: run for run in read_runs(root)}
+    # Workers have working folders of their own.
+    chosen = [str(file.resolve()) for file in event_files(root)] if files is None else list(files)
+    parts = [chosen[at : at + FILES_PER_TASK] for at in range(0, len(chosen), FILES_PER_TASK)]
+    todo = [msgspec.json.encode(part) for part in parts]
+    if len(todo) == 1:
+        # Sooner done than handed out.
+        found = pa.Table.from_batches(_look_through(todo[0]), _PIECES)
+    else:
+        with plain_errors():
+            found = spread(spark, todo, _look_through, _PIECES).toArrow()
+    pieces = [Piece(**row) for row in found.to_pylist()]
+    for piece in pieces:
+        if piece.run not in runs:
+            raise UsageError(
+                f"{piece.file}: has events of run {piece.run!r}, which runs.jsonl does not describe; add it there"
+            )
+    order = {file: number for number, file in enumerate(chosen)}
+    pieces.sort(key=lambda piece: (order[piece.file], piece.run))
+    return Trace(root, runs, chosen, pieces)
+
+
+_PIECES = pa.schema([("file", pa.string()), ("run", pa.string()), ("rows", pa.int64()), ("exact", pa.bool_())])
+
+
+def _look_through(piece: bytes) -> Iterator[pa.RecordBatch]:
+    for file in msgspec.json.decode(piece, type=list[str]):
+        counts, exact = _count_runs(Path(file))
+        rows = [{"file": file, "run": run, "rows": rows, "exact": exact} for run, rows in counts.items()]
+        yield pa.RecordBatch.from_pylist(rows, schema=_PIECES)
+
+
+class _RunOnly(msgspec.Struct):
+    run: str
+
+
+def _count_runs(file: Path) -> tuple[dict[str, int], bool]:
+    counts: dict[str, int] = {}
+    if file.suffix == ".jsonl":
+        for line in decode_lines(file, _RunOnly):
+            counts[line.run] = counts.get(line.run, 0) + 1
+        return counts, False
+    # Refuses what cannot be read and columns that do not fit.
+    events = EventFile(file)
+    for chunk in events.column("run").value_counts().to_pylist():
+        if chunk["values"] is None:
+            _ = events.rows_of_runs  # which says where the null stands
+        counts[chunk["values"]] = counts.get(chunk["values"], 0) + chunk["counts"]
+    schema = pq.read_schema(file)
+    return counts, all(schema.field(name).type == EVENTS.field(name).type for name in events.names)
+
+
+# ---------------------------------------------------------------------- as a DataFrame
+def events_schema(names: Sequence[str] = EVENTS.names) -> StructType:
+    """The columns of docs/trace.md in Spark's types."""
+    return from_arrow_schema(pa.schema([EVENTS.field(name) for name in names]))
+
+
+def read_events(
+    spark: SparkSession, trace: Trace, runs: Iterable[str] | None = None, columns: Sequence[str] = EVENTS.names
+) -> DataFrame:
+    """The events of these runs, or of all; the rows are in no particular order."""
+    wanted = None if runs is None else set(runs)
+    files = sorted({piece.file for piece in trace.pieces if wanted is None or piece.run in wanted})
+    inexact = {piece.file for piece in trace.pieces if not piece.exact}
+    if files and not inexact.intersection(files) and all(map(_is_plain_path, files)):
+        frame = spark.read.schema(events_schema()).parquet(*files).select(*columns)
+    else:
+        pieces = [msgspec.json.encode((file, list(columns))) for file in files]
+        frame = spread(spark, pieces, _read_file, pa.schema([EVENTS.field(name) for name in columns]))
+    if wanted is None or wanted == set(trace.runs):
+        return frame
+    return frame.where(frame["run"].isin(sorted(wanted)))
+
+
+def _is_plain_path(file: str) -> bool:
+    """Spark takes *, [ and { for patterns and skips names that begin with a dot or a line."""
+    return re.fullmatch(r"(/\w[\w.=@+-]*)+", file) is not None and not os.path.basename(file).startswith("_")
+
+
+def _read_file(piece: bytes) -> Iterator[pa.RecordBatch]:
+    file, names = msgspec.json.decode(piece, type=tuple[str, list[str]])
+    events = EventFile(file)
+    _ = events.rows_of_runs  # checks the values
+    schema = pa.schema([EVENTS.field(name) for name in names])
+    columns = [events.column(name).cast(schema.field(name).type) for name in names]
+    yield from pa.table(columns, schema=schema).to_batches(BATCH_ROWS)
+
+
+# ---------------------------------------------------------------------- the layout
+def compact(spark: SparkSession, trace: Trace, folder: str | Path) -> Trace:
+    """Write the trace anew so that no run spans files; the folder appears whole or not at all."""
+    target = Path(folder)
+    if target.exists():
+        raise UsageError(f"{target}: exists already; remove it or choose another folder")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        hidden = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)).resolve()
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+    try:
+        written = _write_runs(spark, trace, hidden)
+        _assemble(hidden, written, trace.runs.values())
+        umask = os.umask(0)
+        os.umask(umask)
+        hidden.chmod(0o777 & ~umask)
+        os.rename(hidden, target)
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
+    return open_trace(spark, target)
+
+
+def _write_runs(spark: SparkSession, trace: Trace, hidden: Path) -> list[Path]:
+    """Every task writes whole runs to a trace of its own."""
+    schema = EVENTS.append(_ORIGIN)
+    pieces = [msgspec.json.encode((number, file)) for number, file in enumerate(trace.files)]
+    # A part holds about a million rows; fewer tasks than cores would leave some idle.
+    tasks = max(spark.sparkContext.defaultParallelism, trace.rows >> 20)
+    ordered = (
+        spread(spark, pieces, _read_with_origin, schema)
+        .repartition(min(tasks, len(trace.runs)), "run")
+        .sortWithinPartitions("run", "site", "seq", _ORIGIN.name)
+        .drop(_ORIGIN.name)
+    )
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        # A task that was given up may still be writing: each attempt has its own folder, and only one is told about.
+        folder = hidden / f"task-{context.partitionId():05d}-{context.taskAttemptId()}"
+        parts = 0
+        with TraceWriter(folder) as writer:
+            for run, table in _whole_runs(batches):
+                writer.write(Run(run), table)
+                parts += 1
+        if parts:
+            yield pa.RecordBatch.from_pydict({"folder": [folder.name]})
+
+    with plain_errors():
+        rows = ordered.mapInArrow(write, "folder string").collect()
+    return [hidden / row.folder for row in sorted(rows)]
+
+
+_ORIGIN = pa.field("origin", pa.int64())
+"""File and row: equal numbers at a site keep the order they came in."""
+
+
+def _read_with_origin(piece: bytes) -> Iterator[pa.RecordBatch]:
+    number, file = msgspec.json.decode(piece, type=tuple[int, str])
+    row = number << 40
+    for batch in _read_file(msgspec.json.encode((file, EVENTS.names))):
+        origin = pa.array(range(row, row + len(batch)), pa.int64())
+        row += len(batch)
+        yield pa.RecordBatch.from_arrays([*batch.columns, origin], schema=EVENTS.append(_ORIGIN))
+
+
+def _whole_runs(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[str, pa.Table]]:
+    """Runs, one after the other, from batches that are sorted by run."""
+    held: list[pa.RecordBatch] = []
+    current: str | None = None
+    for batch in batches:
+        names = batch.column(0).dictionary_encode()
+        counts = {entry["values"]: entry["counts"] for entry in names.value_counts().to_pylist()}
+        start = 0
+        for name in names.dictionary.to_pylist():
+            if current is not None and name != current:
+                yield current, pa.Table.from_batches(held).cast(EVENTS)
+                held = []
+            current = name
+            held.append(batch.slice(start, counts[name]))
+            start += counts[name]
+    if current is not None:
+        yield current, pa.Table.from_batches(held).cast(EVENTS)
+
+
+def _assemble(hidden: Path, written: Sequence[Path], runs: Iterable[Run]) -> None:
+    """The tasks' traces become one."""
+    events = hidden / "events"
+    events.mkdir()
+    parts = [part for folder in written for part in sorted((folder / "events").iterdir())]
+    for number, part in enumerate(parts):
+        part.rename(events / f"part-{number:05d}.parquet")
+    if not parts:
+        pq.write_table(EVENTS.empty_table(), events / "part-00000.parquet", compression="zstd")
+    lines = [msgspec.json.encode(run, order="deterministic") + b"\n" for run in runs]
+    (hidden / "runs.jsonl").write_bytes(b"".join(lines))
+    for folder in hidden.glob("task-*"):
+        shutil.rmtree(folder)

@@ -1,0 +1,147 @@
+"""What the driver does: spread the runs, see to those that are too large for a worker, and gather the verdicts."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from ordercast.check import PROPERTIES, Verdict, Witness
+from ordercast.core.errors import UsageError
+from ordercast.spark.tables import Trace, compact, read_events
+from ordercast.spark.tasks import plain_errors, spread
+from ordercast.spark.verify import plan
+from ordercast.spark.verify.files import FINDINGS, as_rows, judge_files
+from ordercast.spark.verify.plan import Assignment, Task, assign, cut, rows_read_again
+from ordercast.trace.schema import Run
+
+LARGE_ROWS = 20_000_000
+"""Judging the order of 10^7 deliveries takes a worker 1.7 GiB; twice that still fits a small machine."""
+
+
+@dataclass
+class Verification:
+    """The findings about all runs of a trace. They stay with the workers until asked for."""
+
+    findings: DataFrame
+    """run, property, claimed, verdict, witnesses, number, sites, messages, why: a row a witness (see `files.py`)."""
+    runs: Mapping[str, Run]
+    properties: Sequence[str] | None
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def verdicts(self) -> DataFrame:
+        """run, property, claimed, verdict, witnesses, and the first witness: sites, messages, why."""
+        return self.findings.where(F.col("number") == 0).drop("number")
+
+    @property
+    def witnesses(self) -> DataFrame:
+        """run, property, sites, messages, why."""
+        found = self.findings.where(F.col("verdict") == "violated")
+        return found.select("run", "property", "sites", "messages", "why")
+
+    def collect(self) -> dict[str, dict[str, Verdict]]:
+        """Run -> property -> verdict with its first witness only; what was not asked for is `not-judged`."""
+        with plain_errors():
+            rows = self.verdicts.toArrow().to_pylist()
+        found: dict[str, dict[str, Verdict]] = {run: {} for run in sorted(self.runs)}
+        for row in rows:
+            first = None if row["why"] is None else Witness(tuple(row["sites"]), tuple(row["messages"]), row["why"])
+            found[row["run"]][row["property"]] = Verdict(
+                row["property"], row["claimed"], row["verdict"], row["witnesses"], first
+            )
+        names = PROPERTIES if self.properties is None else self.properties
+        return {
+            run: {name: verdicts.get(name) or Verdict(name, False, "not-judged") for name in names}
+            for run, verdicts in found.items()
+        }
+
+
+@contextmanager
+def verify(
+    spark: SparkSession,
+    trace: Trace,
+    properties: Sequence[str] | None = None,
+    everything: bool = False,
+    large_rows: int = LARGE_ROWS,
+) -> Iterator[Verification]:
+    """Judge every run: what it claims, or these properties, or everything. The findings live as long as the block."""
+    _check_names(trace, properties)
+    with tempfile.TemporaryDirectory(prefix="ordercast-verify-") as temporary:
+        assignments = assign(trace.runs, trace.pieces_of_runs())
+        large = [each for each in assignments if each.rows > large_rows]
+        small = [each for each in assignments if each.rows <= large_rows]
+        tasks = _tasks(spark, trace, small, Path(temporary))
+        payload = [msgspec.msgpack.encode(Task(task, _listed(properties), everything)) for task in tasks]
+        findings = spread(spark, payload, judge_files, FINDINGS)
+        notes: list[str] = []
+        for each in large:
+            rows, note = _judge_large(spark, trace, each, properties, everything)
+            notes.extend(note)
+            findings = findings.unionByName(spark.createDataFrame(pa.Table.from_pylist(rows, schema=FINDINGS)))
+        findings = findings.persist()
+        try:
+            yield Verification(findings, trace.runs, properties, notes)
+        finally:
+            findings.unpersist()
+
+
+def _tasks(
+    spark: SparkSession, trace: Trace, assignments: Sequence[Assignment], temporary: Path
+) -> list[list[Assignment]]:
+    """The runs cut into tasks; a trace whose runs are scattered over its files is sorted first."""
+    cores = spark.sparkContext.defaultParallelism
+    tasks = cut(assignments, cores)
+    rows_of_file = dict.fromkeys(trace.files, 0)
+    for piece in trace.pieces:
+        rows_of_file[piece.file] += piece.rows
+    if rows_read_again(tasks, rows_of_file) <= plan.REREAD_ROWS_MAX:
+        return tasks
+    sorted_trace = compact(spark, trace, temporary / "trace")
+    wanted = {each.run.run for each in assignments}
+    found = {run: pieces for run, pieces in sorted_trace.pieces_of_runs().items() if run in wanted}
+    return cut(assign(trace.runs, found), cores)
+
+
+def _judge_large(
+    spark: SparkSession, trace: Trace, each: Assignment, properties: Sequence[str] | None, everything: bool
+) -> tuple[list[dict[str, object]], list[str]]:
+    # Imported here: few traces need it.
+    from ordercast.spark.measure.sound import refuse_unsound
+    from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
+
+    run = each.run
+    asked = list(properties) if properties is not None else list(PROPERTIES) if everything else run.guarantees
+    possible = [name for name in asked if name in LARGE_PROPERTIES]
+    events = read_events(spark, trace, [run.run])
+    with plain_errors():
+        refuse_unsound(trace, events)
+        verdicts = judge_large(spark, events, run, possible)
+    left = [name for name in asked if name not in LARGE_PROPERTIES]
+    verdicts = {**verdicts, **{name: Verdict(name, name in run.guarantees, "not-judged") for name in left}}
+    task = Task([], _listed(properties), everything)
+    rows = [row for verdict in verdicts.values() for row in as_rows(run.run, verdict, task)]
+    if not left:
+        return rows, []
+    return rows, [f"run {run.run!r} has {each.rows:,} events, too many for one worker; not judged: {', '.join(left)}"]
+
+
+def _listed(properties: Sequence[str] | None) -> list[str] | None:
+    return None if properties is None else list(properties)
+
+
+def _check_names(trace: Trace, properties: Sequence[str] | None) -> None:
+    """Before any work: a name that no judge has."""
+    claims = [(f"run {run.run!r} claims", name) for run in trace.runs.values() for name in run.guarantees]
+    for who, name in [*(("asked for", name) for name in properties or ()), *claims]:
+        if name not in PROPERTIES:
+            near = get_close_matches(name, PROPERTIES, 1, cutoff=0.0)
+            raise UsageError(f"{who} the unknown property {name!r}; the nearest known one is {near[0]!r}")

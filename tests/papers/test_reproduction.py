@@ -1,0 +1,181 @@
+"""The reproduction of the papers' tables and graphs: what is written, and whether verdicts follow the data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from ordercast.papers.artefact import Artefact, Check, verdict
+from ordercast.papers.registry import ARTEFACTS, find_artefact
+from ordercast.papers.reproduce import FILES, reproduce, write
+from ordercast.spark.experiments import Experiment
+from ordercast.spark.session import BRIEF, open_session
+from tests.support import run_ordercast
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    with open_session("tests", None, BRIEF) as session:
+        yield session
+
+
+SMALLER: dict[str, dict[str, Any]] = {
+    "spauster-table-2-1": {"repetitions_min": 12, "repetitions_max": 12},
+    "spauster-classic-delay": {"members": (2, 5, 10), "sites": (12,)},
+    "spauster-classic-load": {"sites": (20, 50), "group_size": (5, 10)},
+    "spauster-bounds": {"phi_n": (0.02,), "processing": (0.001,), "repetitions_min": 6, "repetitions_max": 6},
+}
+"""Of each artefact's --fast grid, a part that takes seconds."""
+
+
+def smaller(artefact: Artefact) -> Artefact:
+    def experiment(fast: bool) -> Experiment:
+        whole = artefact.experiment(True)
+        changes = SMALLER[artefact.name]
+        grid = {name: changes.get(name, values) for name, values in whole.grid.items()}
+        others = {name: value for name, value in changes.items() if name not in grid}
+        return replace(whole, grid=grid, **others)
+
+    return replace(artefact, experiment=experiment)
+
+
+@pytest.fixture(scope="module")
+def results(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("results")
+    for name in ARTEFACTS:
+        reproduce(smaller(find_artefact(name)), spark, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ARTEFACTS)
+def test_an_artefact_writes_its_five_files_and_the_verdict_follows_its_checks(results: Path, name: str) -> None:
+    folder = results / name
+    assert sorted(file.name for file in folder.iterdir()) == sorted(FILES)
+    document = json.loads((folder / "verdict.json").read_text())
+    assert document["artefact"] == name
+    checks = [Check(**check) for check in document["checks"]]
+    assert checks
+    assert document["verdict"] == verdict(checks)
+    data = pq.read_table(folder / "data.parquet")
+    assert len(pd.read_csv(folder / "data.csv")) == len(data) > 0
+    assert (folder / "figure.png").read_bytes().startswith(b"\x89PNG")
+    readme = (folder / "README.md").read_text()
+    assert all(check.claim.replace("|", "\\|") in readme for check in checks)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        (
+            "spauster-table-2-1",
+            ["Token-passing (token) is limited to broadcast networks (blank under point to point; 2.8)"],
+        ),
+        ("spauster-classic-delay", []),
+        ("spauster-classic-load", []),
+        ("spauster-bounds", []),
+    ],
+)
+def test_the_papers_claims_hold_but_for_those_that_are_known_not_to(
+    results: Path, name: str, expected: list[str]
+) -> None:
+    document = json.loads((results / name / "verdict.json").read_text())
+    assert [check["claim"] for check in document["checks"] if not check["holds"]] == expected
+
+
+def _later(data: pd.DataFrame) -> None:
+    data.loc[(data.algorithm == "two-phase") & (data.members == 5), "delay_max"] *= 1.001
+
+
+def _one_packet_more(data: pd.DataFrame) -> None:
+    data.loc[data.algorithm == "centralized", "packets_max"] += 1
+
+
+def _too_late(data: pd.DataFrame) -> None:
+    data.loc[data.protocol == "fan-1", "p2_share_max"] = 1.02
+
+
+def _idle_centre(data: pd.DataFrame) -> None:
+    data.loc[data.algorithm == "centralized", "load"] /= 20
+
+
+def _out_of_order(data: pd.DataFrame) -> None:
+    data.loc[data.algorithm.str.startswith("Two-phase") & (data.order == "multiple-group-order"), "violated_share"] = (
+        0.1
+    )
+
+
+def _fan_orders_everything(data: pd.DataFrame) -> None:
+    data.loc[data.algorithm.str.startswith("Sequence"), "violated_share"] = 0.0
+
+
+@pytest.mark.parametrize(
+    ("name", "perturb", "claim"),
+    [
+        ("spauster-classic-delay", _later, "Table 4.1, two-phase: D = 3L + (2n+1)P"),
+        ("spauster-classic-delay", _one_packet_more, "Table 4.2, centralized: N = 2"),
+        ("spauster-bounds", _too_late, "Protocol 1 guarantees P2 with Δ = φN + φP"),
+        (
+            "spauster-classic-load",
+            _idle_centre,
+            "load in the centralized case is high, reflecting the central site bottleneck",
+        ),
+        ("spauster-table-2-1", _out_of_order, "Two-phase (two-phase) provides multiple group order"),
+        (
+            "spauster-table-2-1",
+            _fan_orders_everything,
+            "Sequence numbers (fan-3) does not provide multiple source order",
+        ),
+    ],
+)
+def test_other_data_lead_to_another_verdict(
+    results: Path, name: str, perturb: Callable[[pd.DataFrame], None], claim: str, tmp_path: Path
+) -> None:
+    artefact = find_artefact(name)
+    data = pq.read_table(results / name / "data.parquet")
+    frame = data.to_pandas()
+    perturb(frame)
+    perturbed = pa.Table.from_pandas(frame, schema=data.schema, preserve_index=False)
+    before = write(artefact, data, tmp_path, fast=True, runs=0)
+    after = write(artefact, perturbed, tmp_path, fast=True, runs=0)
+    held, holds = ({each["claim"]: each["holds"] for each in document["checks"]} for document in (before, after))
+    assert held[claim]
+    assert not holds[claim]
+    assert after["verdict"] == "differs"
+    assert json.loads((tmp_path / "verdict.json").read_text()) == after
+
+
+def test_an_artefact_without_claims_says_so() -> None:
+    assert verdict([]) == "no-claim"
+    assert verdict([Check("a", True, ""), Check("b", False, "")]) == "differs"
+
+
+def test_the_artefacts_are_listed() -> None:
+    listed = json.loads(run_ordercast("reproduce", "--list", "--json").stdout)
+    assert [each["name"] for each in listed["artefacts"]] == list(ARTEFACTS)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ([], "name artefacts, or --all"),
+        (["--all", "spauster-bounds"], "name artefacts, or --all"),
+        (["spauster-bound"], "did you mean 'spauster-bounds'?"),
+        (["spauster-bounds", "--master", "nowhere"], "no Spark master"),
+    ],
+)
+def test_misuse_ends_in_one_line(words: list[str], complaint: str) -> None:
+    result = run_ordercast("reproduce", *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert complaint in result.stderr
+    assert result.stderr.count("\n") == 1

@@ -1,0 +1,1 @@
+"""Tests of the Spark pipeline: one session for all of them."""

@@ -1,0 +1,323 @@
+"""A run too large for a worker gets the verdicts that the judges would give it.
+
+ORDERCAST_LARGE_TRACES sets how many random traces are judged one by one, 2 of each kind unless told otherwise.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
+
+from ordercast.check import WITNESSES_MAX, Verdict, judge
+from ordercast.check.acyclic import find_cyclic_components
+from ordercast.check.facts import Facts
+from ordercast.core.errors import UsageError
+from ordercast.spark.verify import large_order, large_tables
+from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
+from ordercast.spark.verify.large_merge import Merge, Stretch
+from ordercast.spark.verify.large_tables import Limits
+from ordercast.trace.schema import EVENTS, Run
+from tests.check.build import describe, events
+from tests.naive.generate import generate
+
+TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "2"))
+PROFILES = ("order", "deliveries", "liveness")
+ALL = sorted(LARGE_PROPERTIES)
+SMALL = Limits(window_rows=8, knot_rows_max=5_000, part_rows=40)
+"""So that a trace of a hundred rows has many windows and parts."""
+TINY = Limits(window_rows=2, knot_rows_max=4, part_rows=10)
+"""So that a knot of a few messages is too large to be taken apart."""
+
+
+def frame(spark: SparkSession, table: pa.Table) -> DataFrame:
+    return spark.createDataFrame(table)
+
+
+def described(verdict: Verdict) -> tuple[str, int, list[Any]]:
+    """What must be the same; of a thousand witnesses and more each may choose its own."""
+    witnesses = (
+        [] if verdict.witnesses >= WITNESSES_MAX else sorted(map(msgspec.structs.astuple, verdict.all_witnesses))
+    )
+    return verdict.verdict, verdict.witnesses, witnesses
+
+
+def assert_same(spark: SparkSession, run: Run, table: pa.Table, limits: Limits = SMALL) -> dict[str, Verdict]:
+    expected = judge(run, table, ALL)
+    found = judge_large(spark, frame(spark, table), run, ALL, limits)
+    assert list(found) == ALL
+    for name in ALL:
+        assert described(found[name]) == described(expected[name]), name
+        assert found[name].claimed == expected[name].claimed
+    return found
+
+
+def random_trace(profile: str, seed: int) -> tuple[Run, pa.Table]:
+    described_run, rows = generate(profile, seed)
+    return msgspec.convert(described_run, Run), pa.Table.from_pylist(rows, schema=EVENTS)
+
+
+def side_by_side(traces: list[tuple[str, int]]) -> tuple[Run, pa.Table]:
+    """Many small traces as one run: each with sites, groups and messages of its own."""
+    groups: dict[str, list[str]] = {}
+    rows: list[dict[str, Any]] = []
+    texts = ("site", "message", "source", "peer", "packet_id", "view")
+    lists = ("groups", "destinations", "messages", "members", "transitional", "depends")
+    for number, (profile, seed) in enumerate(traces):
+        run, own = generate(profile, seed)
+        groups |= {f"{number}.{name}": [f"{number}.{site}" for site in sites] for name, sites in run["groups"].items()}
+        for row in own:
+            named: dict[str, Any] = {**row, "run": "run"}
+            for name in texts:
+                if row.get(name) is not None:
+                    named[name] = f"{number}.{row[name]}"
+            for name in lists:
+                if row.get(name) is not None:
+                    named[name] = [f"{number}.{item}" for item in row[name]]
+            rows.append(named)
+    Random(len(rows)).shuffle(rows)
+    return Run(run="run", groups=groups, settled=True), pa.Table.from_pylist(rows, schema=EVENTS)
+
+
+def total_order(sites: int, messages: int, seed: int, swaps: int = 0, keys: bool = True) -> tuple[Run, pa.Table]:
+    """Messages to overlapping groups in one total order, with neighbours swapped at a site here and there."""
+    random = Random(seed)
+    names = [f"s{number:03d}" for number in range(sites)]
+    groups = {f"g{number}": sorted(random.sample(names, 4)) for number in range(sites)}
+    rows: list[dict[str, Any]] = []
+    orders: dict[str, list[tuple[str, int]]] = {name: [] for name in names}
+    for number in range(messages):
+        group, source = random.choice(sorted(groups)), random.choice(names)
+        rows.append({"site": source, "time": number, "kind": "multicast", "message": f"m{number}", "groups": [group]})
+        for site in groups[group]:
+            orders[site].append((f"m{number}", number))
+    for _ in range(swaps):
+        order = orders[random.choice(names)]
+        if len(order) > 1:
+            place = random.randrange(len(order) - 1)
+            order[place : place + 2] = reversed(order[place : place + 2])
+    for site, order in orders.items():
+        for place, (message, number) in enumerate(order):
+            row = {"site": site, "time": messages + place, "kind": "deliver", "message": message}
+            rows.append(row | ({"order_key": [number // 10, number % 10]} if keys else {}))
+    for seq, row in enumerate(sorted(rows, key=lambda row: row["time"])):
+        row |= {"run": "run", "seq": seq, "time": float(str(row["time"]))}
+    run = Run(run="run", groups=groups, settled=True, guarantees=["multiple-group-order"])
+    return run, pa.Table.from_pylist(rows, schema=EVENTS)
+
+
+# --- The merge by itself ----------------------------------------------------------------------------------------
+
+
+def merged(orders: list[list[int]], window_rows: int, knot_rows_max: int) -> tuple[set[frozenset[int]], Merge]:
+    sites = {message: sum(message in order for order in orders) for order in orders for message in order}
+
+    def read(site: int, low: int, high: int) -> Stretch:
+        part = orders[site][low:high]
+        return Stretch(np.array(part, dtype=np.int64), np.array([sites[each] for each in part], dtype=np.int32))
+
+    merge = Merge([len(order) for order in orders], read, window_rows, knot_rows_max)
+    return {frozenset(messages.tolist()) for messages, _ in merge.knots()}, merge
+
+
+def components(orders: list[list[int]]) -> set[frozenset[int]]:
+    rows = [
+        {"run": "run", "site": f"s{site}", "seq": seq, "time": 0.0, "kind": "deliver", "message": str(message)}
+        for site, order in enumerate(orders)
+        for seq, message in enumerate(order)
+    ]
+    facts = Facts(Run(run="run"), pa.Table.from_pylist(rows, schema=EVENTS))
+    name = facts.columns.message_name
+    return {frozenset(int(name(message)) for message in part) for part in find_cyclic_components(facts)}
+
+
+def random_orders(random: Random) -> list[list[int]]:
+    sites, messages = random.randint(1, 7), random.randint(0, 60)
+    orders = [[m for m in range(messages) if random.random() < 0.5] for _ in range(sites)]
+    for _ in range(random.choice([0, 0, 1, 2, 5])):
+        order = random.choice(orders)
+        if len(order) > 1:
+            place = random.randrange(len(order) - 1)
+            other = min(len(order) - 1, place + random.choice([1, 1, 2, 20]))
+            order[place], order[other] = order[other], order[place]
+    return orders
+
+
+@pytest.mark.parametrize("window_rows", [1, 10, 1000])
+def test_the_merge_finds_exactly_the_knots(window_rows: int) -> None:
+    random = Random(window_rows)
+    knotted = 0
+    for _ in range(400):
+        orders = random_orders(random)
+        found, merge = merged(orders, window_rows, 10_000)
+        assert merge.stuck_at is None
+        assert found == components(orders)
+        knotted += bool(found)
+    assert 50 < knotted < 350
+
+
+def test_the_merge_gives_up_only_where_there_is_a_knot() -> None:
+    random = Random(7)
+    gave_up = 0
+    for _ in range(400):
+        orders = random_orders(random)
+        found, merge = merged(orders, 2, 8)
+        knots = components(orders)
+        assert found <= knots
+        if merge.stuck_at is None:
+            assert found == knots
+        else:
+            gave_up += 1
+            at_the_fronts = set(merge.stuck_at.tolist())
+            assert components([[m for m in order if m in at_the_fronts] for order in orders])
+    assert gave_up > 20
+
+
+def test_the_merge_holds_no_more_than_a_window_while_sites_agree() -> None:
+    """One site is a whole run ahead of the others, which all wait for it."""
+    orders = [list(range(10_000)), *([[9_999, 10_000 + site] for site in range(20)])]
+    widest = 0
+
+    class Watched(Merge):
+        def _load(self) -> None:
+            nonlocal widest
+            super()._load()
+            widest = max(widest, sum(len(window.message) for window in self._windows))
+
+    sites = {9_999: 21}
+
+    def read(site: int, low: int, high: int) -> Stretch:
+        part = orders[site][low:high]
+        return Stretch(np.array(part, dtype=np.int64), np.array([sites.get(each, 1) for each in part], dtype=np.int32))
+
+    merge = Watched([len(order) for order in orders], read, 100, 400)
+    assert list(merge.knots()) == []
+    assert widest <= 400
+
+
+# --- The whole, on Spark ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(TRACES))
+@pytest.mark.parametrize("profile", PROFILES)
+def test_random_traces_are_judged_as_by_the_judges(spark: SparkSession, profile: str, seed: int) -> None:
+    assert_same(spark, *random_trace(profile, seed), TINY._replace(knot_rows_max=1000))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_many_traces_side_by_side_are_judged_as_by_the_judges(spark: SparkSession, profile: str) -> None:
+    found = assert_same(spark, *side_by_side([(profile, seed) for seed in range(100, 130)]))
+    assert any(verdict.verdict == "violated" for verdict in found.values())
+
+
+def test_repeated_deliveries_are_excused_as_by_the_judges(spark: SparkSession) -> None:
+    run, table = side_by_side([("failures", seed) for seed in range(20)])
+    assert_same(spark, msgspec.structs.replace(run, guarantees=["R3"]), table)
+
+
+@pytest.mark.parametrize("keys", [True, False])
+def test_a_total_order_over_more_sites_than_a_word_has_bits_holds(spark: SparkSession, keys: bool) -> None:
+    found = assert_same(spark, *total_order(70, 400, 1, keys=keys), Limits(window_rows=300, part_rows=500))
+    assert found["multiple-group-order"].verdict == found["acyclic-order"].verdict == "holds"
+
+
+def test_swapped_neighbours_are_found_whatever_the_keys_say(spark: SparkSession) -> None:
+    found = assert_same(spark, *total_order(20, 300, 2, swaps=40), Limits(window_rows=300, part_rows=500))
+    assert found["multiple-group-order"].verdict == found["acyclic-order"].verdict == "violated"
+
+
+def test_a_certificate_spares_the_merge(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_order, "find_knots", None)
+    run, table = total_order(8, 60, 3)
+    verdicts = judge_large(spark, frame(spark, table), run, ["multiple-group-order", "acyclic-order"])
+    assert {verdict.verdict for verdict in verdicts.values()} == {"holds"}
+
+
+def test_a_certificate_is_checked_and_not_believed(spark: SparkSession) -> None:
+    """Both sites have ascending keys, but not the same ones for the same messages."""
+    rows = "a deliver m order_key=1\na deliver n order_key=2\nb deliver n order_key=1\nb deliver m order_key=2"
+    found = assert_same(spark, describe("g:a,b"), events(rows))
+    assert found["multiple-group-order"].verdict == "violated"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "a deliver m order_key=2\na deliver n order_key=1\nb deliver m order_key=2\nb deliver n order_key=1",
+        "a deliver m order_key=1\na deliver n order_key=2\nb deliver m order_key=1\nb deliver n",
+        "a deliver m order_key=1\na deliver n order_key=1,2\nb deliver m order_key=1\nb deliver n order_key=1,2",
+        "a deliver m order_key=1\na deliver n order_key=2\na deliver m order_key=1\nb deliver m order_key=1",
+    ],
+)
+def test_keys_that_certify_nothing_do_no_harm(spark: SparkSession, rows: str) -> None:
+    found = assert_same(spark, describe("g:a,b"), events(rows))
+    assert found["acyclic-order"].verdict == "holds"
+
+
+def test_a_knot_too_large_to_be_taken_apart_is_still_found(spark: SparkSession) -> None:
+    """Two sites, one the other way round: one knot of everything, and every pair inverted."""
+    names = [f"m{number}" for number in range(12)]
+    rows = [f"{site} deliver {name}" for site, order in (("a", names), ("b", names[::-1])) for name in order]
+    run, table = describe("g:a,b"), events("\n".join(rows))
+    found = judge_large(spark, frame(spark, table), run, ALL, TINY)
+    expected = judge(run, table, ALL)
+    assert {name: verdict.verdict for name, verdict in found.items()} == {
+        name: verdict.verdict for name, verdict in expected.items()
+    }
+    assert described(found["multiple-group-order"]) == described(expected["multiple-group-order"])
+    assert found["acyclic-order"].first is not None
+
+
+def test_a_circle_too_large_to_be_taken_apart_inverts_no_pair(spark: SparkSession) -> None:
+    """Every two sites agree, all together run in a circle."""
+    rows = [f"s{number} deliver m{number}\ns{number} deliver m{(number + 1) % 9}" for number in range(9)]
+    run, table = describe("g:s0,s1"), events("\n".join(rows))
+    found = judge_large(spark, frame(spark, table), run, ["multiple-group-order", "acyclic-order"], TINY)
+    assert found["multiple-group-order"].verdict == "vacuous"
+    assert found["acyclic-order"].verdict == "violated"
+
+
+def test_witnesses_stop_at_a_thousand(spark: SparkSession) -> None:
+    names = [f"m{number:03d}" for number in range(80)]
+    rows = [f"{site} deliver {name}" for site, order in (("a", names), ("b", names[::-1])) for name in order]
+    found = assert_same(spark, describe("g:a,b"), events("\n".join(rows)), Limits())
+    assert found["multiple-group-order"].witnesses == WITNESSES_MAX
+    assert found["integrity"].witnesses == 160
+
+
+def test_names_with_the_same_hash_are_told_apart(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first hash takes all messages for one, the second one does not."""
+
+    def poor(good: Any, message: Column, salt: int) -> Column:
+        return F.lit(5).cast("long") if salt == 1 else good(message, salt)
+
+    monkeypatch.setattr(large_tables, "_hash", partial(poor, large_tables._hash))
+    run, table = total_order(6, 40, 5, swaps=3)
+    assert_same(spark, run, table)
+
+
+@pytest.mark.parametrize("rows", ["", "a multicast m g", "a multicast m g\na deliver m"])
+def test_a_run_with_next_to_nothing_in_it_is_judged(spark: SparkSession, rows: str) -> None:
+    assert_same(spark, describe("g:a,b"), events(rows))
+
+
+def test_other_runs_and_missing_columns_do_not_matter(spark: SparkSession) -> None:
+    run, table = total_order(6, 40, 6)
+    others = events("a deliver m0\nb deliver m1\nb deliver m0\na deliver m1", run="other")
+    both = pa.concat_tables([table, others]).select(["run", "site", "seq", "time", "kind", "message", "groups"])
+    expected = judge(run, table, ALL)
+    found = judge_large(spark, frame(spark, both), run, ALL, SMALL)
+    assert {name: described(found[name]) for name in ALL} == {name: described(expected[name]) for name in ALL}
+
+
+def test_what_cannot_be_judged_of_a_large_run_is_refused_by_name(spark: SparkSession) -> None:
+    with pytest.raises(UsageError, match="virtual-synchrony"):
+        judge_large(spark, frame(spark, EVENTS.empty_table()), Run(run="run"), ["virtual-synchrony"])
