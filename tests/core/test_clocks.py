@@ -50,6 +50,6 @@ def test_a_hybrid_clock_follows_the_local_clock_without_messages() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: LamportClock(-1), lambda: HybridClock(0.0), lambda: HybridClock(-1.0)])
-def test_a_clock_that_makes_no_sense_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+def test_a_clock_that_makes_no_sense_is_refused(make) -> None:
     with pytest.raises(UsageError):
         make()

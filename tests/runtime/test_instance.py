@@ -65,13 +65,13 @@ def simulate(protocol: type[Protocol], **changes: object) -> Simulation:
     return Simulation(protocol, {"g": ["a", "b"]}, PointToPoint(0.0, 0.01), **(given | changes))  # type: ignore[arg-type]
 
 
-def rows(simulation: Simulation, *kinds: str, site: str | None = None) -> list[dict]:  # type: ignore[type-arg]
+def rows(simulation: Simulation, *kinds: str, site: str | None = None) -> list[dict]:
     table: pa.Table = simulation.table()
     found = table.to_pylist()
     return [row for row in found if (not kinds or row["kind"] in kinds) and (site is None or row["site"] == site)]
 
 
-def times(found: list[dict]) -> list[float]:  # type: ignore[type-arg]
+def times(found: list[dict]) -> list[float]:
     return [round(row["time"], 6) for row in found]
 
 

@@ -38,7 +38,7 @@ def simulate(*faults: AnyFault, count: int = 100, sources: tuple[str, ...] = ("a
     ).execute()
 
 
-def rows(simulation: Simulation, kind: str, site: str | None = None) -> list[dict]:  # type: ignore[type-arg]
+def rows(simulation: Simulation, kind: str, site: str | None = None) -> list[dict]:
     table = simulation.table().to_pylist()
     return [row for row in table if row["kind"] == kind and site in (None, row["site"])]
 

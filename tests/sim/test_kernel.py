@@ -11,9 +11,10 @@ from ordercast.sim.kernel import EventQueue, Runaway
 
 @given(st.lists(st.integers(min_value=0, max_value=5)))
 def test_events_come_in_order_of_time_and_then_of_scheduling(times: list[int]) -> None:
-    queue, seen = EventQueue(), []
+    queue = EventQueue()
+    seen: list[tuple[int, int]] = []
     for number, time in enumerate(times):
-        queue.schedule(float(time), lambda entry: seen.append(entry), (time, number))
+        queue.schedule(float(time), seen.append, (time, number))
     queue.run(5.0)
     assert seen == sorted((time, number) for number, time in enumerate(times))
     assert queue.handled == len(times)
@@ -21,7 +22,8 @@ def test_events_come_in_order_of_time_and_then_of_scheduling(times: list[int]) -
 
 
 def test_what_lies_after_the_end_waits_for_the_next_run() -> None:
-    queue, seen = EventQueue(), []
+    queue = EventQueue()
+    seen: list[str] = []
     queue.schedule(1.0, seen.append, "early")
     queue.schedule(3.0, seen.append, "late")
     queue.run(2.0)
@@ -32,7 +34,8 @@ def test_what_lies_after_the_end_waits_for_the_next_run() -> None:
 
 
 def test_a_time_that_has_passed_means_now() -> None:
-    queue, seen = EventQueue(), []
+    queue = EventQueue()
+    seen: list[float] = []
     queue.run(2.0)
     queue.schedule(1.0, lambda: seen.append(queue.now))
     queue.run(2.0)

@@ -30,7 +30,7 @@ def one_message(network: Network, members: str = "abc", source: str = "s", **cha
     ).execute()
 
 
-def rows(simulation: Simulation, kind: str) -> list[dict]:  # type: ignore[type-arg]
+def rows(simulation: Simulation, kind: str) -> list[dict]:
     return [row for row in simulation.table().to_pylist() if row["kind"] == kind]
 
 
@@ -194,7 +194,7 @@ def test_a_ttl_counts_hops_in_a_topology() -> None:
         lambda: WideArea({"e": ("a",)}, {"e": {"e": 0.0}}, loss=1.0),
     ],
 )
-def test_a_network_that_makes_no_sense_is_refused(make) -> None:  # type: ignore[no-untyped-def]
+def test_a_network_that_makes_no_sense_is_refused(make) -> None:
     with pytest.raises(UsageError):
         make()
 
