@@ -15,7 +15,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign mutants benchmark-simulator install
+.PHONY: help demo test check format lock clean campaign mutants reproduce benchmark-simulator benchmark-pipeline benchmark-sweep install
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -47,6 +47,15 @@ mutants: $(STAMP) ## deliberately broken protocols must be caught
 
 benchmark-simulator: $(STAMP) ## events per second of the simulator, beside simpy's
 	$(PYTHON) benchmarks/simulator.py
+
+benchmark-pipeline: $(STAMP) ## rows per second of the pipeline, beside pandas, Polars and DuckDB
+	$(PYTHON) benchmarks/pipeline.py
+
+benchmark-sweep: $(STAMP) ## experiments on Spark, beside multiprocessing
+	$(PYTHON) benchmarks/sweep.py
+
+reproduce: $(STAMP) ## every table and graph of the papers so far, into results/
+	$(ORDERCAST) reproduce --all
 
 lock: ## choose new versions of everything and write constraints.txt
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' || \

@@ -65,7 +65,10 @@ class State:
                 continue  # what an interruption cut off in the middle
             self.outcomes[outcome.protocol, outcome.seed] = outcome
             good.append(line + b"\n")
-        path.write_bytes(b"".join(good))
+        # Beside it and renamed: a kill in the middle must not lose what a campaign of hours has found.
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_bytes(b"".join(good))
+        beside.replace(path)
 
     def missing(self, jobs: Iterable[Job]) -> list[Job]:
         """What is left to do."""
