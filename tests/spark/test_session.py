@@ -122,6 +122,10 @@ def test_the_last_complaint_of_java_is_the_explanation(tmp_path: Path) -> None:
     assert explain(log, "nothing at all") == "nothing at all"
     log.write_text('12:00:00 WARN Utils: host\nException in thread "main" org.a.SparkException: no yarn\n\tat x\n')
     assert explain(log, "") == "no yarn"
+    log.write_text(
+        "12:00:00 ERROR Backend: All masters are gone\n12:00:01 ERROR X: Error initializing SparkContext.\n\tat x\n"
+    )
+    assert explain(log, "") == "All masters are gone"
 
 
 # ---------------------------------------------------------------------- a session
@@ -225,6 +229,8 @@ def left_of(session: int) -> list[str]:
 # ---------------------------------------------------------------------- a cluster
 ON_A_CLUSTER = """
 import sys
+from ordercast.core.errors import UsageError
+from ordercast.spark import session
 from ordercast.spark.session import BRIEF, open_session
 from ordercast.spark.tables import open_trace
 from ordercast.spark.verify import verify
@@ -233,7 +239,14 @@ def where(_):
     import ordercast
     return ordercast.__file__
 
+session.WORKERS_SECONDS_MAX = 2.0
+try:
+    with open_session("greedy", sys.argv[1], {**BRIEF, "spark.executor.memory": "500g"}):
+        pass
+except UsageError as error:
+    print(error)
 settings = {**BRIEF, "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+session.WORKERS_SECONDS_MAX = 60.0
 with open_session("test", sys.argv[1], settings) as spark:
     print(spark.sparkContext.parallelize([0], 1).map(where).first())
     with verify(spark, open_trace(spark, sys.argv[2])) as verification:
@@ -273,6 +286,7 @@ def test_workers_of_a_cluster_get_the_package_from_the_driver(tmp_path: Path) ->
         start_java(stack, worker, "org.apache.spark.deploy.worker.Worker", *place, *work, url)
         result = run_python(ON_A_CLUSTER, url, str(folder), seconds_max=START_SECONDS_MAX)
     assert (result.returncode, result.stderr) == (0, "")
-    package, verdict = result.stdout.split()
+    refusal, package, verdict = result.stdout.splitlines()
+    assert refusal == f"{url} gives no worker within 2 s; has one free cores and memory?"
     assert "/ordercast.zip/ordercast/" in package
     assert verdict == "holds"

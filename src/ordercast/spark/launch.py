@@ -70,12 +70,16 @@ def end(gateway: Any) -> None:
             raise
 
 
+_COMPLAINTS = (
+    r"^(?:Exception in thread \"main\"|Caused by:)\s+(?:[\w.$]+(?:Exception|Error): )?(.+)$",
+    r"^(?:Error: |\S+ ERROR \S+: )(?!Error initializing SparkContext)(.+)$",
+    r"^(.*\S.*)$",
+)
+"""Where Java says what is wrong, the best places first. That the context could not be initialized is known."""
+
+
 def explain(log: Path, otherwise: str) -> str:
     """What Java complained about last, in one line."""
     text = log.read_text(errors="replace") if log.exists() else ""
-    causes = re.findall(
-        r"(?:^Exception in thread \"main\"|^Caused by:)\s+(?:[\w.$]+(?:Exception|Error): )?(.+)$", text, re.M
-    )
-    errors = re.findall(r"^(?:Error: |\S+ ERROR \S+: )(.+)$", text, re.M)
-    lines = [line for line in text.splitlines() if line.strip()]
-    return " ".join((causes or errors or lines or [otherwise])[-1].split())
+    found = (re.findall(pattern, text, re.MULTILINE) for pattern in _COMPLAINTS)
+    return " ".join(next((lines[-1] for lines in found if lines), otherwise).split())

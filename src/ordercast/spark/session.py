@@ -16,9 +16,10 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
@@ -87,15 +88,13 @@ def open_session(
                 if not chosen.shares_package:
                     spark.sparkContext.addPyFile(str(write_package(folder / "ordercast.zip")))
             except BaseException:
-                end(gateway)
+                _finish(gateway)
                 raise
         try:
-            with _quiet(), _cancelled_by_interrupt(spark):
+            with _quiet(), _cancelled_by_interrupt(spark.sparkContext):
                 yield spark
         finally:
-            # Not from this thread: an interrupt may have left its connection to Java in the middle of an answer.
-            _in_time(STOP_SECONDS_MAX, lambda: _stop(spark))
-            end(gateway)
+            _finish(gateway)
 
 
 def _share(master: str | None) -> SparkSession:
@@ -191,7 +190,7 @@ def _quiet() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _cancelled_by_interrupt(spark: SparkSession) -> Iterator[None]:
+def _cancelled_by_interrupt(context: SparkContext) -> Iterator[None]:
     """Ctrl-C ends the jobs before anybody tidies up after them.
 
     Else: (1) this thread waits for a job, (2) Ctrl-C, (3) some `finally` on the way out asks Java to forget a table,
@@ -206,7 +205,7 @@ def _cancelled_by_interrupt(spark: SparkSession) -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> None:
         interrupted.set()
         # From a thread of its own, for this one's connection to Java may be in the middle of an answer.
-        threading.Thread(target=_cancel, args=(spark,), name="ordercast-spark-cancel", daemon=True).start()
+        threading.Thread(target=_cancel, args=(context,), name="ordercast-spark-cancel", daemon=True).start()
         if callable(before):
             before(number, frame)
 
@@ -222,18 +221,25 @@ def _cancelled_by_interrupt(spark: SparkSession) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _cancel(spark: SparkSession) -> None:
+def _cancel(context: SparkContext) -> None:
     with contextlib.suppress(Py4JError, OSError):
-        spark.sparkContext.cancelAllJobs()
+        context.cancelAllJobs()
 
 
-def _stop(spark: SparkSession) -> None:
-    _cancel(spark)
+def _finish(gateway: Any) -> None:
+    """Stop what there is to be stopped, whatever state it is in; afterwards another session can begin."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        # Not from this thread: an interrupt may have left its connection to Java in the middle of an answer.
+        thread = threading.Thread(target=_stop, args=(context,), name="ordercast-spark-stop", daemon=True)
+        thread.start()
+        thread.join(STOP_SECONDS_MAX)
+    end(gateway)
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+
+
+def _stop(context: SparkContext) -> None:
+    _cancel(context)
     with contextlib.suppress(Py4JError, OSError):
-        spark.stop()
-
-
-def _in_time(seconds_max: float, action: Callable[[], None]) -> None:
-    thread = threading.Thread(target=action, name="ordercast-spark-stop", daemon=True)
-    thread.start()
-    thread.join(seconds_max)
+        context.stop()
