@@ -64,7 +64,7 @@ def verify_trace(
     ] = LARGE_ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
-    """Check a trace, simulated or live, for what it claims, and show the first counterexample of each violated claim.
+    """Check a trace, simulated or live, for what it claims, and draw the first counterexample.
 
     Exit code 1 when a claimed property is violated.
 

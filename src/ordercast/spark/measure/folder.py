@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from ordercast.spark.measure.cells import Grouping
 from ordercast.spark.measure.prepare import Prepared, prepare
-from ordercast.spark.measure.sound import refuse_unsound
 from ordercast.spark.measure.tables import Rows, measure_trace
+from ordercast.spark.sound import refuse_unsound
 from ordercast.spark.tables import open_trace, read_events
 from ordercast.spark.tasks import plain_errors
 

@@ -115,7 +115,7 @@ def _judge_large(
     spark: SparkSession, trace: Trace, each: Assignment, properties: Sequence[str] | None, everything: bool
 ) -> tuple[list[dict[str, object]], list[str]]:
     # Imported here: few traces need it.
-    from ordercast.spark.measure.sound import refuse_unsound
+    from ordercast.spark.sound import refuse_unsound
     from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
 
     run = each.run
