@@ -182,21 +182,30 @@ def scipy_cycles(files: Sequence[Path]) -> int:
 
 
 def _orders(files: Sequence[Path]) -> Iterator[tuple[list[np.ndarray], int]]:
-    """Of each run the orders of its sites, and the number of its messages."""
+    """Of each run the orders of its sites, first deliveries only, and the number of its messages."""
     coded = ["run", "site", "kind", "message"]
     for file in files:
         table = pq.ParquetFile(file, read_dictionary=coded).read(columns=COLUMNS).combine_chunks()
         run, site, kind, message = (table[name].chunk(0) for name in coded)
+        seq = table["seq"].to_numpy()
         delivers = kind.indices.to_numpy() == kind.dictionary.to_pylist().index("deliver")
         starts = np.flatnonzero(np.diff(run.indices.to_numpy(), prepend=-1))
         for low, high in zip(starts, [*starts[1:], len(table)], strict=True):
             chosen = np.flatnonzero(delivers[low:high]) + low
-            own = message.indices.to_numpy()[chosen]
+            sites, own = site.indices.to_numpy()[chosen], message.indices.to_numpy()[chosen]
             # The codes of a run lie together, because the file is sorted by run.
             own = own - own.min()
-            sites = site.indices.to_numpy()[chosen]
-            cuts = np.flatnonzero(np.diff(sites)) + 1
-            yield np.split(own, cuts), int(own.max()) + 1
+            count = int(own.max()) + 1
+            step = np.diff(sites)
+            if not ((step > 0) | ((step == 0) & (np.diff(seq[chosen]) > 0))).all():
+                order = np.lexsort((seq[chosen], sites))
+                sites, own = sites[order], own[order]
+            first = np.full((int(sites.max()) + 1) * count, len(own), dtype=np.int32)
+            key = sites.astype(np.int64) * count + own
+            np.minimum.at(first, key, np.arange(len(own), dtype=np.int32))
+            is_first = first[key] == np.arange(len(own))
+            sites, own = sites[is_first], own[is_first]
+            yield np.split(own, np.flatnonzero(np.diff(sites)) + 1), count
 
 
 # --- All of them ------------------------------------------------------------------------------------------------
