@@ -12,15 +12,19 @@ settings.register_profile("ordercast", derandomize=True, deadline=None)
 settings.load_profile("ordercast")
 
 
-# First of all: with `--dist loadgroup` xdist reads the groups in a hook of its own, which would come before this one.
-@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """One Spark session for the whole run, hence one worker for all that needs it.
+
+    As each item is collected: xdist reads the groups when the collection ends.
+    """
+    if SPARK_FOLDER in item.path.parents:
+        item.add_marker(pytest.mark.spark)
+    if item.get_closest_marker("spark"):
+        item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests, then Spark's, then campaigns; and one Spark session for the whole run, hence one worker for it."""
-    for item in items:
-        if SPARK_FOLDER in item.path.parents:
-            item.add_marker(pytest.mark.spark)
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+    """Fast tests, then Spark's, then campaigns."""
 
     def slowness(item: pytest.Item) -> int:
         return 2 if item.get_closest_marker("campaign") else 1 if item.get_closest_marker("spark") else 0
