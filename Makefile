@@ -26,8 +26,9 @@ install: $(STAMP) ## only prepare .venv
 demo: $(STAMP) ## the main job: a replicated bank, faults and all, then verified
 	$(ORDERCAST) demo
 
-test: $(STAMP) ## all tests, the fast ones first
-	$(PYTHON) -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+test: $(STAMP) ## all tests, the fast ones first, then those that share one Spark session
+	$(PYTHON) -m pytest -n auto -m "not spark and not mutants"
+	$(PYTHON) -m pytest -m spark
 
 check: $(STAMP) ## lint, format, types, house rules
 	$(PYTHON) -m ruff check

@@ -1,4 +1,4 @@
-"""What all tests share: reproducible Hypothesis, fast tests first, one worker for all that needs Spark."""
+"""What all tests share: reproducible Hypothesis, fast tests first, a mark on all that needs Spark."""
 
 from pathlib import Path
 
@@ -13,14 +13,9 @@ settings.load_profile("ordercast")
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """One Spark session for the whole run, hence one worker for all that needs it.
-
-    As each item is collected: xdist reads the groups when the collection ends.
-    """
+    """What lies in the folder of Spark's tests is one of them: `make test` runs them in one process and session."""
     if SPARK_FOLDER in item.path.parents:
         item.add_marker(pytest.mark.spark)
-    if item.get_closest_marker("spark"):
-        item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
