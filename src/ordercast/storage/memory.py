@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
-
 from ordercast.core import Record, encode
 from ordercast.storage.framing import frame, scan
-
-
-class Recovery(msgspec.Struct, frozen=True):
-    """What a log still holds after a crash."""
-
-    records: list[bytes]
-    checkpoint: bytes | None
-    dropped_bytes: int
-    """Bytes of torn records that were cut off."""
+from ordercast.storage.log import Recovery
 
 
 class MemoryLog:

@@ -11,41 +11,9 @@ import pyarrow as pa
 
 from ordercast.core.errors import UsageError
 from ordercast.trace.conform import conform
-from ordercast.trace.schema import COLUMNS, EVENTS, Kind
+from ordercast.trace.schema import COLUMNS, EVENTS, Event
 
 Row = TypeVar("Row")
-
-
-class Event(msgspec.Struct, omit_defaults=True):
-    """One line of events.jsonl; the fields stand in the order of the schema, so the keys of a line do too."""
-
-    run: str
-    site: str
-    seq: int
-    time: float
-    kind: Kind
-    incarnation: int | None = None
-    message: str | None = None
-    source: str | None = None
-    source_seq: int | None = None
-    groups: list[str] | None = None
-    destinations: list[str] | None = None
-    count: int | None = None
-    size: int | None = None
-    peer: str | None = None
-    packet: str | None = None
-    packet_id: str | None = None
-    messages: list[str] | None = None
-    cost: int | None = None
-    reason: str | None = None
-    delivery: int | None = None
-    parent: str | None = None
-    order_key: list[int] | None = None
-    service: str | None = None
-    view: str | None = None
-    members: list[str] | None = None
-    transitional: list[str] | None = None
-    depends: list[str] | None = None
 
 
 def encode_events(events: pa.Table) -> Iterator[bytes]:

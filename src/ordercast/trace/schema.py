@@ -1,7 +1,7 @@
 """What a trace consists of: the columns of its events, their kinds, and the description of a run.
 
-`Run`, `KINDS` and `COLUMNS` need nothing but msgspec; `EVENTS`, the same columns as an Arrow schema, imports pyarrow
-when it is first asked for, so that a live node without the laboratory can still name what it records.
+`Run`, `Event`, `KINDS` and `COLUMNS` need nothing but msgspec; `EVENTS`, the same columns as an Arrow schema, imports
+pyarrow when it is first asked for, so that a live node without the laboratory can still name what it records.
 """
 
 from __future__ import annotations
@@ -69,6 +69,38 @@ REQUIRED: Final[tuple[str, ...]] = ("run", "site", "seq", "time", "kind")
 
 KINDS_WITH_MESSAGE: Final[tuple[str, ...]] = ("multicast", "deliver", "rollback", "replay")
 """These say something about one message, and mean nothing without its name."""
+
+
+class Event(msgspec.Struct, omit_defaults=True):
+    """One line of events.jsonl; the fields stand in the order of the schema, so the keys of a line do too."""
+
+    run: str
+    site: str
+    seq: int
+    time: float
+    kind: Kind
+    incarnation: int | None = None
+    message: str | None = None
+    source: str | None = None
+    source_seq: int | None = None
+    groups: list[str] | None = None
+    destinations: list[str] | None = None
+    count: int | None = None
+    size: int | None = None
+    peer: str | None = None
+    packet: str | None = None
+    packet_id: str | None = None
+    messages: list[str] | None = None
+    cost: int | None = None
+    reason: str | None = None
+    delivery: int | None = None
+    parent: str | None = None
+    order_key: list[int] | None = None
+    service: str | None = None
+    view: str | None = None
+    members: list[str] | None = None
+    transitional: list[str] | None = None
+    depends: list[str] | None = None
 
 
 class Run(msgspec.Struct):

@@ -32,8 +32,8 @@ class Center:
         self.accepted: dict[SiteId, MessageId] = {}
         """Source -> its last message that has a place."""
         self.links: dict[SiteId, Link] = {site: Link() for site in core.context.sites}
-        self._early: dict[SiteId, dict[MessageId, Submit]] = {}
-        """Source -> submissions that wait for the one before them, by the name of that one."""
+        self._early: dict[SiteId, dict[MessageId | None, Submit]] = {}
+        """Source -> submissions that wait for the one before them, or for room, by the name of the one before."""
         self._unreported: dict[SiteId, int] = {}
         """Source -> submissions accepted since it was told."""
         self._full_for: SiteId | None = None
@@ -49,20 +49,32 @@ class Center:
             core.branch("duplicate-submission")
             core.send((source,), Accepted(last))
             return
-        if not self._is_next(last, submit):
+        early = self._early.setdefault(source, {})
+        if early or not self._is_next(last, submit) or self._no_room(submit.multicast):
             core.branch("early-submission")
-            early = self._early.setdefault(source, {})
-            if submit.previous is not None and len(early) < core.options.window:
+            if len(early) < core.options.window:
                 early[submit.previous] = submit
-            return
-        if self._no_room(submit.multicast):
-            return
-        self.order(submit.multicast)
-        early = self._early.get(source, {})
-        while (following := early.get(self.accepted[source])) is not None and not self._no_room(following.multicast):
-            del early[self.accepted[source]]
-            self.order(following.multicast)
-        self._report(source)
+            self._order_early()
+        else:
+            self.order(submit.multicast)
+            self._report(source)
+
+    def _order_early(self) -> None:
+        """Order what was kept, as far as it is its turn and there is room; one message of each source at a time, so
+        that none takes all the room."""
+        progress = True
+        while progress:
+            progress = False
+            for source, early in self._early.items():
+                last = self.accepted.get(source)
+                following = early.get(last) or early.get(None)
+                if following is not None and self._is_next(last, following):
+                    if self._no_room(following.multicast):
+                        return
+                    del early[following.previous]
+                    self.order(following.multicast)
+                    self._report(source)
+                    progress = True
 
     @staticmethod
     def _is_next(last: MessageId | None, submit: Submit) -> bool:
@@ -155,6 +167,8 @@ class Center:
         for link_number in range(link.acknowledged + 1, consumed + 1):
             del link.kept[link_number]
         link.acknowledged = max(link.acknowledged, consumed)
+        if self._full_for is not None:
+            self._order_early()
 
     def on_announce_timeout(self) -> None:
         """Tell the destinations that are behind what there is."""

@@ -25,6 +25,8 @@ class Source:
         """Submitted and not known to be accepted, in the order of submission."""
         self.last_submitted: MessageId | None = None
         self._vain = 0
+        self._moving = False
+        """Whether something was accepted since the last time-out."""
 
     def multicast(self, multicast: Multicast) -> None:
         """Submit a message."""
@@ -51,13 +53,22 @@ class Source:
             if self._vain >= self._core.options.patience:
                 self._core.outbox.append(Blocked(""))
             self._vain = 0
+            self._moving = True
             self.give_credit()
             if not pending:
                 self._core.cancel_timer("submit")
 
     def on_submit_timeout(self) -> None:
-        """Submit the oldest again, and say that we are blocked when that has been in vain for long."""
+        """Submit the oldest again, and say that we are blocked when that has been in vain for long.
+
+        Not while messages are accepted: the sequencer takes them in the order of the chain, so none of them is lost,
+        and what is sent twice to a busy sequencer keeps it busy.
+        """
         core = self._core
+        if self._moving and self.pending:
+            self._moving = False
+            core.set_timer("submit", core.options.retransmit_seconds)
+            return
         for submit in list(self.pending.values())[:RESUBMIT_MAX]:
             core.branch("resubmitted")
             core.send((core.sequencer,), submit)

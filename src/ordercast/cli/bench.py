@@ -1,0 +1,173 @@
+"""`ordercast bench`: throughput and latency of a live protocol on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from ordercast.cli.bench_member import GROUP, WARM_UP_SECONDS, Work
+from ordercast.core import UsageError
+from ordercast.net.ports import free_ports
+from ordercast.node.configuration import read_configuration
+from ordercast.wire.keys import key_text, new_key
+
+START_SECONDS = 60
+"""Until every process must have met every other."""
+
+
+class Interface(StrEnum):
+    """How the receiving application takes deliveries."""
+
+    batches = "batches"
+    iterate = "iterate"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("bench")(bench)
+
+
+def bench(
+    nodes: Annotated[int, typer.Option(min=1, max=64, help="Processes, all of them senders and members.")] = 4,
+    size: Annotated[int, typer.Option(min=1, help="Bytes of a message.")] = 100,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Measured, after a second of warming up.")] = 5.0,
+    protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "sequencer",
+    rate: Annotated[
+        float | None, typer.Option(min=0.1, help="Messages a second of all processes together; default: the most.")
+    ] = None,
+    api: Annotated[Interface, typer.Option(help="How deliveries are taken.")] = Interface.batches,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Without sealing.")] = False,
+    log: Annotated[bool, typer.Option("--log", help="With a stable log.")] = False,
+    max_datagram: Annotated[int, typer.Option(help="Bytes of a datagram; 1450 on a 1500-byte network.")] = 65000,
+    multicast: Annotated[str | None, typer.Option(metavar="ADDRESS:PORT", help="Use this IP multicast group.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> int:
+    """Start a cluster on this machine, let every process send, and measure what all of them deliver.
+
+    Example: ordercast bench --nodes 4 --size 100 --seconds 5 --protocol sequencer
+    """
+    options = {"insecure": insecure, "log": log, "max_datagram": max_datagram, "multicast": multicast}
+    with tempfile.TemporaryDirectory(prefix="ordercast-bench-") as folder:
+        config = _write_config(Path(folder), nodes, protocol, options)
+        read_configuration(config, {}, {})
+        each = None if rate is None else rate / nodes
+        works = [
+            Work(str(config), f"p{index:02}", size, seconds, each, api == Interface.iterate) for index in range(nodes)
+        ]
+        reports = asyncio.run(_run(works))
+    result = summarize(reports, works[0]) | {"sealed": not insecure, "protocol": protocol, "nodes": nodes, "size": size}
+    if as_json:
+        print(json.dumps(result))
+    else:
+        _show(result)
+    return 0
+
+
+def _write_config(folder: Path, nodes: int, protocol: str, options: dict[str, Any]) -> Path:
+    lines = ['cluster = "bench"', f'protocol = "{protocol}"', f"max_datagram = {options['max_datagram']}"]
+    if options["insecure"]:
+        lines.append("insecure = true")
+    else:
+        key = folder / "bench.key"
+        key.touch(mode=0o600)
+        key.write_text(key_text(new_key()))
+        lines.append('key_file = "bench.key"')
+    if options["log"]:
+        lines.append('log_directory = "log"')
+    if options["multicast"]:
+        lines.append(f'multicast = "{options["multicast"]}"')
+    names = [f"p{index:02}" for index in range(nodes)]
+    lines.append("[processes]")
+    lines += [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(nodes), strict=True)]
+    lines += ["[groups]", f"{GROUP} = {json.dumps(names)}"]
+    path = folder / "bench.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+async def _run(works: list[Work]) -> list[dict[str, Any]]:
+    members = [
+        await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "ordercast.cli.bench_member",
+            msgspec.json.encode(work).decode(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=1 << 26,
+        )
+        for work in works
+    ]
+    try:
+        async with asyncio.timeout(START_SECONDS):
+            await asyncio.gather(*(_expect(member, "ready") for member in members))
+        begin = time.monotonic() + 0.2
+        _tell(members, f"{begin}")
+        async with asyncio.timeout(START_SECONDS + WARM_UP_SECONDS + works[0].seconds * 2):
+            await asyncio.gather(*(_expect(member, "done") for member in members))
+            _tell(members, "end")
+            return [json.loads(await _line(member)) for member in members]
+    except TimeoutError:
+        raise UsageError("the processes of the benchmark do not answer: is the machine overloaded?") from None
+    finally:
+        for member in members:
+            if member.returncode is None:
+                member.kill()
+        await asyncio.gather(*(member.wait() for member in members))
+
+
+def _tell(members: list[asyncio.subprocess.Process], line: str) -> None:
+    for member in members:
+        if member.stdin is not None:
+            member.stdin.write(f"{line}\n".encode())
+
+
+async def _line(member: asyncio.subprocess.Process) -> str:
+    assert member.stdout is not None
+    line = (await member.stdout.readline()).decode().strip()
+    if not line:
+        raise UsageError("a process of the benchmark ended early; its last words are above")
+    return line
+
+
+async def _expect(member: asyncio.subprocess.Process, word: str) -> None:
+    line = await _line(member)
+    if line != word:
+        raise UsageError(f"a process of the benchmark said {line!r} instead of {word!r}")
+
+
+def summarize(reports: list[dict[str, Any]], work: Work) -> dict[str, Any]:
+    """What the slowest saw, and how long messages took."""
+    sent = sum(report["sent"] for report in reports)
+    latencies = sorted(latency / 1e6 for report in reports for latency in report["latencies"])
+    quantiles = statistics.quantiles(latencies, n=100, method="inclusive") if len(latencies) > 1 else []
+    return {
+        "messages_per_second": round(min(report["within"] for report in reports) / work.seconds, 1),
+        "p50_ms": round(quantiles[49], 4) if quantiles else None,
+        "p99_ms": round(quantiles[98], 4) if quantiles else None,
+        "lost": sum(sent - report["delivered"] for report in reports),
+        "cpu_seconds": round(sum(report["cpu_seconds"] for report in reports), 2),
+        "counters": [report["counters"] for report in reports],
+    }
+
+
+def _show(result: dict[str, Any]) -> None:
+    print(
+        f"{result['protocol']}, {result['nodes']} processes, {result['size']}-byte messages, "
+        f"{'sealed' if result['sealed'] else 'not sealed'}"
+    )
+    print(
+        f"  {result['messages_per_second']:,.0f} messages a second, delivered at every process; lost: {result['lost']}"
+    )
+    if result["p50_ms"] is not None:
+        print(f"  from multicast to delivery: half within {result['p50_ms']} ms, 99 % within {result['p99_ms']} ms")

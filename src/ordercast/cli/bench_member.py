@@ -1,0 +1,185 @@
+"""One process of `ordercast bench`: sends and receives as an application would, and says what it saw.
+
+It talks with the command by its standard input and output: `ready` when the cluster talks, then a line with the time to
+begin, at the end one JSON document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+import sys
+import time
+from collections import deque
+
+import msgspec
+
+import ordercast
+from ordercast.node.group import Group
+from ordercast.node.node import Node
+
+GROUP = "bench"
+WARM_UP_SECONDS = 1.0
+"""Not measured: buffers fill, adaptive bundles find their size."""
+QUIET_SECONDS = 0.5
+"""When nothing has come for so long after the senders stopped, nothing will."""
+LIST_LENGTH = 1000
+"""Messages that the application hands over at once in the throughput test."""
+
+_STAMP = struct.Struct("=q")
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What the processes are to do."""
+
+    config: str
+    process: str
+    size: int
+    seconds: float
+    rate: float | None
+    """Messages a second of this process; None: as many as possible, in lists."""
+    iterate: bool
+
+
+class Counts:
+    """What one process saw. Latency is measured with a stamp in each message where they are few; at full speed the
+    process compares how many of its own messages have come back with when it had sent so many."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.delivered = 0
+        self.within = 0
+        self.bytes = 0
+        self.latencies: list[int] = []
+        self.own = 0
+        self.marks: deque[tuple[int, int]] = deque()
+        """How many messages this process had sent when it handed over a list, and when that was."""
+        self.begin = self.end = float("inf")
+
+    def own_delivered(self, count: int) -> None:
+        """So many more of its own messages have come back."""
+        self.own += count
+        while self.marks and self.marks[0][0] <= self.own:
+            self.latencies.append(time.monotonic_ns() - self.marks.popleft()[1])
+
+
+async def _receive_batches(group: Group, counts: Counts, process: str) -> None:
+    async for batch in group.batches():
+        if batch.source == process:
+            counts.own_delivered(len(batch))
+        counts.delivered += len(batch)
+        # Every payload is unpacked, as an application that looks at them would.
+        counts.bytes += sum(map(len, batch))
+        if counts.begin <= time.monotonic() < counts.end:
+            counts.within += len(batch)
+
+
+async def _receive_each(group: Group, counts: Counts, process: str) -> None:
+    clock = time.monotonic
+    delivered = own = seen = 0
+    try:
+        async for delivery in group:
+            delivered += 1
+            seen += len(delivery.payload)
+            if delivery.source == process:
+                own += 1
+            if not delivery.index:
+                # Once in a bundle is often enough for the clock.
+                if counts.begin <= clock() < counts.end:
+                    counts.within += delivered - counts.delivered
+                counts.delivered = delivered
+                counts.own_delivered(own)
+                own = 0
+    finally:
+        counts.delivered, counts.bytes = delivered, seen
+
+
+async def _receive_stamped(group: Group, counts: Counts, process: str) -> None:
+    async for batch in group.batches():
+        now = time.monotonic_ns()
+        counts.delivered += len(batch)
+        if counts.begin <= now / 1e9 < counts.end:
+            counts.within += len(batch)
+            counts.latencies.extend([now - _STAMP.unpack_from(payload)[0] for payload in batch])
+
+
+async def _send_lists(group: Group, counts: Counts, size: int, until: float) -> None:
+    payloads = [index.to_bytes(8) + bytes(size - 8) if size >= 8 else bytes(size) for index in range(LIST_LENGTH)]
+    # Large messages in shorter lists, so that the last list is done soon after the end.
+    payloads = payloads[: max(10, min(LIST_LENGTH, 1_000_000 // size))]
+    while time.monotonic() < until:
+        counts.marks.append((counts.sent + 1, time.monotonic_ns()))
+        await group.multicast_many(payloads)
+        counts.sent += len(payloads)
+
+
+async def _send_paced(group: Group, counts: Counts, work: Work, until: float) -> None:
+    assert work.rate is not None
+    pause = 1 / work.rate
+    filler = bytes(max(0, work.size - _STAMP.size))
+    due = time.monotonic()
+    while due < until:
+        await asyncio.sleep(max(0.0, due - time.monotonic()))
+        await group.multicast(_STAMP.pack(time.monotonic_ns()) + filler)
+        counts.sent += 1
+        due += pause
+
+
+async def _wait_for_all(node: Node, group: Group) -> None:
+    """Until everybody's first message has arrived: then everybody talks with everybody."""
+    await group.multicast(b"here")
+    heard: set[str] = set()
+    others = set(group.members)
+    async for delivery in group:
+        heard.add(delivery.source)
+        if heard == others:
+            return
+
+
+async def _main(work: Work) -> dict[str, object]:
+    counts = Counts()
+    async with ordercast.open(work.config, work.process) as node:
+        group = await node.join(GROUP)
+        await asyncio.wait_for(_wait_for_all(node, group), 30)
+        print("ready", flush=True)
+        begin = float((await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)).strip())
+        counts.begin = begin + WARM_UP_SECONDS
+        counts.end = counts.begin + work.seconds
+        receive = _receive_stamped if work.rate else _receive_each if work.iterate else _receive_batches
+        receiver = asyncio.create_task(receive(group, counts, work.process))
+        await asyncio.sleep(begin - time.monotonic())
+        used = time.process_time()
+        if work.rate:
+            await _send_paced(group, counts, work, counts.end)
+        else:
+            await _send_lists(group, counts, work.size, counts.end)
+        used = time.process_time() - used
+        await node.flush()
+        before = -1
+        while before != counts.delivered:
+            before = counts.delivered
+            await asyncio.sleep(QUIET_SECONDS)
+        receiver.cancel()
+        await asyncio.gather(receiver, return_exceptions=True)
+        # The others may need this process until they have seen the same.
+        print("done", flush=True)
+        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        return {
+            "sent": counts.sent,
+            "delivered": counts.delivered,
+            "within": counts.within,
+            "latencies": counts.latencies,
+            "cpu_seconds": used,
+            "counters": node.status()["dropped"],
+        }
+
+
+def main() -> None:
+    """The process."""
+    work = msgspec.json.decode(sys.argv[1], type=Work)
+    print(json.dumps(ordercast.run(_main(work))), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""`ordercast node`: run one process of a cluster until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import ordercast
+from ordercast.cli.live import ConfigOption, ProcessOption
+from ordercast.core import UsageError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("node")(node)
+
+
+def node(
+    config: ConfigOption,
+    process: ProcessOption,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON line when it runs, one when it ends.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Tell what happens, not only what is wrong.")] = False,
+) -> int:
+    """Run a process of the cluster. It takes part in its groups; `ordercast send` and `tail` reach it by its control
+    socket.
+
+    Example: ordercast node --config bank.toml --process main-1
+    """
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO if verbose else logging.WARNING,
+        format="%(asctime)s %(levelname)s %(message)s",
+    )
+    try:
+        return ordercast.run(_main(config, process, as_json))
+    except ordercast.NodeFailed as error:
+        raise UsageError(str(error)) from None
+
+
+async def _main(config: Path, process: str, as_json: bool) -> int:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with ordercast.open(config, process) as running:
+        groups = [name for name, members in running.groups.items() if process in members]
+        for name in groups:
+            group = await running.join(name)
+            # It only passes by: `tail` looks into the node's history.
+            group.on_batch(lambda batch: None)
+        status = running.status()
+        if as_json:
+            print(json.dumps(status), flush=True)
+        else:
+            where = status["control"] or "nothing (no `control` in the configuration)"
+            print(
+                f"{process} runs {status['protocol']} on {status['address']}, groups: {', '.join(groups) or 'none'}; "
+                f"send and tail reach it by {where}. Ctrl-C ends it.",
+                file=sys.stderr,
+            )
+        stopped = asyncio.create_task(stop.wait())
+        failed = asyncio.create_task(running.wait_failed())
+        await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if failed.done():
+            failed.result()
+        failed.cancel()
+        status = running.status()
+    if as_json:
+        print(json.dumps(status), flush=True)
+    return 0

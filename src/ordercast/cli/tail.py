@@ -1,0 +1,60 @@
+"""`ordercast tail`: follow a group."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import ordercast
+from ordercast.cli.live import ConfigOption, ProcessOption, check_group, control_path
+from ordercast.node.control import ask, read
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("tail")(tail)
+
+
+def tail(
+    group: Annotated[str, typer.Argument(help="The group.")],
+    config: ConfigOption,
+    process: ProcessOption,
+    start: Annotated[
+        int | None, typer.Option("--from", min=0, metavar="N", help="From this offset; else from now.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
+) -> int:
+    """Print what a running node delivers, in order, until Ctrl-C.
+
+    Example: ordercast tail accounts --config bank.toml --process main-1 --from 0 --json
+    """
+    check_group(config, group)
+    ordercast.run(_follow(control_path(config, process), group, start, count, as_json))
+    return 0
+
+
+async def _follow(path: Path, group: str, start: int | None, count: int | None, as_json: bool) -> None:
+    reader, writer = await ask(path, {"command": "tail", "group": group, "from": start})
+    printed = 0
+    try:
+        while (delivery := await read(reader)) is not None:
+            _print(delivery, as_json)
+            printed += 1
+            if printed == count:
+                return
+    finally:
+        writer.close()
+
+
+def _print(delivery: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(delivery), flush=True)
+    else:
+        payload = delivery.get("payload", f"(base64) {delivery.get('payload_base64')}")
+        print(f"{delivery['offset']:>8}  {delivery['source']:<12}  {payload}", flush=True)
+    sys.stdout.flush()

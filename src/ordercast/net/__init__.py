@@ -1,0 +1,1 @@
+"""Real networks: UDP sockets, IP multicast, and the site that runs protocol instances on them."""

@@ -1,0 +1,19 @@
+"""What sites say to each other to find out whether IP multicast works."""
+
+from __future__ import annotations
+
+from ordercast.core import Message
+
+
+class Probe(Message, frozen=True):
+    """Sent by IP multicast: who hears this?"""
+
+    background = True
+    number: int
+
+
+class Heard(Message, frozen=True):
+    """The answer, by unicast, from whoever heard a probe by IP multicast."""
+
+    background = True
+    number: int

@@ -1,0 +1,366 @@
+"""A live site: the driver of protocol instances on real sockets, a real clock and a real disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from math import inf
+from typing import Any, Protocol
+
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Message, MessageId, SiteId, UsageError
+from ordercast.core.effects import (
+    Blocked,
+    Broadcast,
+    CancelTimer,
+    Credit,
+    DeclareRecovered,
+    Deliver,
+    InstallView,
+    JoinChannel,
+    LeaveChannel,
+    Replay,
+    Send,
+    SetTimer,
+)
+from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
+from ordercast.net.messages import Heard, Probe
+from ordercast.net.multicast import Reach
+from ordercast.net.transport import Datagram, Transport
+from ordercast.runtime import Instance
+from ordercast.trace.live import LiveRecorder
+from ordercast.wire.endpoint import Endpoint
+
+logger = logging.getLogger("ordercast.net")
+
+NET_INSTANCE: InstanceId = "net"
+"""Under this name sites talk about the network itself."""
+
+_ARRIVAL = Arrival()
+
+
+class Application(Protocol):
+    """What stands above the protocol: the node."""
+
+    def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
+        """Take a message."""
+
+    def rollback(self, instance: InstanceId, messages: tuple[MessageId, ...]) -> None:
+        """Forget messages that were delivered."""
+
+    def install_view(self, instance: InstanceId, effect: InstallView) -> None:
+        """Learn who is in the group."""
+
+    def credit(self, instance: InstanceId, available: int) -> None:
+        """Learn how much may be sent."""
+
+    def blocked(self, instance: InstanceId, reason: str) -> None:
+        """Learn why there is no progress, or that there is again."""
+
+    def recovered(self, instance: InstanceId) -> None:
+        """Learn that a restarted instance takes part fully again."""
+
+    def peers_changed(self) -> None:
+        """Another process is within reach."""
+
+    def failed(self, error: BaseException) -> None:
+        """The site cannot go on."""
+
+
+class _TimerState:
+    """A timer that is pushed back or cancelled keeps its place in the event loop until that comes up."""
+
+    __slots__ = ("deadline", "handle", "queued_for")
+
+    def __init__(self, deadline: float, handle: asyncio.TimerHandle) -> None:
+        self.deadline = deadline
+        self.queued_for = deadline
+        self.handle = handle
+
+
+class LiveSite:
+    """One process of the cluster. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        name: SiteId,
+        sites: tuple[SiteId, ...],
+        endpoint: Endpoint,
+        application: Application,
+        start_sync: Callable[[Instance, int], None],
+        recorder: LiveRecorder | None = None,
+    ) -> None:
+        self.name = name
+        self.instances: dict[InstanceId, Instance] = {}
+        self._loop = loop
+        self._others = tuple(site for site in sites if site != name)
+        self._endpoint = endpoint
+        self._application = application
+        self._start_sync = start_sync
+        self._recorder = recorder
+        self._transport: Transport | None = None
+        self._reach: Reach | None = None
+        self._timers: dict[tuple[InstanceId, Timer], _TimerState] = {}
+        self._to_self: deque[tuple[InstanceId, Message]] = deque()
+        self._taken: dict[InstanceId, int] = {}
+        self._tick_handle: asyncio.TimerHandle | None = None
+        self._tick_at = inf
+        self._probe_handle: asyncio.TimerHandle | None = None
+        self._running = False
+        self._peers = 0
+
+    # ------------------------------------------------------------------ life
+    def start(self, transport: Transport, multicast: bool) -> None:
+        """Begin to talk, and start every instance."""
+        self._transport = transport
+        self._running = True
+        if multicast:
+            self._reach = Reach(self._others)
+            self._send_probe()
+        self.tick()
+        for instance in tuple(self.instances.values()):
+            self._enter(instance.start)
+
+    def stop(self) -> None:
+        """Do nothing any more. What the instances know is in the log, or lost."""
+        self._running = False
+        for instance in self.instances.values():
+            instance.crash()
+        for state in self._timers.values():
+            state.handle.cancel()
+        self._timers.clear()
+        for handle in (self._tick_handle, self._probe_handle):
+            if handle is not None:
+                handle.cancel()
+
+    def _enter(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """One step from outside, and everything that it wants sent; a bug stops the site."""
+        if not self._running:
+            return None
+        try:
+            result = function(self._loop.time(), *arguments)
+        except Exception as error:
+            self._fail(error)
+            raise
+        self.leave()
+        return result
+
+    def _fail(self, error: BaseException) -> None:
+        self.stop()
+        self._application.failed(error)
+
+    # ------------------------------------------------------------------ the network
+    def on_datagram(self, datagram: Datagram, multicast: bool) -> None:
+        """One datagram from a socket: what it holds goes to the instances."""
+        now = self._loop.time()
+        try:
+            for sender, name, message in self._endpoint.receive(datagram, now):
+                instance = self.instances.get(name)
+                if instance is not None:
+                    if self._recorder is not None:
+                        self._recorder.packet_received(sender, message)
+                    instance.handle(now, Received(sender, message, _ARRIVAL))
+                elif name == NET_INSTANCE:
+                    self._on_net(sender, message, multicast)
+        except Exception as error:
+            # Whatever the network brings is caught further in: this is a bug of ours.
+            self._fail(error)
+            logger.exception("the site stops")
+
+    def leave(self) -> None:
+        """Let everything leave that the last steps have written, packed together."""
+        while self._to_self:
+            name, message = self._to_self.popleft()
+            instance = self.instances.get(name)
+            if instance is not None:
+                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+        transport, endpoint = self._transport, self._endpoint
+        if transport is None or not self._running:
+            return
+        if self._recorder is not None:
+            # First the trace, then the network: a process that is killed in between has not sent.
+            self._recorder.flush()
+        everyone = self._reach is not None and self._reach.everyone
+        for outgoing in endpoint.flush():
+            # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
+            if everyone and 2 * len(outgoing.to) > len(self._others) > 1:
+                transport.send_multicast(outgoing.buffer, outgoing.segment)
+            else:
+                transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
+        deadline = endpoint.deadline
+        if deadline < self._tick_at:
+            self._tick_soon(deadline)
+        if len(endpoint.established) != self._peers:
+            self._peers = len(endpoint.established)
+            self._application.peers_changed()
+
+    def on_drained(self) -> None:
+        """A socket is empty for now."""
+        if self._running:
+            try:
+                self.leave()
+            except Exception as error:
+                self._fail(error)
+                logger.exception("the site stops")
+
+    def tick(self) -> None:
+        """The endpoint's timers: greetings, repairs."""
+        self._tick_at = inf
+        if self._running:
+            self._endpoint.tick(self._loop.time())
+            self.leave()
+            if self._endpoint.refused is not None:
+                self._fail(UsageError(self._endpoint.refused))
+
+    def _tick_soon(self, deadline: float) -> None:
+        if self._tick_handle is not None:
+            self._tick_handle.cancel()
+        self._tick_at = deadline
+        self._tick_handle = self._loop.call_at(deadline, self.tick)
+
+    def _send_probe(self) -> None:
+        reach, transport = self._reach, self._transport
+        if reach is None or transport is None or not self._running:
+            return
+        self.leave()
+        self._endpoint.send(self._others, NET_INSTANCE, Probe(reach.next_probe()))
+        # Only the probe is in there, and it goes by multicast whatever is known.
+        for outgoing in self._endpoint.flush():
+            transport.send_multicast(outgoing.buffer, outgoing.segment)
+        missing = reach.news()
+        if missing:
+            logger.warning(
+                "IP multicast does not reach %s: everything is sent to each process by unicast", ", ".join(missing)
+            )
+        elif missing is not None:
+            logger.info("IP multicast reaches every process")
+        self._probe_handle = self._loop.call_later(reach.seconds_to_next(), self._send_probe)
+
+    def _on_net(self, sender: SiteId, message: Message, multicast: bool) -> None:
+        if isinstance(message, Probe):
+            if multicast:
+                self._endpoint.send((sender,), NET_INSTANCE, Heard(message.number))
+        elif isinstance(message, Heard) and self._reach is not None:
+            self._reach.on_heard(sender, message.number)
+
+    # ------------------------------------------------------------------ the application
+    def request(
+        self, payload: bytes, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None, count: int
+    ) -> MessageId:
+        """The application multicasts; `UsageError` when the core does not allow it."""
+        message = self.instances[MAIN_INSTANCE].request(self._loop.time(), payload, groups, destinations, count)
+        self.leave()
+        return message
+
+    def consumed(self, instance: InstanceId, count: int) -> None:
+        """The application has taken deliveries. The instance hears of it once in a turn of the event loop."""
+        taken = self._taken.get(instance, 0)
+        self._taken[instance] = taken + count
+        if not taken:
+            self._loop.call_soon(self._tell_consumed, instance)
+
+    def _tell_consumed(self, instance: InstanceId) -> None:
+        count = self._taken.pop(instance, 0)
+        if self._running:
+            self._enter(self.instances[instance].handle, Consumed(count))
+
+    def tell(self, instance: InstanceId, event: Event) -> None:
+        """Something else happens to an instance."""
+        self._enter(self.instances[instance].handle, event)
+
+    # ------------------------------------------------------------------ driver: what instances want done
+    def trace_time(self) -> float:
+        """Seconds of this process' monotonic clock."""
+        return self._loop.time()
+
+    def send(self, instance: Instance, effect: Send) -> None:
+        """Pack a message for its receivers; it leaves at the end of the turn."""
+        name = effect.instance or instance.name
+        to = effect.to
+        if self.name in to:
+            self._to_self.append((name, effect.message))
+            to = tuple(site for site in to if site != self.name)
+        if to:
+            if self._recorder is not None:
+                for site in to:
+                    self._recorder.packet_sent(site, effect.message)
+            self._endpoint.send(to, name, effect.message)
+
+    def broadcast(self, instance: Instance, effect: Broadcast) -> None:
+        """Everyone hears it, the sender too."""
+        self._to_self.append((instance.name, effect.message))
+        self._endpoint.send(self._others, instance.name, effect.message)
+
+    def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
+        """Everyone hears every channel: there is one network."""
+
+    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
+        """See `join_channel`."""
+
+    def set_timer(self, instance: Instance, effect: SetTimer) -> None:
+        """Fire after so many seconds."""
+        key = (instance.name, effect.timer)
+        deadline = self._loop.time() + effect.after_seconds
+        state = self._timers.get(key)
+        if state is not None:
+            if state.queued_for <= deadline:
+                state.deadline = deadline
+                return
+            state.handle.cancel()
+        self._timers[key] = _TimerState(deadline, self._loop.call_at(deadline, self._timer_due, key))
+
+    def cancel_timer(self, instance: Instance, effect: CancelTimer) -> None:
+        """Do not fire; most timers are set again before they would have been due."""
+        state = self._timers.get((instance.name, effect.timer))
+        if state is not None:
+            state.deadline = inf
+
+    def _timer_due(self, key: tuple[InstanceId, Timer]) -> None:
+        state = self._timers[key]
+        if state.deadline == inf:
+            del self._timers[key]
+        elif state.deadline > self._loop.time():
+            state.queued_for = state.deadline
+            state.handle = self._loop.call_at(state.deadline, self._timer_due, key)
+        else:
+            del self._timers[key]
+            self._enter(self.instances[key[0]].handle, TimerFired(key[1]))
+
+    def start_sync(self, instance: Instance, position: int) -> None:
+        """Make the log stable up to a position."""
+        self._start_sync(instance, position)
+
+    def synced(self, instance: Instance, position: int) -> None:
+        """The log is stable up to a position: what waited for it leaves."""
+        if instance.alive:
+            self._enter(lambda _now: instance.on_synced(position))
+
+    def deliver(self, instance: Instance, effect: Deliver | Replay) -> None:
+        """Hand a message to the application."""
+        if self._recorder is not None:
+            self._recorder.flush()
+        self._application.deliver(instance.name, effect)
+
+    def rollback(self, instance: Instance, messages: tuple[MessageId, ...]) -> None:
+        """Take deliveries back."""
+        self._application.rollback(instance.name, messages)
+
+    def install_view(self, instance: Instance, effect: InstallView) -> None:
+        """Tell the application who is in the group."""
+        self._application.install_view(instance.name, effect)
+
+    def credit(self, instance: Instance, effect: Credit) -> None:
+        """Tell the application how much it may send."""
+        self._application.credit(instance.name, effect.available)
+
+    def blocked(self, instance: Instance, effect: Blocked) -> None:
+        """Tell the application why there is no progress."""
+        self._application.blocked(instance.name, effect.reason)
+
+    def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
+        """The instance takes part fully again after a crash."""
+        if self._recorder is not None:
+            self._recorder.recover()
+        self._application.recovered(instance.name)

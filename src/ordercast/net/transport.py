@@ -1,0 +1,172 @@
+"""Datagrams in and out: one UDP socket, and one more where IP multicast is configured."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter, deque
+from collections.abc import Callable
+
+from ordercast.core import SiteId
+from ordercast.net import sockets
+from ordercast.net.sockets import Address, Resolved
+
+DRAIN_MAX = 64
+"""Datagrams taken from a socket before anything else gets its turn: a socket buffer's worth of the largest."""
+
+BACKLOG_MAX = 1024
+"""Datagrams that wait for a full socket buffer. More are dropped, as a network would: protocols send again."""
+
+COALESCE_BELOW = 16_384
+"""Where datagrams are smaller than this, the kernel is asked to hand over several at once."""
+
+Datagram = memoryview
+
+
+class Transport:
+    """The sockets of one process. It knows addresses and bytes, and nothing of what they mean."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        own: Resolved,
+        addresses: dict[SiteId, Resolved],
+        on_datagram: Callable[[Datagram, bool], None],
+        on_drained: Callable[[], None],
+        max_datagram: int,
+        buffer_bytes: int,
+    ) -> None:
+        self.counters: Counter[str] = Counter()
+        self._loop = loop
+        self._on_datagram = on_datagram
+        self._on_drained = on_drained
+        self._addresses: dict[SiteId, Address] = {site: where.address for site, where in addresses.items()}
+        self._socket = sockets.open_udp(own, buffer_bytes)
+        self.buffer_bytes = sockets.receive_buffer_bytes(self._socket)
+        self._multicast_socket: socket.socket | None = None
+        self._multicast_address: Address | None = None
+        self._segments = sockets.can_segment(self._socket)
+        self._coalesced = max_datagram < COALESCE_BELOW and sockets.receive_coalesced(self._socket)
+        self._buffer = memoryview(bytearray(1 << 16))
+        self._backlog: deque[tuple[bytes | memoryview, int | None, Address]] = deque()
+        self._paused = False
+        loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
+
+    # ------------------------------------------------------------------ IP multicast
+    def join_multicast(self, group: str, port: int, interface: str, own_host_too: bool, buffer_bytes: int) -> None:
+        """Hear a multicast group, and be able to send to it."""
+        self._multicast_socket = sockets.open_multicast(group, port, interface, buffer_bytes)
+        self._multicast_address = (group, port)
+        sockets.send_multicast_from(self._socket, interface, own_host_too)
+        if self._coalesced:
+            sockets.receive_coalesced(self._multicast_socket)
+        self._loop.add_reader(self._multicast_socket.fileno(), self._drain, self._multicast_socket, True)
+
+    # ------------------------------------------------------------------ in
+    def _drain(self, opened: socket.socket, multicast: bool) -> None:
+        """Take what lies there, then let what came of it leave together."""
+        buffer, on_datagram = self._buffer, self._on_datagram
+        try:
+            if self._coalesced:
+                self._drain_coalesced(opened, multicast)
+            else:
+                receive = opened.recv_into
+                for _ in range(DRAIN_MAX):
+                    on_datagram(buffer[: receive(buffer)], multicast)
+        except (BlockingIOError, InterruptedError):
+            pass
+        except OSError:
+            self.counters["receive-errors"] += 1
+        self._on_drained()
+
+    def _drain_coalesced(self, opened: socket.socket, multicast: bool) -> None:
+        buffer, on_datagram = self._buffer, self._on_datagram
+        buffers = [buffer]
+        for _ in range(DRAIN_MAX):
+            received, ancillary, _, _ = opened.recvmsg_into(buffers, sockets.ANCILLARY_BYTES)
+            size = sockets.received_segment(ancillary, received)
+            for start in range(0, received, size or 1):
+                on_datagram(buffer[start : min(start + size, received)], multicast)
+
+    def pause(self) -> None:
+        """Take nothing from the network for a while: what does not fit into the sockets' buffers is lost."""
+        if not self._paused:
+            self._paused = True
+            for opened in self._open_sockets():
+                self._loop.remove_reader(opened.fileno())
+
+    def resume(self) -> None:
+        """Go on taking."""
+        if self._paused:
+            self._paused = False
+            for opened in self._open_sockets():
+                self._loop.add_reader(opened.fileno(), self._drain, opened, opened is self._multicast_socket)
+
+    # ------------------------------------------------------------------ out
+    def send(self, to: tuple[SiteId, ...], buffer: bytes | memoryview, segment: int | None) -> None:
+        """Send to each of these; the buffer holds several datagrams of `segment` bytes when that is not None."""
+        for site in to:
+            self._send(buffer, segment, self._addresses[site])
+
+    def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
+        """Send once, to everyone who hears the multicast group."""
+        if self._multicast_address is not None:
+            self._send(buffer, segment, self._multicast_address)
+
+    def _send(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
+        if self._backlog:
+            self._queue(buffer, segment, address)
+        elif segment is None or segment >= len(buffer):
+            try:
+                self._socket.sendto(buffer, address)
+            except (BlockingIOError, InterruptedError):
+                self._queue(buffer, None, address)
+            except OSError:
+                self.counters["send-errors"] += 1
+        else:
+            self._send_segments(memoryview(buffer), segment, address)
+
+    def _send_segments(self, buffer: memoryview, segment: int, address: Address) -> None:
+        step = (
+            segment * max(1, min(sockets.SEGMENTS_MAX, sockets.DATAGRAM_MAX // segment)) if self._segments else segment
+        )
+        option = sockets.segment_option(segment) if self._segments else []
+        for start in range(0, len(buffer), step):
+            part = buffer[start : start + step]
+            try:
+                self._socket.sendmsg((part,), option, 0, address)
+            except (BlockingIOError, InterruptedError):
+                self._queue(buffer[start:], segment, address)
+                return
+            except OSError:
+                self.counters["send-errors"] += 1
+                # Some devices cannot checksum what the kernel would cut: from now on, datagram by datagram.
+                if self._segments:
+                    self._segments = False
+                    self._send_segments(buffer[start:], segment, address)
+                    return
+
+    def _queue(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
+        if len(self._backlog) >= BACKLOG_MAX:
+            self.counters["send-overflow"] += 1
+            return
+        if not self._backlog:
+            self._loop.add_writer(self._socket.fileno(), self._send_backlog)
+        self._backlog.append((bytes(buffer), segment, address))
+
+    def _send_backlog(self) -> None:
+        backlog, self._backlog = self._backlog, deque()
+        self._loop.remove_writer(self._socket.fileno())
+        for buffer, segment, address in backlog:
+            self._send(buffer, segment, address)
+
+    # ------------------------------------------------------------------ the end
+    def close(self) -> None:
+        """Give the sockets back. What waits for a full buffer is lost."""
+        for opened in self._open_sockets():
+            self._loop.remove_reader(opened.fileno())
+            self._loop.remove_writer(opened.fileno())
+            opened.close()
+
+    def _open_sockets(self) -> list[socket.socket]:
+        return [opened for opened in (self._socket, self._multicast_socket) if opened is not None]

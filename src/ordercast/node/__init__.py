@@ -1,0 +1,25 @@
+"""What applications import: `open`, `Node`, `Group`, `Delivery`, and what can go wrong."""
+
+from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.errors import GroupBlocked, NodeClosed, NodeFailed, WouldBlock
+from ordercast.node.group import Group
+from ordercast.node.loop import run
+from ordercast.node.node import Node, open
+from ordercast.node.synchronous import SynchronousGroup, SynchronousNode, open_synchronous
+
+__all__ = [
+    "Batch",
+    "Delivery",
+    "Group",
+    "GroupBlocked",
+    "Node",
+    "NodeClosed",
+    "NodeFailed",
+    "SynchronousGroup",
+    "SynchronousNode",
+    "View",
+    "WouldBlock",
+    "open",
+    "open_synchronous",
+    "run",
+]

@@ -1,0 +1,301 @@
+"""The configuration of a cluster: one TOML file for all of its processes (docs/configuration.md).
+
+Whatever is wrong is told in one line that names the file, the key, and what to do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from os.path import expanduser  # pathlib's raises where there is no such user
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from ordercast.core import Context, GroupId, Protocol, SiteId, UsageError
+from ordercast.core.tables import nearest, to_struct, to_value
+from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_multicast, show_address
+from ordercast.node.layers import Layers, Origin, Source
+from ordercast.protocols import find_protocol
+
+CONTROL_SCHEME = "unix:"
+PLACE_OF_PROCESS = "{process}"
+SOCKET_PATH_BYTES_MAX = 103
+"""What the address of a Unix socket holds on every system (macOS; Linux: 107)."""
+NAME_CHARACTERS_MAX = 64
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the processes of a cluster have to agree on, checked. Paths are absolute."""
+
+    cluster: str
+    """Its name: processes of another cluster are not listened to."""
+    protocol: str
+    processes: dict[SiteId, HostPort]
+    groups: dict[GroupId, tuple[SiteId, ...]]
+    """Group -> its members, as they stand in the file."""
+    options: dict[str, Any] = {}
+    """What is set of the protocol's own options, in their types."""
+    key_file: Path | None = None
+    """None means insecure, which somebody has asked for by name."""
+    insecure: bool = False
+    log_directory: Path | None = None
+    trace_directory: Path | None = None
+    control: str | None = None
+    """The path of the socket for commands, with `{process}` in it."""
+    max_datagram: int = 65000
+    """Nearly what UDP carries: the loopback and every network fragment it. 1450 where fragments are lost."""
+    multicast: HostPort | None = None
+    interface: str | None = None
+    socket_buffer: int = 1 << 22
+    """Sixty of the largest datagrams may wait in the kernel while the process is busy."""
+    retain_bytes: int = 1 << 27
+    """Log that is kept for a restarted application: 128 MiB are read back in about a second."""
+    payload_max: int = 1 << 26
+    """A payload is held in memory whole at every member."""
+    queue_bytes: int = 1 << 26
+    """Deliveries that wait for an application which is slower than the group."""
+
+    def log_folder(self, process: SiteId) -> Path | None:
+        """Where one process has its log; None for none."""
+        return None if self.log_directory is None else self.log_directory / process
+
+    def control_path(self, process: SiteId) -> Path | None:
+        """The socket by which commands reach a process; None for none."""
+        return None if self.control is None else Path(self.control.replace(PLACE_OF_PROCESS, process))
+
+
+class Range(msgspec.Struct, frozen=True):
+    """The whole numbers that a key may have, and why not others."""
+
+    low: int
+    high: int
+    reason: str
+
+
+RANGES: dict[str, Range] = {
+    "max_datagram": Range(576, 65000, "less does not hold a header, more is not carried by UDP"),
+    "socket_buffer": Range(1 << 16, 1 << 30, "less does not hold one datagram"),
+    "retain_bytes": Range(0, 1 << 50, "it is a number of bytes"),
+    "payload_max": Range(1, 1 << 32, "payloads are held in memory"),
+    "queue_bytes": Range(1, 1 << 40, "deliveries are held in memory"),
+}
+_REQUIRED = {
+    "cluster": 'cluster = "NAME"',
+    "protocol": 'protocol = "sequencer", or another of `ordercast protocols`',
+    "processes": 'a table [processes] with lines NAME = "HOST:PORT"',
+    "groups": 'a table [groups] with lines NAME = ["PROCESS", …]',
+}
+
+
+def read_configuration(source: Source, environment: Mapping[str, str], overrides: Mapping[str, Any]) -> Configuration:
+    """The configuration in a file (or a mapping of its keys), with what overrules it; any flaw is a `UsageError`."""
+    return read_with_origins(source, environment, overrides)[0]
+
+
+def read_with_origins(
+    source: Source, environment: Mapping[str, str], overrides: Mapping[str, Any]
+) -> tuple[Configuration, dict[str, Origin]]:
+    """The configuration, and where each key that is set came from."""
+    return _Reader(Layers(source, environment, overrides)).read()
+
+
+class _Reader:
+    """One check for each key."""
+
+    def __init__(self, layers: Layers) -> None:
+        self._name = layers.name
+        self._values = layers.values
+        self._origins = layers.origins
+        self._where = layers.where
+
+    def read(self) -> tuple[Configuration, dict[str, Origin]]:
+        for key, what in _REQUIRED.items():
+            if key not in self._values:
+                raise UsageError(f"{self._name}: the key {key!r} is missing; add {what}")
+        protocol = self._checked("protocol", find_protocol)
+        processes = self._processes()
+        groups = self._groups(processes)
+        values: dict[str, Any] = {
+            "cluster": self._checked("cluster", _check_name),
+            "protocol": protocol.contract.name,
+            "processes": processes,
+            "groups": groups,
+            "options": self._options(protocol, processes, groups),
+            **{key: self._number(key, RANGES[key]) for key in RANGES if key in self._values},
+            **{key: self._path(key) for key in ("log_directory", "trace_directory") if key in self._values},
+            **self._sealing(),
+        }
+        if "control" in self._values:
+            values["control"] = self._control(processes)
+        if "multicast" in self._values:
+            values["multicast"] = self._checked("multicast", parse_multicast)
+            self._check_family(processes)
+        if "interface" in self._values:
+            values["interface"] = self._checked("interface", _check_interface)
+        configuration = Configuration(**values)
+        if configuration.queue_bytes < configuration.payload_max:
+            raise UsageError(
+                f"{self._where('queue_bytes')}: {configuration.queue_bytes} does not hold one payload of payload_max = "
+                f"{configuration.payload_max} bytes; raise the one or lower the other"
+            )
+        return configuration, self._origins
+
+    def _checked(self, key: str, check: Callable[[str], Any]) -> Any:
+        """A text that a function makes something of, or refuses."""
+        text = to_value(self._values[key], str, self._where(key))
+        try:
+            return check(text)
+        except UsageError as error:
+            raise UsageError(f"{self._where(key)}: {error}") from error
+
+    def _number(self, key: str, allowed: Range) -> int:
+        number: int = to_value(self._values[key], int, self._where(key))
+        if not allowed.low <= number <= allowed.high:
+            raise UsageError(
+                f"{self._where(key)}: {number} is not from {allowed.low} to {allowed.high} ({allowed.reason}); "
+                f"leave it out for {getattr(_DEFAULTS, key)}"
+            )
+        return number
+
+    def _path(self, key: str) -> Path:
+        value = self._values[key]
+        text: str = to_value(str(value) if isinstance(value, Path) else value, str, self._where(key))
+        if not text or "\0" in text:
+            raise UsageError(f"{self._where(key)}: {text!r} is no path; name one, or leave {key} out")
+        return self._origins[key].folder / expanduser(text)
+
+    def _sealing(self) -> dict[str, Any]:
+        """Exactly one of key_file and insecure: nobody runs without sealing by forgetting something."""
+        insecure = to_value(self._values.get("insecure", False), bool, self._where("insecure"))
+        if "key_file" not in self._values:
+            if not insecure:
+                raise UsageError(
+                    f"{self._name}: neither key_file nor insecure is set; make a key with `ordercast key new` and name "
+                    f"it with key_file, or write insecure = true to send everything in the clear"
+                )
+            return {"insecure": True}
+        if insecure:
+            raise UsageError(f"{self._where('insecure')}: there is a key_file too; keep one of the two")
+        return {"key_file": self._path("key_file")}
+
+    def _control(self, processes: Mapping[SiteId, HostPort]) -> str:
+        where = self._where("control")
+        text: str = to_value(self._values["control"], str, where)
+        rest = text.removeprefix(CONTROL_SCHEME)
+        if rest == text or not rest or "\0" in rest:
+            raise UsageError(f'{where}: {text!r} is no Unix socket; write "unix:run/{PLACE_OF_PROCESS}.sock"')
+        if re.search(r"[{}]", rest.replace(PLACE_OF_PROCESS, "")):
+            raise UsageError(f"{where}: {text!r} has braces; only {PLACE_OF_PROCESS} is replaced")
+        if PLACE_OF_PROCESS not in rest and len(processes) > 1:
+            raise UsageError(f"{where}: is the same for every process; write {PLACE_OF_PROCESS} into it")
+        template = str(self._origins["control"].folder / expanduser(rest))
+        for process in processes:
+            length = len(template.replace(PLACE_OF_PROCESS, process).encode())
+            if length > SOCKET_PATH_BYTES_MAX:
+                raise UsageError(
+                    f"{where}: the path has {length} bytes for the process {process!r}, and a Unix socket's has "
+                    f"{SOCKET_PATH_BYTES_MAX} at the most; name a folder with a shorter path"
+                )
+        return template
+
+    def _processes(self) -> dict[SiteId, HostPort]:
+        where = f"{self._where('processes').removesuffix('processes')}[processes]"
+        table: dict[str, Any] = to_value(self._values["processes"], dict[str, Any], where)
+        if not table:
+            raise UsageError(f"{where}: is empty; name at least one process and its address")
+        processes: dict[SiteId, HostPort] = {}
+        taken: dict[HostPort, SiteId] = {}
+        for name, value in table.items():
+            try:
+                _check_name(name)
+            except UsageError as error:
+                raise UsageError(f"{where}: {error}") from error
+            text = to_value(value, str, f"{where}: {name}")
+            try:
+                address = parse_address(text)
+            except UsageError as error:
+                raise UsageError(f"{where}: {name}: {error}") from error
+            if address in taken:
+                raise UsageError(f"{where}: {name}: {text} is the address of {taken[address]} too; give each its own")
+            taken[address] = name
+            processes[name] = address
+        versions = {literal.version for host, _ in processes.values() if (literal := as_ip(host)) is not None}
+        if len(versions) > 1:
+            raise UsageError(f"{where}: IPv4 and IPv6 addresses are mixed; write all of them in one family")
+        return processes
+
+    def _groups(self, processes: Mapping[SiteId, HostPort]) -> dict[GroupId, tuple[SiteId, ...]]:
+        where = f"{self._where('groups').removesuffix('groups')}[groups]"
+        table: dict[str, Any] = to_value(self._values["groups"], dict[str, Any], where)
+        if not table:
+            raise UsageError(f"{where}: is empty; name at least one group and its members")
+        groups: dict[GroupId, tuple[SiteId, ...]] = {}
+        for name, value in table.items():
+            if not name or not name.isprintable() or " " in name or len(name) > NAME_CHARACTERS_MAX:
+                raise UsageError(
+                    f"{where}: {name!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, "
+                    f"without blanks"
+                )
+            members: tuple[SiteId, ...] = to_value(value, tuple[str, ...], f"{where}: {name}")
+            if not members:
+                raise UsageError(f"{where}: {name} has no members; name at least one process")
+            for member in members:
+                if member not in processes:
+                    raise UsageError(f"{where}: {name}: there is no process {member!r}; {nearest(member, processes)}")
+                if members.count(member) > 1:
+                    raise UsageError(f"{where}: {name}: has {member!r} twice; name it once")
+            groups[name] = members
+        return groups
+
+    def _options(
+        self,
+        protocol: type[Protocol],
+        processes: Mapping[SiteId, HostPort],
+        groups: Mapping[GroupId, tuple[SiteId, ...]],
+    ) -> dict[str, Any]:
+        where = f"{self._where('options').removesuffix('options')}[options]"
+        table = to_value(self._values.get("options", {}), dict[str, Any], where)
+        sites = tuple(sorted(processes))
+        try:
+            options = to_struct(table, protocol.contract.options, where)
+            # A protocol may refuse options that make no sense for these processes: ask it before anything runs.
+            members = {group: tuple(sorted(names)) for group, names in groups.items()}
+            protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
+        except UsageError as error:
+            text = str(error)
+            raise UsageError(text if text.startswith(where) else f"{where}: {text}") from error
+        return {key: getattr(options, key) for key in table}
+
+    def _check_family(self, processes: Mapping[SiteId, HostPort]) -> None:
+        for name, address in processes.items():
+            literal = as_ip(address[0])
+            if literal is not None and literal.version != 4:
+                raise UsageError(
+                    f"{self._where('multicast')}: is IPv4, and {name} has the address {show_address(address)}; leave "
+                    f"multicast out, or give every process an IPv4 address"
+                )
+
+
+# A struct's defaults can only be seen on an instance.
+_DEFAULTS = Configuration(cluster="", protocol="", processes={}, groups={})
+
+
+def _check_name(name: str) -> str:
+    """Names of clusters and processes stand in file names, datagrams and tables."""
+    if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS_MAX:
+        raise UsageError(
+            f"{name!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits, dots, - and _, with a letter or "
+            f"digit first"
+        )
+    return name
+
+
+def _check_interface(text: str) -> str:
+    literal = as_ip(text)
+    if literal is None or literal.version != 4 or literal.is_multicast or literal.is_unspecified:
+        raise UsageError(f"{text!r} is no IPv4 address of this machine; `ordercast doctor` lists them")
+    return text

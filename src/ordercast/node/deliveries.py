@@ -1,0 +1,126 @@
+"""What an application gets: deliveries one by one, or a bundle's worth of them at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+
+import msgspec
+
+from ordercast.core import GroupId, MessageId, SiteId
+from ordercast.node.bundles import decode_bundle
+
+
+class Delivery(msgspec.Struct, frozen=True, gc=False):
+    """One message, at its place in the order."""
+
+    payload: bytes
+    offset: int
+    """How many messages were delivered before it in this group: the same number at all members, wherever the protocol
+    orders the group totally."""
+    source: SiteId
+    groups: tuple[GroupId, ...]
+    bundle: MessageId
+    index: int
+    """Its place in the bundle."""
+
+    @property
+    def message(self) -> str:
+        """The message's name."""
+        return f"{self.bundle}/{self.index}"
+
+
+class View(msgspec.Struct, frozen=True):
+    """Who is in a group, as its members agree."""
+
+    view: str
+    group: GroupId
+    members: tuple[SiteId, ...]
+
+
+class Shared:
+    """A bundle that several receivers in this process may have to take before it counts as taken."""
+
+    __slots__ = ("_on_taken", "ordinal", "receivers")
+
+    def __init__(self, ordinal: int, receivers: int, on_taken: Callable[[], None]) -> None:
+        self.ordinal = ordinal
+        """The bundle's place among all that were delivered to this process."""
+        self.receivers = receivers
+        self._on_taken = on_taken
+
+    def take(self) -> None:
+        """One of them is done with it."""
+        self.receivers -= 1
+        if self.receivers == 0:
+            self._on_taken()
+
+
+class Batch:
+    """Messages that were ordered together: of one source, to the same groups, consecutive in the order.
+
+    Iterating gives the payloads. They are unpacked when somebody looks, so a batch that is only counted costs next to
+    nothing.
+    """
+
+    __slots__ = ("bundle", "count", "groups", "offset", "packed", "shared", "unpacked")
+
+    def __init__(
+        self,
+        bundle: MessageId,
+        groups: tuple[GroupId, ...],
+        count: int,
+        offset: int,
+        packed: bytes,
+        unpacked: list[bytes] | None,
+        shared: Shared,
+    ) -> None:
+        self.bundle = bundle
+        self.groups = groups
+        self.count = count
+        self.offset = offset
+        """The offset of the first message."""
+        self.packed = packed
+        self.unpacked = unpacked
+        self.shared = shared
+
+    @property
+    def source(self) -> SiteId:
+        """Who sent them."""
+        return self.bundle.source
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """The messages."""
+        if self.unpacked is None:
+            self.unpacked = decode_bundle(self.packed, self.count)
+        return self.unpacked
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.payloads)
+
+    def deliveries(self) -> Iterator[Delivery]:
+        """The messages with all that is known about them."""
+        bundle, indexes = self.bundle, range(self.count)
+        offsets = range(self.offset, self.offset + self.count)
+        # Without a Python function in between: this is paid for every message.
+        return map(
+            Delivery, self.payloads, offsets, repeat(bundle.source), repeat(self.groups), repeat(bundle), indexes
+        )
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes while it waits."""
+        return len(self.packed)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is one large message and not a bundle."""
+        return self.unpacked is not None and self.unpacked[0] is self.packed
+
+    def taken(self) -> None:
+        """The application is done with it; whoever waits for room may send again."""
+        self.shared.take()

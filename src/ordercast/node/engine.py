@@ -1,0 +1,159 @@
+"""What runs under a node: sockets, the wire, the log, the trace, and the protocol instance, put together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from random import Random
+
+from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId
+from ordercast.net.messages import Heard, Probe
+from ordercast.net.site import NET_INSTANCE, Application, LiveSite
+from ordercast.net.sockets import Resolved, resolve
+from ordercast.net.transport import Transport
+from ordercast.node.configuration import Configuration
+from ordercast.node.journal import Attachment, Journal
+from ordercast.node.sender import Sender
+from ordercast.node.tuning import live_options
+from ordercast.protocols import find_protocol
+from ordercast.runtime import Instance, MessageNumbers
+from ordercast.trace.live import LiveRecorder, epoch_clock
+from ordercast.trace.schema import Run
+from ordercast.wire.codec import Codec
+from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.keys import read_keys
+
+logger = logging.getLogger("ordercast.node")
+
+
+class Engine:
+    """One process, from its start to its end."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        configuration: Configuration,
+        process: SiteId,
+        application: Application,
+        attachment: Callable[[], Attachment],
+    ) -> None:
+        """Open everything; nothing is sent or received before `start`. `UsageError` when something cannot be opened,
+        and then nothing is left open."""
+        self._configuration = configuration
+        self.process = process
+        self.protocol: type[Protocol] = find_protocol(configuration.protocol)
+        self.sites = tuple(sorted(configuration.processes))
+        self.groups: dict[GroupId, tuple[SiteId, ...]] = {
+            name: tuple(sorted(members)) for name, members in configuration.groups.items()
+        }
+        keys = None if configuration.key_file is None else read_keys(configuration.key_file)
+        addresses = {name: resolve(*where) for name, where in configuration.processes.items()}
+        self.journal = Journal(configuration, process, loop, attachment, application.failed)
+        self.recorder: LiveRecorder | None = None
+        try:
+            self.recorder = self._open_trace()
+            self.endpoint = Endpoint(
+                configuration.cluster,
+                process,
+                self.sites,
+                keys,
+                Codec({MAIN_INSTANCE: self.protocol.messages, NET_INSTANCE: (Probe, Heard)}),
+                incarnation=self.journal.incarnation,
+                stable=self.journal.stable,
+                max_datagram=configuration.max_datagram,
+            )
+            self.site = LiveSite(
+                loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder
+            )
+            self.transport = self._open_sockets(loop, addresses)
+        except BaseException:
+            self.journal.close()
+            raise
+        self.journal.site = self.site
+        self.sender = Sender(loop, self.site.request, configuration.payload_max)
+
+    def _open_trace(self) -> LiveRecorder | None:
+        folder = self._configuration.trace_directory
+        if folder is None:
+            return None
+        contract = self.protocol.contract
+        run = Run(
+            run=self._configuration.cluster,
+            protocol=contract.name,
+            groups={group: list(members) for group, members in self.groups.items()},
+            guarantees=list(contract.guarantees),
+        )
+        return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
+
+    def _open_sockets(self, loop: asyncio.AbstractEventLoop, addresses: dict[SiteId, Resolved]) -> Transport:
+        configuration = self._configuration
+        own = addresses[self.process]
+        transport = Transport(
+            loop,
+            own,
+            addresses,
+            self.site.on_datagram,
+            self.site.on_drained,
+            configuration.max_datagram,
+            configuration.socket_buffer,
+        )
+        if transport.buffer_bytes < configuration.socket_buffer:
+            logger.warning(
+                "the kernel grants socket buffers of %d bytes, not %d: raise net.core.rmem_max and wmem_max, or lower "
+                "socket_buffer",
+                transport.buffer_bytes,
+                configuration.socket_buffer,
+            )
+        if configuration.multicast is not None:
+            host = own.address[0]
+            try:
+                transport.join_multicast(
+                    *configuration.multicast,
+                    interface=configuration.interface or host,
+                    own_host_too=any(
+                        where.address[0] == host for name, where in addresses.items() if name != self.process
+                    ),
+                    buffer_bytes=configuration.socket_buffer,
+                )
+            except BaseException:
+                transport.close()
+                raise
+        return transport
+
+    def start(self) -> None:
+        """Begin to talk."""
+        configuration = self._configuration
+        context = Context(
+            site=self.process,
+            groups=self.groups,
+            sites=self.sites,
+            options=live_options(
+                self.protocol.contract,
+                dict(configuration.options),
+                min(configuration.socket_buffer, self.transport.buffer_bytes),
+                len(self.sites),
+            ),
+            random=Random(int.from_bytes(os.urandom(16))),
+            incarnation=self.journal.incarnation,
+            stable=self.journal.stable,
+        )
+        core = self.protocol(context)
+        self.site.instances[MAIN_INSTANCE] = Instance(
+            core, self.site, self.journal.log, self.recorder, MessageNumbers()
+        )
+        self.site.start(self.transport, configuration.multicast is not None)
+
+    @property
+    def core(self) -> Protocol:
+        """The protocol instance that orders messages."""
+        return self.site.instances[MAIN_INSTANCE].core
+
+    def stop(self, settled: bool) -> None:
+        """Stop at once; `settled` is what the trace says of the run."""
+        self.site.stop()
+        self.transport.close()
+        self.journal.close()
+        if self.recorder is not None:
+            self.recorder.close(settled)

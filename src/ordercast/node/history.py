@@ -1,0 +1,66 @@
+"""The last deliveries of each group, for whoever wants to look at a running node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+
+from ordercast.core import GroupId, UsageError
+from ordercast.node.deliveries import Batch, Delivery
+
+KEPT_BYTES_MAX = 16 << 20
+"""Per group. A look back of some hundred thousand small messages; whoever needs more reads the log or the trace."""
+
+
+class History:
+    """One group's last batches."""
+
+    def __init__(self, group: GroupId, offset: int) -> None:
+        self.group = group
+        self.next_offset = offset
+        self._kept: deque[Batch] = deque()
+        self._bytes = 0
+        self._grown = asyncio.Event()
+        self._ended = False
+
+    def add(self, batch: Batch) -> None:
+        """A delivery. Kept packed: a copy that nobody has looked into yet."""
+        self._kept.append(batch)
+        self.next_offset = batch.offset + batch.count
+        self._bytes += batch.size
+        while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+            self._bytes -= self._kept.popleft().size
+        self._grown.set()
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._ended = True
+        self._grown.set()
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest delivery that is still here."""
+        return self._kept[0].offset if self._kept else self.next_offset
+
+    async def follow(self, offset: int | None) -> AsyncIterator[Delivery]:
+        """Deliveries from an offset on (None: from now on), and those that come; `UsageError` when it is too old."""
+        at = self.next_offset if offset is None else offset
+        if at < self.first_offset:
+            raise UsageError(
+                f"offset {at} of group {self.group!r} is no longer held; the oldest that is: {self.first_offset}"
+            )
+        while True:
+            if at < self.first_offset:
+                raise UsageError(f"group {self.group!r} delivers faster than this reads: offset {at} is gone")
+            for batch in tuple(self._kept):
+                if batch.offset + batch.count > at:
+                    for delivery in batch.deliveries():
+                        if delivery.offset >= at:
+                            yield delivery
+                    at = batch.offset + batch.count
+            if self._ended:
+                return
+            if at >= self.next_offset:
+                self._grown.clear()
+                await self._grown.wait()

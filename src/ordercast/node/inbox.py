@@ -1,0 +1,166 @@
+"""Deliveries that wait for the application."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from ordercast.core import GroupId, MessageId
+from ordercast.node.deliveries import Batch, Delivery, Shared
+from ordercast.node.history import History
+
+
+class Inbox:
+    """What was delivered to some groups and not taken yet, in order.
+
+    How much that can become the protocol decides: it hears what was taken, and lets nobody send when too much waits.
+    """
+
+    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0) -> None:
+        self.groups = groups
+        self.offset = offset
+        """The offset of the next delivery."""
+        self.bytes = 0
+        self._waiting: deque[Batch] = deque()
+        self._current: Batch | None = None
+        self._rest: Iterator[Delivery] = iter(())
+        self._callback: Callable[[Batch], object] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._end: BaseException | None = None
+        self.closed = False
+        self.history: History | None = None
+
+    # ------------------------------------------------------------------ in
+    def deliver(
+        self,
+        bundle: MessageId,
+        groups: tuple[GroupId, ...],
+        count: int,
+        packed: bytes,
+        unpacked: list[bytes] | None,
+        shared: Shared,
+    ) -> None:
+        """A bundle for the application, at the next place."""
+        batch = Batch(bundle, groups, count, self.offset, packed, unpacked, shared)
+        self.offset += count
+        if self.history is not None:
+            # A copy of its own: the application's is unpacked when it looks.
+            self.history.add(Batch(bundle, groups, count, batch.offset, packed, unpacked, shared))
+        self.put(batch)
+
+    def put(self, batch: Batch) -> None:
+        """A batch for the application."""
+        if self._callback is not None:
+            self._callback(batch)
+            batch.taken()
+            return
+        self._waiting.append(batch)
+        self.bytes += batch.size
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Nothing more will come; without an error whoever iterates simply comes to the end."""
+        self.closed = True
+        self._end = error
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # ------------------------------------------------------------------ out
+    def call(self, callback: Callable[[Batch], object]) -> None:
+        """From now on every batch goes to a function at once, what waits first."""
+        self._finish()
+        self._callback = callback
+        while self._waiting:
+            batch = self._waiting.popleft()
+            self.bytes -= batch.size
+            self.put(batch)
+
+    def _finish(self) -> None:
+        """The application has asked for more, so it is done with what it had."""
+        if self._current is not None:
+            self._current.taken()
+            self._current = None
+
+    async def next_batch(self) -> Batch | None:
+        """The next batch; None at the end. What was returned before counts as taken."""
+        self._finish()
+        while not self._waiting:
+            if self.closed:
+                if self._end is not None:
+                    raise self._end
+                return None
+            if self._waiter is not None and not self._waiter.done():
+                raise RuntimeError("two tasks take deliveries of one group: let one of them do it")
+            self._waiter = asyncio.get_running_loop().create_future()
+            # A task that is cancelled here has taken nothing, and nothing is lost.
+            await self._waiter
+        batch = self._current = self._waiting.popleft()
+        self.bytes -= batch.size
+        return batch
+
+    def remainder(self) -> Batch | None:
+        """What is left of a batch that somebody began to iterate over, as a batch."""
+        left = list(self._rest)
+        if self._current is None or not left:
+            return None
+        first = left[0]
+        return Batch(
+            self._current.bundle,
+            self._current.groups,
+            len(left),
+            first.offset,
+            b"",
+            [delivery.payload for delivery in left],
+            Shared(self._current.shared.ordinal, 1, lambda: None),
+        )
+
+    @property
+    def rest(self) -> Iterator[Delivery]:
+        """What is left of the batch that was begun; kept here so that who stops in the middle can go on there."""
+        return self._rest
+
+    async def begin_next(self) -> bool:
+        """Unpack the next batch; False at the end."""
+        batch = await self.next_batch()
+        if batch is None:
+            return False
+        self._rest = batch.deliveries()
+        return True
+
+    def untaken(self) -> list[Batch]:
+        """What the application has not finished with, the batch in its hands included."""
+        return [*([] if self._current is None else [self._current]), *self._waiting]
+
+    def take_over(self, others: list[Inbox]) -> None:
+        """Everything that waits in other inboxes comes here, in the order in which it was delivered."""
+        batches = [batch for inbox in others for batch in inbox.untaken()]
+        seen: set[int] = set()
+        for batch in sorted(batches, key=lambda each: each.shared.ordinal):
+            if batch.shared.ordinal in seen:
+                # It was addressed to two of the groups: here it is one delivery.
+                batch.taken()
+                continue
+            seen.add(batch.shared.ordinal)
+            batch.offset = self.offset
+            self.offset += batch.count
+            self.put(batch)
+
+    def take_back(self, bundles: set[MessageId]) -> None:
+        """Deliveries that the protocol takes back, as far as nobody has seen them."""
+        kept = [batch for batch in self._waiting if batch.bundle not in bundles]
+        for batch in self._waiting:
+            if batch.bundle in bundles:
+                self.bytes -= batch.size
+                batch.taken()
+        self._waiting = deque(kept)
+
+    def discard(self) -> None:
+        """The application will not take it."""
+        self._finish()
+        while self._waiting:
+            self._waiting.popleft().taken()
+        self.bytes = 0
+        self._rest = iter(())

@@ -1,0 +1,121 @@
+"""What a node keeps on its disk: the protocol's log, and where the application stood."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, UsageError
+from ordercast.net.site import LiveSite
+from ordercast.node.configuration import Configuration
+from ordercast.node.deliveries import Batch, Shared
+from ordercast.runtime import Instance
+from ordercast.storage.commit import GroupCommit
+from ordercast.storage.file import FileLog
+from ordercast.storage.folder import LogFolder, open_log
+from ordercast.storage.volatile import VolatileLog
+
+logger = logging.getLogger("ordercast.node")
+
+
+class Untaken(msgspec.Struct, frozen=True, array_like=True):
+    """A batch that was delivered and that the application had not finished with."""
+
+    inbox: GroupId
+    bundle: MessageId
+    groups: tuple[GroupId, ...]
+    count: int
+    offset: int
+    packed: bytes
+    whole: bool
+    """Whether it is one large message and not a bundle."""
+
+    def batch(self) -> Batch:
+        """As the application gets it."""
+        unpacked = [self.packed] if self.whole else None
+        return Batch(
+            self.bundle, self.groups, self.count, self.offset, self.packed, unpacked, Shared(0, 1, lambda: None)
+        )
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    """Where the application stood when the log was last cut short."""
+
+    offsets: dict[GroupId, int] = {}
+    """The offset of each group's next delivery."""
+    untaken: list[Untaken] = []
+    snapshot: bytes | None = None
+    """What the application itself wanted kept."""
+
+
+class Journal:
+    """The log of one process, or none."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        process: SiteId,
+        loop: asyncio.AbstractEventLoop,
+        attachment: Callable[[], Attachment],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self.incarnation = 0
+        self.attachment = Attachment()
+        self.log: FileLog | VolatileLog
+        self.site: LiveSite | None = None
+        self._folder: LogFolder | None = None
+        self._commit: GroupCommit | None = None
+        if configuration.log_directory is None:
+            self.stable = False
+            self.log = VolatileLog()
+            logger.info(
+                "no log_directory: a process that restarts cannot come back into its groups, and what only it had "
+                "delivered is lost"
+            )
+            return
+        self.stable = True
+        self._folder = open_log(
+            Path(configuration.log_directory) / process,
+            configuration.cluster,
+            process,
+            retain_bytes=configuration.retain_bytes,
+        )
+        self.incarnation = self._folder.incarnation
+        try:
+            self.log = self._folder.log(MAIN_INSTANCE, lambda: msgspec.msgpack.encode(attachment()))
+            self._read_attachment(self.log)
+        except BaseException:
+            self._folder.close()
+            raise
+        self._commit = GroupCommit(loop.call_soon, loop.call_soon_threadsafe, on_error)
+
+    def _read_attachment(self, log: FileLog) -> None:
+        if log.dropped_bytes:
+            logger.warning("the log ended in the middle of a record: %d bytes dropped", log.dropped_bytes)
+        if log.attachment is not None:
+            try:
+                self.attachment = msgspec.msgpack.decode(log.attachment, type=Attachment)
+            except msgspec.DecodeError as error:
+                raise UsageError(f"the log's last checkpoint is of another version: {error}") from None
+
+    def start_sync(self, instance: Instance, position: int) -> None:
+        """Make the log stable, then let what waited for it leave."""
+        if self._commit is not None and isinstance(self.log, FileLog):
+            self._commit.start_sync(self.log, lambda stable: self._synced(instance, stable))
+
+    def _synced(self, instance: Instance, position: int) -> None:
+        if self.site is not None:
+            self.site.synced(instance, position)
+
+    def close(self) -> None:
+        """Give the files back; what was handed over to the disk is written first."""
+        if self._commit is not None:
+            self._commit.close()
+            self._commit = None
+        if self._folder is not None:
+            self._folder.close()
+            self._folder = None

@@ -1,0 +1,137 @@
+"""The way in: bundles that the protocol delivers go to the inboxes of those who want them."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from ordercast.core import GroupId, MessageId, WireError
+from ordercast.core.effects import Deliver, Replay
+from ordercast.node.bundles import Assembly, is_piece
+from ordercast.node.deliveries import Shared
+from ordercast.node.history import History
+from ordercast.node.inbox import Inbox
+from ordercast.node.journal import Attachment, Untaken
+
+logger = logging.getLogger("ordercast.node")
+
+DIRECT: GroupId = ""
+"""Stands for messages to this process itself, which name no group."""
+
+ROUTES_MAX = 4096
+"""Addresses whose receivers are remembered: all combinations of a dozen groups."""
+
+
+class Receiver:
+    """Everything that was delivered to this process and that its application has not taken yet."""
+
+    def __init__(
+        self,
+        groups: Iterable[GroupId],
+        payload_max: int,
+        attachment: Attachment,
+        with_history: bool,
+        on_taken: Callable[[], None],
+    ) -> None:
+        """`groups` are those of which this process is a member: their deliveries wait for it from the start."""
+        self.counters: Counter[str] = Counter()
+        self.histories: dict[GroupId, History] = {}
+        self._on_taken = on_taken
+        self._assembly = Assembly(payload_max)
+        self._ordinal = 0
+        self._routes: dict[tuple[GroupId, ...], tuple[Inbox, ...]] = {}
+        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0)) for name in (*groups, DIRECT)]
+        if with_history:
+            for inbox in self._inboxes:
+                name = inbox.groups[0]
+                inbox.history = self.histories[name] = History(name, inbox.offset)
+        for waiting in attachment.untaken:
+            for inbox in self._inboxes:
+                if inbox.groups == (waiting.inbox,):
+                    inbox.put(waiting.batch())
+
+    def deliver(self, effect: Deliver | Replay) -> None:
+        """A bundle comes from the protocol."""
+        multicast = effect.multicast
+        payload, unpacked = multicast.payload, None
+        if is_piece(payload):
+            whole = self._add_piece(multicast.message, multicast.groups, payload)
+            if whole is None:
+                self._on_taken()
+                return
+            payload, unpacked = whole, [whole]
+        groups = multicast.groups or (DIRECT,)
+        route = self._routes.get(groups)
+        if route is None:
+            route = self._find_route(groups)
+        if not route:
+            self._on_taken()
+            return
+        self._ordinal += 1
+        shared = Shared(self._ordinal, len(route), self._on_taken)
+        for inbox in route:
+            inbox.deliver(multicast.message, multicast.groups, multicast.count, payload, unpacked, shared)
+
+    def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: bytes) -> bytes | None:
+        try:
+            return self._assembly.add(message, groups, payload)
+        except WireError as error:
+            self.counters["bad-bundles"] += 1
+            logger.warning("dropped from %s: %s", message.source, error)
+            return None
+
+    def _find_route(self, groups: tuple[GroupId, ...]) -> tuple[Inbox, ...]:
+        if len(self._routes) >= ROUTES_MAX:
+            self._routes.clear()
+        route = self._routes[groups] = tuple(
+            inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(groups)
+        )
+        return route
+
+    # ------------------------------------------------------------------ who takes it
+    def claim(self, names: tuple[GroupId, ...]) -> Inbox:
+        """The inbox of a group; of several, one for all of them, with what waits in the order of delivery."""
+        own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
+        if len(own) == 1 and len(names) == 1:
+            return own[0]
+        merged = Inbox(names)
+        merged.take_over(own)
+        self._inboxes = [inbox for inbox in self._inboxes if inbox not in own] + [merged]
+        self._routes.clear()
+        return merged
+
+    def release(self, inbox: Inbox) -> None:
+        """Nobody takes it any more: what waits is dropped, and what comes is not kept."""
+        inbox.discard()
+        inbox.close()
+        self._inboxes.remove(inbox)
+        self._routes.clear()
+
+    def take_back(self, messages: tuple[MessageId, ...]) -> None:
+        """Deliveries are taken back, as far as nobody has seen them."""
+        for inbox in self._inboxes:
+            inbox.take_back(set(messages))
+
+    def close(self, error: BaseException | None) -> None:
+        """Nothing more will come."""
+        for inbox in self._inboxes:
+            inbox.close(error)
+        for history in self.histories.values():
+            history.end()
+
+    # ------------------------------------------------------------------ where it stands
+    def offsets(self) -> dict[GroupId, int]:
+        """Group -> the offset of its next delivery."""
+        return {inbox.groups[0]: inbox.offset for inbox in self._inboxes if inbox.groups[0] != DIRECT}
+
+    def attachment(self, snapshot: bytes | None) -> Attachment:
+        """Kept with a checkpoint of the log: from there on the log knows no more what was delivered before."""
+        untaken = [
+            Untaken(
+                inbox.groups[0], batch.bundle, batch.groups, batch.count, batch.offset, batch.packed, batch.is_whole
+            )
+            for inbox in self._inboxes
+            for batch in inbox.untaken()
+        ]
+        return Attachment(self.offsets(), untaken, snapshot)

@@ -1,0 +1,241 @@
+"""The way out: messages become bundles, and bundles leave as fast as the protocol takes them.
+
+Adaptive like Nagle's algorithm: when nothing is under way a message leaves at once; while bundles are under way,
+messages collect, and a full bundle leaves as soon as there is credit for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ordercast.core import GroupId, OrdercastError, SiteId, UsageError
+from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, encode_bundle, encode_pieces
+from ordercast.node.errors import GroupBlocked, WouldBlock
+
+Address = tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None]
+
+WAITING_BYTES_MAX = 4 * BUNDLE_BYTES_MAX
+"""Messages that wait for credit; with more, `multicast` waits. Enough to have a bundle ready when credit comes."""
+
+UNDER_WAY_FEW = 2
+"""With fewer bundles under way than this a bundle that is not full leaves too. Two: while one is on its way the next
+can follow, and a third waits and grows."""
+
+
+class Sender:
+    """Bundles of one instance."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        request: Callable[[bytes, tuple[GroupId, ...], tuple[SiteId, ...] | None, int], object],
+        payload_max: int,
+    ) -> None:
+        self._loop = loop
+        self._request = request
+        self._payload_max = payload_max
+        self._open: list[bytes] = []
+        self._open_bytes = 0
+        self._open_to: Address = ((), None)
+        self._closed: deque[tuple[bytes, Address, int]] = deque()
+        self._closed_bytes = 0
+        self._large = 0
+        self._credit: int | None = None
+        """None: the protocol sets no limit."""
+        self._window = 0
+        """The most credit there ever was: so much less one is under way."""
+        self._flush_due = False
+        self._waiters: list[asyncio.Future[None]] = []
+        self._idle_waiters: list[asyncio.Future[None]] = []
+        self._blocked = ""
+        self._failure: BaseException | None = None
+
+    # ------------------------------------------------------------------ messages in
+    @property
+    def has_room(self) -> bool:
+        """Whether a message can be taken now."""
+        return self._closed_bytes + self._open_bytes < WAITING_BYTES_MAX and self._failure is None
+
+    async def wait_for_room(self) -> None:
+        """Wait until a message can be taken; `GroupBlocked` when that will not be."""
+        while not self.has_room:
+            self._refuse()
+            waiter = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+        self._refuse_failed()
+
+    def check_room(self) -> None:
+        """`WouldBlock` when no message can be taken now."""
+        self._refuse_failed()
+        if not self.has_room:
+            self._refuse()
+            raise WouldBlock("the window is full: wait, or use multicast, which does")
+
+    def _refuse(self) -> None:
+        self._refuse_failed()
+        if self._blocked:
+            raise GroupBlocked(self._blocked)
+
+    def _refuse_failed(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def add(self, to: Address, payload: bytes) -> None:
+        """Take a message; the caller has asked whether there is room."""
+        size = len(payload) + MESSAGE_OVERHEAD
+        if size + self._open_bytes > BUNDLE_BYTES_MAX or to != self._open_to:
+            # One address to a bundle, and a change of address ends it. (Else: m1 to g, m2 to h, m3 to g: m3 would be
+            # delivered with m1, before m2.)
+            self._close()
+            self._open_to = to
+            if size > BUNDLE_BYTES_MAX:
+                self._add_large(to, payload)
+                return
+        self._open.append(payload)
+        self._open_bytes += size
+        if not self._flush_due:
+            if self._window and self._credit == self._window:
+                # Nothing is under way: not even a turn of the event loop is lost.
+                self._flush()
+            else:
+                self._flush_soon()
+
+    def add_many(self, to: Address, payloads: Sequence[bytes], start: int) -> int:
+        """Take messages from `start` on while there is room; the index of the first that was not taken."""
+        count = len(payloads)
+        while start < count and self.has_room:
+            if to != self._open_to:
+                self._close()
+                self._open_to = to
+            room = BUNDLE_BYTES_MAX - self._open_bytes
+            # As many as would fit if all were like the next one; then look whether they do.
+            guess = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
+            size = sum(map(len, guess)) + MESSAGE_OVERHEAD * len(guess)
+            if size <= room:
+                self._open.extend(guess)
+                self._open_bytes += size
+                start += len(guess)
+                if start < count:
+                    self._close()
+            else:
+                self.add(to, payloads[start])
+                start += 1
+        if not self._flush_due:
+            self._flush_soon()
+        return start
+
+    def _add_large(self, to: Address, payload: bytes) -> None:
+        if len(payload) > self._payload_max:
+            raise UsageError(
+                f"a message of {len(payload)} bytes is larger than payload_max ({self._payload_max}): send it in "
+                f"parts, or raise payload_max at every process"
+            )
+        self._large = (self._large + 1) % (1 << 32)
+        pieces = encode_pieces(self._large, payload)
+        for index, piece in enumerate(pieces):
+            # Only the last counts as a message: that is where it is delivered.
+            self._closed.append((piece, to, int(index == len(pieces) - 1)))
+            self._closed_bytes += len(piece)
+        self._flush_soon()
+
+    # ------------------------------------------------------------------ bundles out
+    def _close(self) -> None:
+        if self._open:
+            bundle = encode_bundle(self._open)
+            self._closed.append((bundle, self._open_to, len(self._open)))
+            self._closed_bytes += len(bundle)
+            self._open.clear()
+            self._open_bytes = 0
+
+    def _flush_soon(self) -> None:
+        self._flush_due = True
+        self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._failure is not None:
+            return
+        while self._closed and self._credit != 0:
+            self._send(*self._closed.popleft())
+        if self._open and not self._closed and self._credit != 0 and self._under_way() < UNDER_WAY_FEW:
+            self._close()
+            self._send(*self._closed.popleft())
+        if self._waiters and self.has_room:
+            self._wake(self._waiters)
+        if self._idle_waiters and self.is_idle:
+            self._wake(self._idle_waiters)
+
+    def _send(self, payload: bytes, to: Address, count: int) -> None:
+        self._closed_bytes -= len(payload)
+        if self._credit is not None:
+            # The instance says how much there is left when it has taken this, but perhaps only when its log is stable.
+            self._credit -= 1
+        self._request(payload, to[0], to[1], count)
+
+    def _under_way(self) -> int:
+        return 0 if self._credit is None else self._window - self._credit
+
+    def on_credit(self, available: int) -> None:
+        """The protocol takes so many more bundles."""
+        self._credit = available
+        self._window = max(self._window, available)
+        if (self._closed or self._open or self._idle_waiters) and not self._flush_due:
+            self._flush_soon()
+
+    # ------------------------------------------------------------------ waiting
+    @staticmethod
+    def _wake(waiters: list[asyncio.Future[None]]) -> None:
+        """All of them: who finds no room any more waits again, in the same order."""
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        waiters.clear()
+
+    def _wake_all(self, error: BaseException) -> None:
+        for waiter in (*self._waiters, *self._idle_waiters):
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._waiters.clear()
+        self._idle_waiters.clear()
+
+    def on_blocked(self, reason: str) -> None:
+        """The group cannot go on, or can again. Who waits for room gets an exception and not a hang."""
+        self._blocked = reason
+        if reason:
+            self._wake_all(GroupBlocked(reason))
+
+    def fail(self, error: BaseException) -> None:
+        """Nothing will ever leave again."""
+        self._failure = error
+        self._wake_all(error)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything has left and is accepted."""
+        return not self._open and not self._closed and self._under_way() == 0
+
+    async def drain(self) -> None:
+        """Wait until everything has left and is accepted."""
+        while not self.is_idle:
+            self._refuse()
+            waiter = self._loop.create_future()
+            self._idle_waiters.append(waiter)
+            await waiter
+
+    async def drain_while_moving(self, seconds_max: float, still_seconds: float) -> bool:
+        """The same, but only as long as there is progress; whether everything was accepted."""
+        deadline = self._loop.time() + seconds_max
+        try:
+            while not self.is_idle and self._loop.time() < deadline:
+                before = (self._credit, len(self._closed), len(self._open))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.drain(), still_seconds)
+                if before == (self._credit, len(self._closed), len(self._open)):
+                    break
+        except OrdercastError:
+            return False
+        return self.is_idle

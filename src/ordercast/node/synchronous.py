@@ -1,0 +1,129 @@
+"""The same node for programs without an event loop: it runs in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from ordercast.core import GroupId, SiteId
+from ordercast.node import node as asynchronous
+from ordercast.node.deliveries import Batch, Delivery
+from ordercast.node.group import Group
+from ordercast.node.loop import run
+
+Result = TypeVar("Result")
+
+
+class SynchronousNode:
+    """A node whose methods block. Threads may share it; one thread at a time takes the deliveries of a group."""
+
+    def __init__(
+        self, configuration: str | Path | Mapping[str, Any], process: SiteId, overrides: dict[str, Any]
+    ) -> None:
+        self._node = asynchronous.open(configuration, process, **overrides)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="ordercast-node", daemon=True)
+
+    def __enter__(self) -> SynchronousNode:
+        self._thread.start()
+        self._started.wait()
+        if self._error is not None:
+            self._thread.join()
+            raise self._error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._loop is not None and self._stop is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            run(self._main())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._started.set()
+
+    async def _main(self) -> None:
+        async with self._node:
+            self._loop = asyncio.get_running_loop()
+            self._stop = asyncio.Event()
+            self._started.set()
+            await self._stop.wait()
+
+    def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
+        """Run something in the node's event loop and wait for what comes of it."""
+        if self._loop is None:
+            coroutine.close()
+            raise RuntimeError("enter the node first: with ordercast.open_synchronous(…) as node")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def join(self, *names: GroupId) -> SynchronousGroup:
+        """Take the deliveries of a group; of several, in one order."""
+        return SynchronousGroup(self, self.wait_for(self._node.join(*names)))
+
+    def multicast(
+        self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
+    ) -> None:
+        """Send a message to one or several groups; waits while the window is full."""
+        self.wait_for(self._node.multicast(payload, groups, destinations))
+
+    def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
+        """Send messages to the same groups, in this order."""
+        self.wait_for(self._node.multicast_many(payloads, groups))
+
+    def flush(self) -> None:
+        """Wait until everything that was sent is accepted."""
+        self.wait_for(self._node.flush())
+
+
+class SynchronousGroup:
+    """A group whose methods block. Iterating waits for deliveries and ends when the node is closed."""
+
+    def __init__(self, node: SynchronousNode, group: Group) -> None:
+        self._node = node
+        self._group = group
+        self.name = group.name
+
+    def multicast(self, payload: bytes) -> None:
+        """Send a message to the group; waits while the window is full."""
+        self._node.wait_for(self._group.multicast(payload))
+
+    def multicast_many(self, payloads: Sequence[bytes]) -> None:
+        """Send messages, in this order."""
+        self._node.wait_for(self._group.multicast_many(payloads))
+
+    def batches(self) -> Iterator[Batch]:
+        """Deliveries a bundle at a time."""
+        batches = self._group.batches()
+        while (batch := self._node.wait_for(_next(batches))) is not None:
+            yield batch
+
+    def __iter__(self) -> Iterator[Delivery]:
+        for batch in self.batches():
+            yield from batch.deliveries()
+
+    def leave(self) -> None:
+        """Take no more deliveries."""
+        self._node.wait_for(self._group.leave())
+
+
+async def _next(batches: Any) -> Batch | None:
+    return await anext(batches, None)
+
+
+def open_synchronous(
+    configuration: str | Path | Mapping[str, Any], process: SiteId, **overrides: Any
+) -> SynchronousNode:
+    """`with ordercast.open_synchronous("bank.toml", process="branch-7") as node: …`."""
+    return SynchronousNode(configuration, process, overrides)

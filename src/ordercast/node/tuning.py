@@ -1,0 +1,36 @@
+"""What a live node chooses for a protocol where the user has not: as much under way as the sockets' buffers hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ordercast.core import Contract, Options
+from ordercast.node.bundles import BUNDLE_BYTES_MAX
+
+KERNEL_SHARE = 1.2
+"""The kernel counts what a datagram occupies, headers and slack included. It also doubles the buffer."""
+
+WINDOW_MIN, WINDOW_MAX = 4, 64
+"""Below, a round trip starves a source; above, bundles only queue up."""
+
+
+def live_options(contract: Contract, given: dict[str, Any], buffer_bytes: int, processes: int) -> Options:
+    """The protocol's options: what the user gave, what fits this machine, and the protocol's own defaults.
+
+    Simulated messages are small and networks roomy; here a message is a bundle of 60 kB. (With 256 of them under way
+    from each of four processes, the sequencer's socket drops most, and everything waits for time-outs.)
+    """
+    fitting = int(2 * buffer_bytes / (KERNEL_SHARE * BUNDLE_BYTES_MAX))
+    window = max(WINDOW_MIN, min(WINDOW_MAX, fitting // (2 * max(2, processes))))
+    chosen = {
+        "window": window,
+        "window_messages": window,
+        "batch_messages_max": max(1, window // 2),
+        # Often enough that nobody waits for news of what everyone has.
+        "acknowledge_every": max(1, window // 4),
+        # What is sent ahead of the slowest reader is what fits into that one's buffer.
+        "history_max": max(2 * window, fitting),
+        "log_messages_max": max(2 * window, fitting),
+    }
+    known = contract.options.__struct_fields__
+    return contract.options(**{name: value for name, value in chosen.items() if name in known} | given)

@@ -1,0 +1,83 @@
+"""Group commit: one thread writes and syncs while the event loop goes on appending for the next commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+
+import msgspec
+
+from ordercast.core import InvariantViolation
+from ordercast.storage.file import FileLog, Pending
+
+Schedule = Callable[..., object]
+"""Runs a function with arguments on the event loop, soon: `loop.call_soon`, `loop.call_soon_threadsafe`."""
+
+
+class _Commit(msgspec.Struct, frozen=True):
+    log: FileLog
+    pending: Pending
+    on_synced: Callable[[int], None]
+
+
+class GroupCommit:
+    """Commits the logs of a process, in the order in which that was asked for.
+
+    `start_sync` belongs to the event loop, and so do the calls that come back. After an error nothing is committed any
+    more and no `on_synced` comes: what waits for the log never leaves the process.
+    """
+
+    def __init__(
+        self, call_soon: Schedule, call_soon_threadsafe: Schedule, on_error: Callable[[Exception], None]
+    ) -> None:
+        """`on_error` gets a `StorageError` when the disk refuses (full, broken): stop the node then."""
+        self._call_soon = call_soon
+        self._call_soon_threadsafe = call_soon_threadsafe
+        self._on_error = on_error
+        self._asked: dict[FileLog, Callable[[int], None]] = {}
+        self._commits: SimpleQueue[_Commit | None] = SimpleQueue()
+        self._closed = False
+        # A daemon: a program that forgets to close the node can still end. What was not synced was not acknowledged.
+        self._thread = Thread(target=self._work, name="ordercast-log", daemon=True)
+        self._thread.start()
+
+    def start_sync(self, log: FileLog, on_synced: Callable[[int], None]) -> None:
+        """Make the log stable, then call `on_synced` with the position up to which it is.
+
+        The commit is handed over when the event loop has done what is due now: a sync is asked for at the first record
+        of a step, and the step's other records, and those of the datagrams that came with it, go in the same commit.
+        """
+        if self._closed:
+            raise InvariantViolation("a sync after the log was closed")
+        if not self._asked:
+            self._call_soon(self._hand_over)
+        self._asked[log] = on_synced
+
+    def close(self) -> None:
+        """Wait for the commits that were handed over, then end the thread. Their calls come back on the loop still."""
+        if not self._closed:
+            self._hand_over()
+            self._closed = True
+            self._commits.put(None)
+            self._thread.join()
+
+    def _hand_over(self) -> None:
+        if self._closed:
+            return
+        asked, self._asked = self._asked, {}
+        for log, on_synced in asked.items():
+            self._commits.put(_Commit(log, log.write_out(), on_synced))
+
+    # ------------------------------------------------------------------ in the thread
+    def _work(self) -> None:
+        try:
+            while (commit := self._commits.get()) is not None:
+                commit.log.commit(commit.pending)
+                self._call_soon_threadsafe(commit.on_synced, commit.pending.position)
+                # A checkpoint takes a while, and nobody waits for it.
+                commit.log.tidy(commit.pending)
+        except Exception as error:  # whatever it is, the node must not wait for the log for ever
+            with suppress(RuntimeError):  # the loop is closed: there is nobody left who waits
+                self._call_soon_threadsafe(self._on_error, error)

@@ -1,0 +1,117 @@
+"""The few things that storage asks of a disk; everything that changes a file goes through here.
+
+A name is stable when its folder is synced, a file's bytes when the file is. Tests put a disk that crashes in place of
+`os`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from ordercast.core import StorageError
+
+TEMPORARY_SUFFIX = ".new"
+"""A file of that name was being written when the process ended; it never counted."""
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+"""The log holds what the application multicasts: nobody else's business."""
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder and those above it that are missing, and their names stable."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    try:
+        os.mkdir(folder, FOLDER_MODE)
+    except FileExistsError:  # another process of this machine was faster, or it is no folder
+        if not folder.is_dir():
+            raise
+    sync_folder(folder.parent)
+
+
+def open_to_append(path: Path) -> int:
+    """A descriptor at the end of the file, which is made when it is missing."""
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write everything: a disk may take less at a time (2 GiB at most on Linux)."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_data(descriptor: int) -> None:
+    """Make the file's bytes and its length stable; its times need not be."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(descriptor)
+    else:  # macOS
+        os.fsync(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in the folder stable."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Give the file a new content: after a crash at any step, it has the old one or the new one.
+
+    Without the first sync the name could become stable before the bytes (an empty file under the right name); without
+    the second, what is deleted next because of the new file could be gone while the old file is back.
+    """
+    temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    try:
+        for part in parts:
+            write_all(descriptor, part)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def cut_file(path: Path, length: int) -> None:
+    """Shorten the file, and make what is left of it stable: a process that crashed may have left it unsynced."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, length)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def remove_file(path: Path) -> None:
+    """Remove the file; it does not matter when it is gone already."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+
+
+def length(descriptor: int) -> int:
+    """How many bytes the file has."""
+    return os.fstat(descriptor).st_size
+
+
+def close(descriptor: int) -> None:
+    """Give a descriptor back."""
+    os.close(descriptor)
+
+
+def disk_error(path: Path, error: OSError) -> StorageError:
+    """What went wrong with the disk, and what to do."""
+    reason = error.strerror or str(error)
+    return StorageError(
+        f"{path}: the log cannot be written: {reason}; the process stops, and nothing was delivered that is not in "
+        f"the log: make room or change the disk, then start it again"
+    )

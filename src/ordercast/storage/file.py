@@ -1,0 +1,282 @@
+"""The stable log on a disk: one instance's records, written by group commit.
+
+The log belongs to the event loop. What is to be written is handed over whole (`write_out`) to whoever commits it,
+usually a thread (`storage/commit.py`): that one touches the files and what it was given, nothing else, so that records
+can be appended while a commit runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from ordercast.core import InvariantViolation, Record, StorageError, encode
+from ordercast.storage import disk
+from ordercast.storage.checkpoint_file import StoredCheckpoint, read_checkpoint
+from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame, frame_header
+from ordercast.storage.log import Recovery
+from ordercast.storage.marks import CommitMark, TruncationMark
+from ordercast.storage.segments import StoredRecords, read_segments, segment_path
+
+RETAIN_BYTES = 1 << 27
+"""History that is kept for a restarted application: 128 MiB are read back in about a second."""
+SEGMENT_BYTES = 1 << 26
+"""Half of that: whole segments are deleted, so up to one more than needed stays on the disk."""
+
+Attachment = Callable[[], bytes | None]
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """What a log has handed over to be written: one commit."""
+
+    parts: list[bytes]
+    segment: int
+    """The position of the first record of the segment to which they go."""
+    offset: int
+    """Where in it; 0 for a segment that is begun."""
+    position: int
+    """The log is stable up to here when this is committed."""
+    checkpoint: StoredCheckpoint | None
+    obsolete: tuple[int, ...]
+    """Segments that nobody needs when this is committed and the checkpoint is in its place."""
+
+
+class FileLog:
+    """One instance's log in a folder of its own. Positions count the records ever appended."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        retain_bytes: int = RETAIN_BYTES,
+        segment_bytes: int = SEGMENT_BYTES,
+        attachment: Attachment | None = None,
+    ) -> None:
+        """Open the log and read what it holds; `attachment` is asked for what to keep with each checkpoint."""
+        disk.make_folder(folder)
+        checkpoint = read_checkpoint(folder)
+        stored = read_segments(folder, 0 if checkpoint is None else checkpoint.position)
+        self._folder = folder
+        self._retain_bytes = retain_bytes
+        self._segment_bytes = segment_bytes
+        self._attach = attachment
+        self.position = self.synced = stored.end
+        self._needed_from = stored.begin
+        """Records before this position are forgotten, or a checkpoint stands for them."""
+        self._firsts = stored.firsts
+        self._offset = stored.last_bytes
+        """Where in the last segment the next commit will stand."""
+        self._parts: list[bytes] = []
+        self._parts_bytes = 0
+        self._since_checkpoint_bytes = stored.counted_bytes
+        self._checkpoint: StoredCheckpoint | None = None
+        self._recovery: Recovery | None = Recovery(
+            records=StoredRecords(folder, list(stored.firsts), stored.begin, stored.end),
+            checkpoint=None if checkpoint is None else checkpoint.state,
+            dropped_bytes=stored.dropped_bytes,
+            attachment=None if checkpoint is None else checkpoint.attachment,
+        )
+        self._writer = _Writer(folder, stored.end)
+        self._make_clean(stored.obsolete)
+
+    def _make_clean(self, obsolete: list[int]) -> None:
+        """Take away what a crash has left behind, and make stable what counts as stable from here on.
+
+        (A process that was killed may have left records that are in the system's memory only. They are read back and
+        acted upon; the machine loses its power; they are gone.)
+        """
+        if self._firsts:
+            disk.cut_file(segment_path(self._folder, self._firsts[-1]), self._offset)
+        for path in self._folder.glob(f"*{disk.TEMPORARY_SUFFIX}"):
+            disk.remove_file(path)
+        for first in obsolete:
+            disk.remove_file(segment_path(self._folder, first))
+        disk.sync_folder(self._folder)
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """What was appended and not handed over yet: what a slow disk lets grow, and what its owner has to bound."""
+        return self._parts_bytes
+
+    # ------------------------------------------------------------------ the event loop's part
+    def append(self, record: Record) -> None:
+        """Write a record; it is stable when the commit that is handed over next has ended."""
+        body = encode(record)
+        if len(body) > RECORD_BYTES_MAX:
+            # It could be written but never read back.
+            raise InvariantViolation(f"a record of {len(body)} bytes: at most {RECORD_BYTES_MAX} can be logged")
+        parts = self._parts
+        if not parts:
+            self._begin_commit()
+        parts.append(frame_header(body))
+        parts.append(body)
+        self._parts_bytes += HEADER_BYTES + len(body)
+        self._since_checkpoint_bytes += HEADER_BYTES + len(body)
+        self.position += 1
+
+    def sync(self, position: int) -> None:
+        """Take note that everything before `position` is stable."""
+        if position > self._writer.committed:
+            raise InvariantViolation(f"the log is stable up to {self._writer.committed}, not up to {position}")
+        self.synced = max(self.synced, position)
+
+    def truncate(self, before: int) -> None:
+        """Forget the records before that position; their files go with the commit that is handed over next."""
+        before = min(before, self.position)
+        if before > self._needed_from:
+            self._needed_from = before
+            if not self._parts:
+                self._begin_commit()
+            self._put(TruncationMark(before).encode())
+
+    def checkpoint(self, state: Record, position: int) -> None:
+        """Replace the records before that position by a state; ignored while the log is short.
+
+        The records are the history that a restarted application gets back, so they are kept until there are more than
+        `retain_bytes` since the last checkpoint. The commit that is handed over next takes the checkpoint with it:
+        nothing waits for it to be stable, for until then the records are.
+        """
+        if self._since_checkpoint_bytes <= self._retain_bytes:
+            return
+        attachment = None if self._attach is None else self._attach()
+        self._checkpoint = StoredCheckpoint(position, encode(state), attachment)
+        self._since_checkpoint_bytes = 0
+        self._needed_from = max(self._needed_from, position)
+
+    def write_out(self) -> Pending:
+        """Hand over everything that is not written yet; it goes to `commit` and then to `tidy`, in order."""
+        firsts = self._firsts
+        obsolete = [first for first, end in pairwise(firsts) if end <= self._needed_from]
+        pending = Pending(
+            parts=self._parts,
+            segment=firsts[-1] if firsts else self.position,
+            offset=self._offset,
+            position=self.position,
+            checkpoint=self._checkpoint,
+            obsolete=tuple(obsolete),
+        )
+        del firsts[: len(obsolete)]
+        self._parts = []
+        self._offset += self._parts_bytes
+        self._parts_bytes = 0
+        self._checkpoint = None
+        return pending
+
+    @property
+    def attachment(self) -> bytes | None:
+        """What was kept with the checkpoint that the log held when it was opened; until that is recovered."""
+        return None if self._recovery is None else self._recovery.attachment
+
+    @property
+    def dropped_bytes(self) -> int:
+        """Torn records that were cut off when the log was opened; until it is recovered."""
+        return 0 if self._recovery is None else self._recovery.dropped_bytes
+
+    def recover(self) -> Recovery:
+        """What the log held when it was opened. Once, before anything is appended: it may be deleted afterwards."""
+        if self._recovery is None:
+            raise InvariantViolation("the log was read already")
+        recovery, self._recovery = self._recovery, None
+        return recovery
+
+    def _begin_commit(self) -> None:
+        firsts = self._firsts
+        # One with marks only is not full: the next would have its name.
+        if not firsts or (self._offset >= self._segment_bytes and self.position > firsts[-1]):
+            firsts.append(self.position)
+            self._offset = 0
+        self._put(CommitMark(self._offset, self.position).encode())
+
+    def _put(self, body: bytes) -> None:
+        self._parts.append(frame(body))
+        self._parts_bytes += HEADER_BYTES + len(body)
+
+    # ------------------------------------------------------------------ the part of whoever commits
+    def commit(self, pending: Pending) -> None:
+        """Write a commit and make it stable; `StorageError` when the disk refuses, now and ever after."""
+        self._writer.commit(pending)
+
+    def tidy(self, pending: Pending) -> None:
+        """After its commit: put the checkpoint in its place, and delete what nobody needs then."""
+        self._writer.tidy(pending)
+
+    def flush(self) -> None:
+        """Make everything stable at once, where no one else commits."""
+        pending = self.write_out()
+        self.commit(pending)
+        self.sync(pending.position)
+        self.tidy(pending)
+
+    def close(self) -> None:
+        """Give the files back. What was not committed is lost, as in a crash."""
+        self._writer.close()
+
+
+class _Writer:
+    """The files of a log that are written to. One thread at a time, never the event loop's while another commits."""
+
+    def __init__(self, folder: Path, committed: int) -> None:
+        self.committed = committed
+        """The position up to which everything is stable. Others may read it: an assignment is one step in Python."""
+        self._folder = folder
+        self._descriptor: int | None = None
+        self._segment: int | None = None
+        self._error: StorageError | None = None
+
+    def commit(self, pending: Pending) -> None:
+        self._refuse_after_error()
+        if pending.parts:
+            path = segment_path(self._folder, pending.segment)
+            try:
+                descriptor = self._open(pending, path)
+                # Joined first: one call that gives up the interpreter instead of one for each thousand parts, after
+                # each of which the thread would wait for its turn.
+                disk.write_all(descriptor, b"".join(pending.parts))
+                disk.sync_data(descriptor)
+                if pending.offset == 0:
+                    disk.sync_folder(self._folder)
+            except OSError as error:
+                raise self._fail(path, error) from error
+        self.committed = pending.position
+
+    def tidy(self, pending: Pending) -> None:
+        self._refuse_after_error()
+        try:
+            if pending.checkpoint is not None:
+                pending.checkpoint.write(self._folder)
+            for first in pending.obsolete:
+                disk.remove_file(segment_path(self._folder, first))
+        except OSError as error:
+            raise self._fail(self._folder, error) from error
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            disk.close(self._descriptor)
+            self._descriptor = None
+            self._segment = None
+
+    def _open(self, pending: Pending, path: Path) -> int:
+        if self._descriptor is None or self._segment != pending.segment:
+            self.close()
+            self._descriptor = disk.open_to_append(path)
+            self._segment = pending.segment
+            length = disk.length(self._descriptor)
+            if length != pending.offset:
+                raise InvariantViolation(f"{path}: has {length} bytes where {pending.offset} were written")
+        return self._descriptor
+
+    def _fail(self, path: Path, error: OSError) -> StorageError:
+        self._error = disk.disk_error(path, error)
+        return self._error
+
+    def _refuse_after_error(self) -> None:
+        """Never try again.
+
+        (A sync fails, and the system marks the pages as clean; the next sync succeeds; what was acknowledged then was
+        never on the disk.)
+        """
+        if self._error is not None:
+            raise self._error

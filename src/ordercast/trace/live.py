@@ -1,0 +1,270 @@
+"""Records what happens at a live process, as JSON lines that the system has before their effects leave.
+
+So the trace of a process that is killed is complete up to the kill: whoever kills it writes its `fail`, and a process
+that finds none when it starts again writes it itself.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ordercast.core import GroupId, Message, MessageId, Multicast, SiteId, UsageError, encoded_size
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay
+from ordercast.trace.schema import Event, Run
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Event).decode
+
+EXPECTED = ".expected"
+"""Beside the events: messages that the application has handed over.
+
+(A process logs a message and is killed before it has sent it. The next incarnation finds it in the log and sends it:
+from here it knows what to write as `multicast`, which it could not have written before: a crash may also lose it.)
+"""
+
+EXPECTED_BYTES_MAX = 1 << 20
+"""When the file is larger and nothing is expected, it begins anew."""
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+def epoch_clock(monotonic: Callable[[], float] = time.monotonic) -> Callable[[], float]:
+    """The monotonic clock, mapped to seconds since 1970 once: it never jumps, and processes can be compared."""
+    offset = time.time() - monotonic()
+    return lambda: offset + monotonic()
+
+
+class LiveRecorder:
+    """The trace of one process. It goes on where an earlier incarnation of the process ended."""
+
+    def __init__(self, folder: Path, run: Run, site: SiteId, incarnation: int, clock: Callable[[], float]) -> None:
+        """`folder` is the cluster's; each process has a folder of its own in it."""
+        self.site = site
+        self.incarnation = incarnation
+        self._run = run
+        self._clock = clock
+        self._folder = folder / site
+        self._seq = 0
+        self._rows: list[bytes] = []
+        self._expected: dict[MessageId, dict[str, Any]] = {}
+        """What the application has handed over and nobody has heard of yet: the log may have it, or may lose it."""
+        self._expected_rows: list[bytes] = []
+        self._since_multicast: list[str] = []
+        self._delivered_before: set[str] = set()
+        """What earlier incarnations delivered; needed until this one has recovered."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            path = self._folder / "events.jsonl"
+            last = self._read_earlier(path)
+            self._file = os.open(path, _FLAGS, 0o644)
+            self._expected_file = os.open(self._folder / EXPECTED, _FLAGS, 0o644)
+            self._write_run()
+        except OSError as error:
+            raise UsageError(
+                f"{self._folder}: cannot hold the trace: {error.strerror or error}; name another trace_directory"
+            ) from error
+        if last is not None:
+            if last.kind != "fail":
+                self._write("fail", time=last.time, incarnation=last.incarnation)
+            self._write("awake")
+        self.flush()
+
+    def _read_earlier(self, path: Path) -> Event | None:
+        """Find out where the trace stands, and cut off a line that was torn by a full disk."""
+        if not path.exists():
+            return None
+        last = None
+        whole = 0
+        multicast: set[str] = set()
+        with path.open("rb+") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    last = _decode(line)
+                except msgspec.DecodeError as error:
+                    raise UsageError(
+                        f"{path}: is no trace ({error}); move it away, or name another trace_directory"
+                    ) from None
+                whole += len(line)
+                if last.kind == "deliver" and last.message is not None:
+                    self._delivered_before.add(last.message)
+                elif last.kind == "multicast" and last.message is not None:
+                    multicast.add(last.message)
+            file.truncate(whole)
+        self._read_expected(multicast)
+        if last is not None:
+            self._seq = last.seq + 1
+        return last
+
+    def _read_expected(self, multicast: set[str]) -> None:
+        path = self._folder / EXPECTED
+        if not path.exists():
+            return
+        for line in path.read_bytes().splitlines():
+            try:
+                row = msgspec.json.decode(line, type=dict[str, Any])
+            except msgspec.DecodeError:
+                break  # torn, and so was what it announced
+            if row["message"] not in multicast:
+                source, incarnation, number = row["message"].rsplit(":", 2)
+                self._expected[MessageId(source, int(incarnation), int(number))] = row
+
+    def _write_run(self) -> None:
+        content = _encode(self._run) + b"\n"
+        temporary = self._folder / "runs.jsonl.new"
+        temporary.write_bytes(content)
+        temporary.replace(self._folder / "runs.jsonl")
+
+    # ------------------------------------------------------------------ rows
+    def _write(self, kind: str, time: float | None = None, incarnation: int | None = None, **rest: Any) -> None:
+        row = Event(
+            self._run.run,
+            self.site,
+            self._seq,
+            self._clock() if time is None else time,
+            kind,  # type: ignore[arg-type]
+            self.incarnation if incarnation is None else incarnation,
+            **rest,
+        )
+        self._seq += 1
+        self._rows.append(_encode(row))
+
+    def flush(self) -> None:
+        """Hand the rows so far to the system; called before anything that they describe leaves the process."""
+        if self._expected_rows:
+            if (
+                len(self._expected) == len(self._expected_rows)
+                and os.fstat(self._expected_file).st_size > EXPECTED_BYTES_MAX
+            ):
+                os.ftruncate(self._expected_file, 0)
+            _write_lines(self._expected_file, self._expected_rows)
+        if self._rows:
+            _write_lines(self._file, self._rows)
+
+    def close(self, settled: bool) -> None:
+        """The process ends in good order; whether everything had come to rest."""
+        self.flush()
+        os.close(self._file)
+        os.close(self._expected_file)
+        self._run.ended_at = self._clock()
+        self._run.settled = settled
+        self._write_run()
+
+    # ------------------------------------------------------------------ packets
+    def packet_sent(self, peer: SiteId | None, message: Message) -> None:
+        """A packet leaves."""
+        served = self._served(message)
+        if self._expected and served:
+            for name in message.served():
+                self._announce(name)
+        self._write("send", peer=peer, packet=type(message).__name__, messages=served, size=encoded_size(message))
+
+    def packet_received(self, sender: SiteId, message: Message) -> None:
+        """A packet reaches the protocol."""
+        name = type(message).__name__
+        self._write("receive", peer=sender, packet=name, messages=self._served(message), size=encoded_size(message))
+
+    @staticmethod
+    def _served(message: Message) -> list[str] | None:
+        return None if message.background else [str(each) for each in message.served()]
+
+    # ------------------------------------------------------------------ messages (times are this recorder's own)
+    def expect(self, multicast: Multicast) -> None:
+        """The application has handed over a message that is not stable yet."""
+        described = self._expected[multicast.message] = self._described(multicast)
+        self._expected_rows.append(_encode(described))
+
+    def multicast(self, _time: float, multicast: Multicast) -> None:
+        """The source multicasts; recorded before the first send of it."""
+        self._announce(multicast.message)
+
+    def _announce(self, message: MessageId) -> None:
+        described = self._expected.pop(message, None)
+        if described is not None:
+            depends, self._since_multicast = self._since_multicast, []
+            self._write("multicast", **described, depends=depends)
+
+    def deliver(self, _time: float, effect: Deliver | Replay) -> None:
+        """A message goes to the application."""
+        message = effect.multicast.message
+        self._announce(message)
+        self._since_multicast.append(str(message))
+        self._write("deliver", **self._described(effect.multicast), **self._details(effect))
+
+    def replay(self, _time: float, effect: Replay) -> bool:
+        """A message from the log goes to the application again; False when it is the first time after all."""
+        if str(effect.multicast.message) not in self._delivered_before:
+            self.deliver(0.0, effect)
+            return False
+        self._write("replay", **self._described(effect.multicast), **self._details(effect))
+        return True
+
+    def rollback(self, _time: float, messages: tuple[MessageId, ...]) -> None:
+        """Deliveries are taken back."""
+        for message in messages:
+            self._write("rollback", message=str(message))
+
+    @staticmethod
+    def _described(multicast: Multicast) -> dict[str, Any]:
+        message = multicast.message
+        return {
+            "message": str(message),
+            "source": message.source,
+            "source_seq": message.source_seq,
+            "groups": list(multicast.groups),
+            "destinations": None if multicast.destinations is None else list(multicast.destinations),
+            "count": multicast.count,
+            "size": len(multicast.payload),
+        }
+
+    @staticmethod
+    def _details(effect: Deliver | Replay) -> dict[str, Any]:
+        return {
+            "parent": effect.parent,
+            "order_key": None if effect.order_key is None else list(effect.order_key),
+            "service": effect.service,
+            "view": effect.view,
+        }
+
+    # ------------------------------------------------------------------ the process, its groups and views
+    def recover(self) -> None:
+        """The process takes part fully again."""
+        self._write("recover")
+        self._delivered_before.clear()
+
+    def view(self, _time: float, effect: InstallView) -> None:
+        """A view is installed."""
+        self._write(
+            "view",
+            view=effect.view,
+            members=list(effect.members),
+            transitional=list(effect.transitional),
+            groups=list(effect.groups),
+        )
+
+    def join(self, _time: float, group: GroupId) -> None:
+        """The process becomes a member."""
+        self._write("join", groups=[group])
+
+    def leave(self, _time: float, group: GroupId) -> None:
+        """It is a member no longer."""
+        self._write("leave", groups=[group])
+
+    def activate(self, _time: float, effect: Activate) -> None:
+        """A delivery service begins."""
+        self._write("activate", groups=[effect.group], service=effect.service)
+
+
+def _write_lines(file: int, lines: list[bytes]) -> None:
+    lines.append(b"")
+    data = memoryview(b"\n".join(lines))
+    lines.clear()
+    while data:
+        data = data[os.write(file, data) :]

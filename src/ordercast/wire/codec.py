@@ -1,0 +1,78 @@
+"""Frames: one protocol message with the name of its instance, as bytes and back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Union
+
+import msgspec
+
+from ordercast.core import MAIN_INSTANCE, InstanceId, Message, OrdercastError, SiteId, UsageError, WireError
+
+_LENGTH = struct.Struct(">I")
+_FRAME = struct.Struct(">IB")
+"""How many bytes follow this number; how many of them are the instance's name."""
+
+NAME_BYTES_MAX = 255
+"""Names are counted with one byte."""
+
+Decode = Callable[[memoryview], Message]
+
+
+class Codec:
+    """Bytes <-> messages of the instances that run here."""
+
+    def __init__(self, instances: Mapping[InstanceId, tuple[type[Message], ...]]) -> None:
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        self._prefixes: dict[InstanceId, bytes] = {}
+        self._decoders: dict[bytes, tuple[InstanceId, Decode]] = {}
+        for instance, types in instances.items():
+            if not types:
+                raise UsageError(f"the instance {instance!r} has no messages")
+            name = b"" if instance == MAIN_INSTANCE else instance.encode()
+            if len(name) > NAME_BYTES_MAX or (not name and instance != MAIN_INSTANCE):
+                raise UsageError(f"an instance has a name of 1 to {NAME_BYTES_MAX} bytes, not {instance!r}")
+            decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Union[types])  # noqa: UP007
+            self._prefixes[instance] = _FRAME.pack(0, len(name)) + name
+            self._decoders[name] = (instance, decoder.decode)
+
+    def encode_into(self, instance: InstanceId, message: Message, buffer: bytearray, offset: int) -> int:
+        """Write one frame at `offset`, where the buffer's contents end or earlier; it ends where the frame ends."""
+        prefix = self._prefixes[instance]
+        start = offset + len(prefix)
+        buffer[offset:start] = prefix
+        self._encode_into(message, buffer, start)
+        end = len(buffer)
+        _LENGTH.pack_into(buffer, offset, end - offset - _LENGTH.size)
+        return end
+
+    def decode(self, plaintext: bytes | memoryview) -> list[tuple[InstanceId, Message]]:
+        """All frames of a datagram; `WireError` for anything else."""
+        return [(instance, message) for _, instance, message in self.decode_from("", plaintext)]
+
+    def decode_from(self, sender: SiteId, plaintext: bytes | memoryview) -> list[tuple[SiteId, InstanceId, Message]]:
+        """All frames of a datagram, each with its sender; `WireError` for anything else."""
+        view = memoryview(plaintext)
+        size, at = len(view), 0
+        decoders = self._decoders
+        frames = []
+        try:
+            while at < size:
+                length, name_bytes = _FRAME.unpack_from(view, at)
+                start = at + _FRAME.size + name_bytes
+                at += _LENGTH.size + length
+                if at > size:
+                    raise WireError("a frame is longer than its datagram")
+                name = bytes(view[start - name_bytes : start]) if name_bytes else b""
+                instance, decode = decoders[name]
+                frames.append((sender, instance, decode(view[start:at])))
+        except KeyError:
+            raise WireError("a frame is for an instance that is not here") from None
+        # Besides its own errors, msgspec raises UnicodeDecodeError (a ValueError) and RecursionError; a message may
+        # check its fields and raise ours.
+        except (struct.error, ValueError, RecursionError, OrdercastError) as error:
+            raise WireError(f"a frame is garbage: {error}") from None
+        if not frames:
+            raise WireError("a datagram without frames")
+        return frames

@@ -1,0 +1,334 @@
+"""One process' end of the network: messages in, datagrams out; datagrams in, messages out. Without sockets and clocks.
+
+Whoever drives it sends what `flush` gives after every turn of its own, hands over what it receives, and calls `tick`
+when `deadline` is due.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections import Counter
+from collections.abc import Callable, KeysView, Sequence
+from math import inf
+
+import msgspec
+
+from ordercast.core import InstanceId, Message, SiteId, UsageError, WireError
+from ordercast.wire.codec import NAME_BYTES_MAX, Codec
+from ordercast.wire.datagram import (
+    DATA,
+    DATAGRAM_BYTES_MAX,
+    DATAGRAM_BYTES_MIN,
+    FRAGMENT,
+    FRAGMENT_FIELDS,
+    HEADER,
+    HELLO,
+    PLAINTEXT,
+    REFUSAL,
+    REPAIR,
+    VERSION,
+    Dropped,
+)
+from ordercast.wire.handshake import INCARNATION_MAX, Handshake
+from ordercast.wire.kept_frames import KeptFrame, KeptFrames
+from ordercast.wire.keys import ClusterKeys
+from ordercast.wire.reassembly import FRAME_BYTES_MAX
+from ordercast.wire.sealing import SALT_BYTES
+from ordercast.wire.session import BootKeys, OwnSession, PeerSession
+
+PROCESSES_MAX = 1024
+"""Every datagram has a bit for each: 128 bytes of the 1,200 that the smallest holds."""
+
+SETS_MAX = 64
+"""Sets of destinations whose buffers are kept for the next turn: some megabytes. Beyond that they are made anew."""
+
+ANSWERS_MAX = 4096
+"""Datagrams that wait for the next `flush` and were provoked from outside. Whoever floods us gets no more."""
+
+SECRET_BYTES = 32
+
+_REPAIR_FRAME = struct.Struct(">Q")
+
+_unpack_header = HEADER.unpack_from
+_unpack_fragment = FRAGMENT_FIELDS.unpack_from
+
+Received = Sequence[tuple[SiteId, InstanceId, Message]]
+
+
+class Outgoing(msgspec.Struct, frozen=True, gc=False):
+    """Bytes to send, to one process or the same to several."""
+
+    to: tuple[SiteId, ...]
+    buffer: bytes
+    segment: int | None = None
+    """The buffer is several datagrams of this size, the last one perhaps shorter; None for a single one."""
+
+
+class _Packet:
+    """The datagram that is being filled for one set of destinations."""
+
+    __slots__ = ("buffer", "destinations", "end", "to")
+
+    def __init__(self, to: tuple[SiteId, ...], destinations: bytes) -> None:
+        self.to = to
+        self.destinations = destinations
+        self.buffer = bytearray()
+        self.end = 0
+        """Frames fill the buffer up to here; it is not cut when they have left, so that it need not grow again."""
+
+
+class Endpoint:
+    """Sends to and hears from the other processes of a cluster."""
+
+    def __init__(
+        self,
+        cluster: str,
+        process: SiteId,
+        processes: Sequence[SiteId],
+        keys: ClusterKeys | None,
+        codec: Codec,
+        incarnation: int,
+        stable: bool,
+        max_datagram: int,
+        random_bytes: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
+        process with a log; `stable` says whether it has one."""
+        places = sorted({process, *processes})
+        _check(cluster, places, incarnation, max_datagram)
+        self.counters: Counter[str] = Counter()
+        """Why datagrams were dropped, and how often frames were repaired or lost."""
+        self._codec = codec
+        self._process = process
+        self._places = {site: place for place, site in enumerate(places)}
+        self._destination_bytes = -(-len(places) // 8)
+        boot = BootKeys(None if keys is None else keys.used, cluster, process, random_bytes(SALT_BYTES))
+        self._own = own = OwnSession(boot, keys is not None, self._destination_bytes)
+        self._data, self._fragment, self._repair = own.what(DATA), own.what(FRAGMENT), own.what(REPAIR)
+        self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
+        self._fragment_max = self._payload_max - FRAGMENT_FIELDS.size
+        self._handshake = Handshake(
+            cluster, process, places, keys, own, incarnation, stable, random_bytes(SECRET_BYTES), self.counters
+        )
+        self._sessions = self._handshake.sessions
+        self._packets: dict[tuple[SiteId, ...], _Packet] = {}
+        self._filling: list[_Packet] = []
+        self._ready: list[Outgoing] = []
+        self._kept = KeptFrames()
+        self._frame_number = 0
+        self._now = 0.0
+        self.deadline = 0.0
+        """When `tick` has something to do, at the earliest; infinite when never."""
+
+    # ------------------------------------------------------------------ what is known of the others
+    @property
+    def established(self) -> KeysView[SiteId]:
+        """The processes from which messages are taken."""
+        return self._handshake.peers.keys()
+
+    def incarnation_of(self, peer: SiteId) -> int | None:
+        """The peer's incarnation; None while it has no session."""
+        session = self._handshake.peers.get(peer)
+        return None if session is None else session.incarnation
+
+    def is_stable(self, peer: SiteId) -> bool | None:
+        """Whether the peer has a log; None while it has no session."""
+        session = self._handshake.peers.get(peer)
+        return None if session is None else session.stable
+
+    @property
+    def refused(self) -> str | None:
+        """Why this process cannot take part, and what to do: one line. None while nobody has refused it."""
+        return self._handshake.refused
+
+    # ------------------------------------------------------------------ out
+    def send(self, to: tuple[SiteId, ...], instance: InstanceId, message: Message) -> None:
+        """Pack a message for these processes. It leaves with the next `flush`, with others in one datagram."""
+        packet = self._packets.get(to)
+        if packet is None:
+            if not to:
+                return
+            packet = self._packets[to] = _Packet(to, self._destinations(to))
+        start = packet.end
+        if not start:
+            self._filling.append(packet)
+        packet.end = end = self._codec.encode_into(instance, message, packet.buffer, start)
+        if end > self._payload_max:
+            self._on_full(packet, start)
+
+    def flush(self) -> list[Outgoing]:
+        """Everything that waits to leave, in order."""
+        filling = self._filling
+        if filling:
+            for packet in filling:
+                # Twice in the list, when a long frame emptied it and another frame came: sealed the first time.
+                if packet.end:
+                    self._seal(packet)
+            filling.clear()
+            if len(self._packets) > SETS_MAX:
+                self._packets.clear()
+        ready, self._ready = self._ready, []
+        return ready
+
+    def _destinations(self, to: tuple[SiteId, ...]) -> bytes:
+        bits = 0
+        for site in to:
+            if site not in self._places or site == self._process:
+                raise UsageError(f"{self._process} cannot send to {site!r}: it is not among the other processes")
+            bits |= 1 << self._places[site]
+        return bits.to_bytes(self._destination_bytes, "little")
+
+    def _seal(self, packet: _Packet) -> None:
+        if len(packet.buffer) != packet.end:
+            del packet.buffer[packet.end :]  # a message that could not be encoded has left its beginning there
+        self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer)))
+        packet.end = 0
+
+    def _on_full(self, packet: _Packet, start: int) -> None:
+        """The frame that begins at `start` does not fit any more: what stands before it leaves."""
+        frame = packet.buffer
+        if start:
+            frame = frame[start:]
+            packet.end = start
+            self._seal(packet)
+            packet.end = len(frame)
+            packet.buffer = frame
+        if len(frame) > self._payload_max:
+            packet.buffer = bytearray()
+            packet.end = 0
+            self._send_fragments(packet, frame)
+
+    def _send_fragments(self, packet: _Packet, frame: bytearray) -> None:
+        if len(frame) > FRAME_BYTES_MAX:
+            raise UsageError(f"a message of {len(frame)} bytes cannot be sent: the longest has {FRAME_BYTES_MAX}")
+        count = -(-len(frame) // self._fragment_max)
+        size = -(-len(frame) // count)
+        number = self._frame_number
+        self._frame_number += 1
+        buffer, segment = self._own.seal_fragments(packet.destinations, number, frame, size, range(count))
+        self._ready.append(Outgoing(packet.to, buffer, segment))
+        self._kept.keep(number, KeptFrame(packet.to, frame, size), self._now)
+        self.deadline = min(self.deadline, self._kept.deadline)
+
+    # ------------------------------------------------------------------ in
+    def receive(self, datagram: memoryview | bytes, now: float) -> Received:
+        """The messages of a datagram. What the network brings never raises: it is dropped, and `counters` says why."""
+        self._now = now
+        view = datagram if type(datagram) is memoryview else memoryview(datagram)
+        try:
+            what, name, counter = _unpack_header(view)
+            session = self._sessions.get(name)
+            if session is None:
+                self._receive_from_unknown(what, name, counter, view, now)
+            elif what == self._data:
+                return self._codec.decode_from(session.sender, session.open(view, counter, session.header_bytes))
+            elif what == self._fragment:
+                return self._receive_fragment(session, counter, view, now)
+            elif what == self._repair:
+                self._receive_repair(session, session.open(view, counter, session.header_bytes))
+            else:
+                self._receive_from_unknown(what, name, counter, view, now)
+        except Dropped as dropped:
+            self.counters[dropped.reason] += 1
+        except WireError:
+            self.counters["garbage"] += 1
+        except struct.error:
+            self.counters["short"] += 1
+        return ()
+
+    def _receive_fragment(self, session: PeerSession, counter: int, view: memoryview, now: float) -> Received:
+        header_bytes = session.header_bytes
+        frame, index, count = _unpack_fragment(view, header_bytes)
+        fragment = session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size)
+        reassembly = session.reassembly
+        content = reassembly.add(frame, index, count, fragment, now)
+        if reassembly.deadline < self.deadline:
+            self.deadline = reassembly.deadline
+        if content is None:
+            return ()
+        if reassembly.wanted:
+            self._ask(session)
+        return self._codec.decode_from(session.sender, content)
+
+    def _receive_from_unknown(self, what: int, name: bytes, counter: int, view: memoryview, now: float) -> None:
+        """Not a datagram of an accepted session: a handshake, or something to drop."""
+        if what >> 8 != VERSION:
+            raise Dropped("version")
+        kind = what & ~PLAINTEXT & 0xFF
+        if not HELLO <= kind <= REPAIR:
+            raise Dropped("kind")
+        if what != self._own.what(kind):
+            raise Dropped("plaintext" if what & PLAINTEXT else "sealed")
+        if name == self._own.keys.name:
+            raise Dropped("own")
+        if kind > REFUSAL:
+            self._handshake.provoke(now)
+            self.deadline = min(self.deadline, self._handshake.deadline)
+            raise Dropped("unknown-session")
+        answer = self._handshake.receive(kind, name, counter, view, now)
+        if answer is not None:
+            self._answer(answer[0], answer[1])
+
+    def _answer(self, to: SiteId, buffer: bytes, segment: int | None = None) -> None:
+        if len(self._ready) >= ANSWERS_MAX:
+            raise Dropped("flooded")
+        self._ready.append(Outgoing((to,), buffer, segment))
+
+    # ------------------------------------------------------------------ repairs
+    def _ask(self, session: PeerSession) -> None:
+        """Send what the reassembly of a session asks for."""
+        destinations = self._destinations((session.sender,))
+        for frame, indexes in session.reassembly.wanted:
+            content = _REPAIR_FRAME.pack(frame) + struct.pack(f">{len(indexes)}H", *indexes)
+            self._ready.append(Outgoing((session.sender,), self._own.seal(self._repair, destinations, content)))
+        session.reassembly.wanted.clear()
+
+    def _receive_repair(self, session: PeerSession, content: bytes) -> None:
+        """A peer lacks some fragments: it alone gets them again, sealed anew."""
+        count, odd = divmod(len(content) - _REPAIR_FRAME.size, 2)
+        if count < 1 or odd:
+            raise Dropped("garbage")
+        number, *indexes = struct.unpack(f">Q{count}H", content)
+        kept = self._kept.get(number)
+        if kept is None or session.sender not in kept.to:
+            raise Dropped("repair-too-late")
+        chosen = kept.take_repairs(indexes)
+        if chosen:
+            destinations = self._destinations((session.sender,))
+            buffer, segment = self._own.seal_fragments(destinations, number, kept.content, kept.fragment_bytes, chosen)
+            self._answer(session.sender, buffer, segment)
+            self.counters["fragments-repaired"] += len(chosen)
+
+    # ------------------------------------------------------------------ time
+    def tick(self, now: float) -> float | None:
+        """Say hello, ask for fragments, forget old frames, whatever is due; when to call again."""
+        self._now = now
+        if now >= self.deadline:
+            self._kept.turn(now)
+            if now >= self._handshake.deadline:
+                self._ready.extend(Outgoing((site,), hello) for site, hello in self._handshake.hellos(now))
+            deadline = min(self._kept.deadline, self._handshake.deadline)
+            for session in self._sessions.values():
+                reassembly = session.reassembly
+                if now >= reassembly.deadline:
+                    reassembly.ask(now)
+                    self._ask(session)
+                deadline = min(deadline, reassembly.deadline)
+            self.deadline = deadline
+        return None if self.deadline == inf else self.deadline
+
+
+def _check(cluster: str, places: Sequence[SiteId], incarnation: int, max_datagram: int) -> None:
+    for name in (cluster, *places):
+        if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+            raise UsageError(f"names of clusters and processes have 1 to {NAME_BYTES_MAX} bytes, not like {name!r}")
+    if len(places) > PROCESSES_MAX:
+        raise UsageError(f"a cluster has at most {PROCESSES_MAX} processes, not {len(places)}")
+    if not 0 <= incarnation <= INCARNATION_MAX:
+        raise UsageError(f"an incarnation is a number from 0 to {INCARNATION_MAX}, not {incarnation}")
+    if not DATAGRAM_BYTES_MIN <= max_datagram <= DATAGRAM_BYTES_MAX:
+        raise UsageError(
+            f"max_datagram is {DATAGRAM_BYTES_MIN} to {DATAGRAM_BYTES_MAX} bytes, not {max_datagram}; "
+            f"1450 fits everywhere"
+        )

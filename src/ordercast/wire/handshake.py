@@ -1,0 +1,264 @@
+"""Who is accepted: a process says hello, is challenged, and answers. docs/wire.md draws it.
+
+A session is accepted only on the echo of a fresh nonce of one's own, or else an old incarnation's handshake could be
+replayed to a newcomer. Nonces are not stored: they are a keyed hash of what they are for and of the time, so nobody can
+fill a table of open challenges, or drive the genuine one out of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections import Counter
+from collections.abc import Sequence
+from math import inf
+from typing import Annotated
+
+import msgspec
+from cryptography.exceptions import InvalidTag
+
+from ordercast.core import SiteId
+from ordercast.wire.datagram import (
+    CHALLENGE,
+    EPOCH_BITS,
+    EPOCH_MAX,
+    HEADER,
+    HELLO,
+    NONCE,
+    REFUSAL,
+    RESPONSE,
+    Dropped,
+)
+from ordercast.wire.keys import ClusterKeys
+from ordercast.wire.sealing import SALT_BYTES
+from ordercast.wire.session import BootKeys, OwnSession, PeerSession
+
+NONCE_BYTES = 16
+
+NONCE_SECONDS = 5.0
+"""A nonce is taken for as long as this, and at most twice as long: longer than any round trip."""
+
+HELLO_SECONDS_MIN = 0.05
+HELLO_SECONDS_MAX = 1.0
+"""Between two hellos to a process that does not answer; doubled from the first to the second."""
+
+PROVOKED_SECONDS = 0.2
+"""Somebody whom we do not know sends something: whoever has not answered yet is asked again, at most so often."""
+
+INCARNATION_MAX = 1 << 32
+"""Nobody starts a process so often."""
+
+_NOTHING = bytes(NONCE_BYTES)
+
+Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+
+
+class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """The sealed part of all four datagrams of the handshake."""
+
+    addressee: SiteId
+    cluster: str
+    """Known to the key as well; told for clusters without one."""
+    incarnation: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
+    stable: bool
+    """Whether the sender has a log."""
+    place: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
+    """The addressee's bit in the sender's sets of destinations."""
+    places: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
+    nonce: Nonce
+    """To be echoed."""
+    echo: Nonce
+    """The nonce that this answers."""
+
+
+class _Salute:
+    """When to say hello to a peer that has no session."""
+
+    __slots__ = ("due", "last", "wait_seconds")
+
+    def __init__(self) -> None:
+        self.due = 0.0
+        self.last = -inf
+        self.wait_seconds = HELLO_SECONDS_MIN
+
+
+class Handshake:
+    """Makes and takes the four datagrams, and holds the sessions that were accepted."""
+
+    def __init__(
+        self,
+        cluster: str,
+        process: SiteId,
+        places: Sequence[SiteId],
+        keys: ClusterKeys | None,
+        own: OwnSession,
+        incarnation: int,
+        stable: bool,
+        secret: bytes,
+        counters: Counter[str],
+    ) -> None:
+        """`places` are all processes, in the order of their bits; `secret` makes the nonces."""
+        self.sessions: dict[bytes, PeerSession] = {}
+        """By the name that datagrams bear."""
+        self.peers: dict[SiteId, PeerSession] = {}
+        self.refused: str | None = None
+        self.deadline = 0.0
+        """When `hellos` has something to do, at the earliest."""
+        self._cluster = cluster
+        self._process = process
+        self._name = process.encode()
+        self._places = {site: place for place, site in enumerate(places)}
+        self._keys = keys
+        self._own = own
+        self._incarnation = incarnation
+        self._stable = stable
+        self._secret = secret
+        self._counters = counters
+        self._salutes = {site: _Salute() for site in places if site != process}
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._decoder = msgspec.msgpack.Decoder(Greeting)
+
+    # ------------------------------------------------------------------ saying hello
+    def hellos(self, now: float) -> list[tuple[SiteId, bytes]]:
+        """Hellos that are due, to those who have no session; with longer and longer waits."""
+        due = []
+        self.deadline = inf
+        for site, salute in self._salutes.items():
+            if site in self.peers:
+                continue
+            if salute.due <= now:
+                due.append((site, self._make(HELLO, site, self._nonce(now, b"hello", site))))
+                salute.last = now
+                salute.due = now + salute.wait_seconds
+                salute.wait_seconds = min(2 * salute.wait_seconds, HELLO_SECONDS_MAX)
+            self.deadline = min(self.deadline, salute.due)
+        return due
+
+    def provoke(self, now: float) -> None:
+        """Somebody unknown has sent something: hurry up with those from whom it may be."""
+        for site, salute in self._salutes.items():
+            if site not in self.peers:
+                salute.due = min(salute.due, max(now, salute.last + PROVOKED_SECONDS))
+                self.deadline = min(self.deadline, salute.due)
+
+    # ------------------------------------------------------------------ nonces
+    def _nonce(self, now: float, purpose: bytes, site: SiteId, salt: bytes = b"", slots_ago: int = 0) -> bytes:
+        slot = int(now // NONCE_SECONDS) - slots_ago
+        what = b"%d %s %s " % (slot, purpose, salt.hex().encode()) + site.encode()
+        return hashlib.blake2b(what, key=self._secret, digest_size=NONCE_BYTES).digest()
+
+    def _is_fresh(self, echo: bytes, now: float, purpose: bytes, site: SiteId, salt: bytes = b"") -> bool:
+        return any(hmac.compare_digest(echo, self._nonce(now, purpose, site, salt, ago)) for ago in (0, 1))
+
+    # ------------------------------------------------------------------ datagrams
+    def _make(self, kind: int, to: SiteId, nonce: bytes = _NOTHING, echo: bytes = _NOTHING) -> bytes:
+        own = self._own
+        greeting = Greeting(
+            to, self._cluster, self._incarnation, self._stable, self._places[to], len(self._places), nonce, echo
+        )
+        in_the_clear = own.keys.salt + bytes((len(self._name),)) + self._name
+        return own.seal(own.what(kind), in_the_clear, self._encode(greeting))
+
+    def receive(
+        self, kind: int, name: bytes, counter: int, datagram: memoryview, now: float
+    ) -> tuple[SiteId, bytes] | None:
+        """Take one; the answer to it, and to whom. `Dropped` when it is not genuine, not fresh or not for us."""
+        sender, keys, greeting = self._open(name, counter, datagram)
+        if greeting.addressee != self._process:
+            raise Dropped("misaddressed")
+        if greeting.cluster != self._cluster:
+            raise Dropped("another-cluster")
+        if greeting.place >= greeting.places:
+            raise Dropped("garbage")
+        if kind == HELLO:
+            if self._is_surpassed(sender, keys, greeting):
+                return self._refuse(sender, greeting)
+            return sender, self._make(
+                CHALLENGE, sender, self._nonce(now, b"challenge", sender, keys.salt), greeting.nonce
+            )
+        answers_hello = self._is_fresh(greeting.echo, now, b"hello", sender)
+        answers_challenge = self._is_fresh(greeting.echo, now, b"challenge", sender, keys.salt)
+        if kind == CHALLENGE and answers_hello:
+            if not self._accept(sender, keys, greeting, counter):
+                return self._refuse(sender, greeting)
+            return sender, self._make(RESPONSE, sender, self._nonce(now, b"hello", sender), greeting.nonce)
+        if kind == RESPONSE and answers_challenge:
+            if not self._accept(sender, keys, greeting, counter):
+                return self._refuse(sender, greeting)
+            return None
+        if kind == REFUSAL and (answers_hello or answers_challenge):
+            self._on_refusal(sender)
+            return None
+        raise Dropped("stale")
+
+    def _open(self, name: bytes, counter: int, datagram: memoryview) -> tuple[SiteId, BootKeys, Greeting]:
+        name_at = HEADER.size + SALT_BYTES + 1
+        if len(datagram) < name_at:
+            raise Dropped("short")
+        header_bytes = name_at + datagram[name_at - 1]
+        try:
+            sender = str(datagram[name_at:header_bytes], "utf-8")
+        except UnicodeDecodeError:
+            raise Dropped("garbage") from None
+        if sender not in self._salutes:
+            raise Dropped("unknown-process")
+        salt = bytes(datagram[HEADER.size : HEADER.size + SALT_BYTES])
+        epoch = counter >> EPOCH_BITS
+        accepted: tuple[bytes | None, ...] = (None,) if self._keys is None else self._keys.accepted
+        for cluster_key in accepted:
+            keys = BootKeys(cluster_key, self._cluster, sender, salt)
+            if keys.name != name or epoch > EPOCH_MAX:
+                raise Dropped("forged")
+            try:
+                plaintext = keys.cipher(epoch).decrypt(
+                    NONCE.pack(epoch, counter), datagram[header_bytes:], datagram[:header_bytes]
+                )
+                return sender, keys, self._decoder.decode(plaintext)
+            except InvalidTag:
+                continue
+            except ValueError:  # msgspec's own, and UnicodeDecodeError
+                raise Dropped("garbage") from None
+        raise Dropped("forged")
+
+    # ------------------------------------------------------------------ sessions
+    def _is_surpassed(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
+        """Whether another boot with this incarnation, or a later one, was here."""
+        known = self.peers.get(sender)
+        return known is not None and known.keys.salt != keys.salt and greeting.incarnation <= known.incarnation
+
+    def _accept(self, sender: SiteId, keys: BootKeys, greeting: Greeting, counter: int) -> bool:
+        """Accept a session, or know it already; not when the sender was here before."""
+        if self._is_surpassed(sender, keys, greeting):
+            return False
+        known = self.peers.get(sender)
+        if known is None or known.keys.salt != keys.salt:
+            if known is not None:
+                del self.sessions[known.keys.name]
+            session = PeerSession(
+                keys,
+                sender,
+                greeting.incarnation,
+                greeting.stable,
+                greeting.place,
+                greeting.places,
+                counter,
+                self._counters,
+            )
+            self.peers[sender] = self.sessions[keys.name] = session
+        return True
+
+    def _refuse(self, sender: SiteId, greeting: Greeting) -> tuple[SiteId, bytes]:
+        self._counters["peer-refused"] += 1
+        return sender, self._make(REFUSAL, sender, echo=greeting.nonce)
+
+    def _on_refusal(self, sender: SiteId) -> None:
+        if self._stable:
+            self.refused = (
+                f"{self._process} was here before with a later log than this one, says {sender}: give it the log that "
+                f"it had, or restart all processes; or a second process runs under its name"
+            )
+        else:
+            self.refused = (
+                f"{self._process} was here before and has no log, so {sender} cannot take it back: restart all "
+                f"processes, and set log_directory so that it can come back next time"
+            )

@@ -1,0 +1,193 @@
+"""Sessions: a process seals everything that it says between a start and the next with keys that only that boot has.
+
+There is one counter for all destinations, for a datagram is sealed once and goes to several. So a receiver sees gaps.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable
+
+from cryptography.exceptions import InvalidTag
+
+from ordercast.core import SiteId
+from ordercast.wire.datagram import (
+    EPOCH_BITS,
+    EPOCH_MAX,
+    FRAGMENT,
+    FRAGMENT_FIELDS,
+    HEADER,
+    NONCE,
+    PLAINTEXT,
+    TAG_BYTES,
+    VERSION,
+    Dropped,
+)
+from ordercast.wire.reassembly import Reassembly
+from ordercast.wire.sealing import Cipher, make_cipher, session_name
+
+WINDOW = 4096
+"""Counters that may still come after a higher one: 80 frames of 50 fragments, in whatever order. A power of two."""
+
+_SLOT = WINDOW - 1
+
+_pack_nonce = NONCE.pack
+
+
+class BootKeys:
+    """From what all keys of one boot of one sender are derived."""
+
+    __slots__ = ("_cluster", "_cluster_key", "_sender", "name", "salt")
+
+    def __init__(self, cluster_key: bytes | None, cluster: str, sender: SiteId, salt: bytes) -> None:
+        self._cluster_key = cluster_key
+        self._cluster = cluster.encode()
+        self._sender = sender.encode()
+        self.salt = salt
+        self.name = session_name(salt, self._cluster, self._sender)
+
+    def cipher(self, epoch: int) -> Cipher:
+        """The cipher of an epoch."""
+        return make_cipher(self._cluster_key, self.salt, self._cluster, self._sender, epoch)
+
+
+class OwnSession:
+    """What this process says: seals, and never uses a counter twice."""
+
+    def __init__(self, keys: BootKeys, sealed: bool, destination_bytes: int) -> None:
+        self.keys = keys
+        self.tag_bytes = TAG_BYTES if sealed else 0
+        self._kind_flag = VERSION << 8 | (0 if sealed else PLAINTEXT)
+        self._pack_fragment = struct.Struct(f"{HEADER.format}{destination_bytes}s{FRAGMENT_FIELDS.format[1:]}").pack
+        self.header_bytes = HEADER.size + destination_bytes
+        """Of a datagram with frames."""
+        self._enter_epoch(0)
+
+    def _enter_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
+        self.counter = epoch << EPOCH_BITS
+        self._epoch_end = (epoch + 1) << EPOCH_BITS
+        self._encrypt = self.keys.cipher(epoch).encrypt
+
+    def what(self, kind: int) -> int:
+        """The first two bytes of a datagram of a kind, as a number."""
+        return self._kind_flag | kind
+
+    def seal(self, what: int, after_header: bytes, plaintext: bytes | bytearray) -> bytes:
+        """One datagram; `after_header` can be read by everyone and changed by nobody."""
+        counter = self.counter
+        if counter == self._epoch_end:
+            self._enter_epoch(self._epoch + 1)
+        self.counter = counter + 1
+        header = HEADER.pack(what, self.keys.name, counter) + after_header
+        return header + self._encrypt(_pack_nonce(self._epoch, counter), plaintext, header)
+
+    def seal_fragments(
+        self, destinations: bytes, frame: int, content: bytes | bytearray, size: int, indexes: Iterable[int]
+    ) -> tuple[bytes, int]:
+        """These fragments of a frame, cut every `size` bytes, one datagram after the other; the size of a datagram."""
+        what, name, pack = self.what(FRAGMENT), self.keys.name, self._pack_fragment
+        count = -(-len(content) // size)
+        view = memoryview(content)
+        encrypt, epoch, epoch_end, counter = self._encrypt, self._epoch, self._epoch_end, self.counter
+        pieces: list[bytes] = []
+        for index in indexes:
+            if counter == epoch_end:
+                self._enter_epoch(epoch + 1)
+                encrypt, epoch, epoch_end = self._encrypt, self._epoch, self._epoch_end
+            header = pack(what, name, counter, destinations, frame, index, count)
+            start = index * size
+            pieces += (header, encrypt(_pack_nonce(epoch, counter), view[start : start + size], header))
+            counter += 1
+        # Not stored before: whatever interrupts the loop, these datagrams have not left.
+        self.counter = counter
+        return b"".join(pieces), self.header_bytes + FRAGMENT_FIELDS.size + size + self.tag_bytes
+
+
+class PeerSession:
+    """What one boot of another process says: opens, and takes each counter once."""
+
+    __slots__ = (
+        "_cipher",
+        "_destinations_at",
+        "_destinations_mask",
+        "_epoch",
+        "_highest",
+        "_previous",
+        "_seen",
+        "header_bytes",
+        "incarnation",
+        "keys",
+        "reassembly",
+        "sender",
+        "stable",
+    )
+
+    def __init__(
+        self,
+        keys: BootKeys,
+        sender: SiteId,
+        incarnation: int,
+        stable: bool,
+        place: int,
+        places: int,
+        counter: int,
+        counters: Counter[str],
+    ) -> None:
+        """`place` is this process' number among the `places` that the sender knows; `counter` is that of the datagram
+        which proved that the sender is there now."""
+        self.keys = keys
+        self.sender = sender
+        self.incarnation = incarnation
+        self.stable = stable
+        self.reassembly = Reassembly(counters)
+        self.header_bytes = HEADER.size + -(-places // 8)
+        self._destinations_at = HEADER.size + place // 8
+        self._destinations_mask = 1 << place % 8
+        self._epoch = counter >> EPOCH_BITS
+        self._cipher = keys.cipher(self._epoch)
+        self._previous: Cipher | None = None
+        # What was sent before the handshake counts as seen. Else: we crash and come back; the peer did not; somebody
+        # sends us what the peer said to our last incarnation, and we have forgotten that we know it.
+        self._highest = counter
+        self._seen = [0] * WINDOW
+        for earlier in range(counter - WINDOW + 1, counter + 1):
+            self._seen[earlier & _SLOT] = earlier
+
+    def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
+        """The plaintext; `Dropped` when it is not for us, not new or not genuine."""
+        if len(datagram) <= header_bytes:
+            raise Dropped("short")
+        # Sealed for others, and sent to us by somebody who wants to confuse us.
+        if not datagram[self._destinations_at] & self._destinations_mask:
+            raise Dropped("misaddressed")
+        highest, seen, slot = self._highest, self._seen, counter & _SLOT
+        if counter <= highest - WINDOW:
+            raise Dropped("old")
+        # A slot holds the last counter that came there, and those that share it are a window apart.
+        if seen[slot] == counter:
+            raise Dropped("replayed")
+        epoch = counter >> EPOCH_BITS
+        cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch)
+        try:
+            plaintext = cipher.decrypt(_pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes])
+        except InvalidTag:
+            raise Dropped("forged") from None
+        # Only now: a forged datagram with a high counter must not push the window over genuine ones.
+        seen[slot] = counter
+        if counter > highest:
+            self._highest = counter
+            if epoch != self._epoch:
+                # Late ones of the last epoch are still to come. Two epochs ago is beyond the window.
+                self._previous = self._cipher if epoch == self._epoch + 1 else None
+                self._cipher, self._epoch = cipher, epoch
+        return plaintext
+
+    def _cipher_of(self, epoch: int) -> Cipher:
+        if epoch == self._epoch - 1 and self._previous is not None:
+            return self._previous
+        if not self._epoch < epoch <= EPOCH_MAX:
+            raise Dropped("old" if epoch < self._epoch else "forged")
+        # Any later one: the network may have been split for as long as several epochs.
+        return self.keys.cipher(epoch)

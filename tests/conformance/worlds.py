@@ -1,0 +1,181 @@
+"""One script, two worlds: the simulator, and real sockets on the loopback. What comes back is a trace, to be judged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+import ordercast
+from ordercast.net.ports import free_ports
+from ordercast.net.transport import Transport
+from ordercast.protocols import find_protocol
+from ordercast.sim import Simulation
+from ordercast.sim.faults import Crash, Duplication, Loss
+from ordercast.sim.networks import PointToPoint
+from ordercast.trace import read_events, read_runs
+from ordercast.trace.schema import Run
+
+DEADLINE_SECONDS = 30.0
+"""Against hanging; every script is done in a fraction of it."""
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What happens, in either world."""
+
+    groups: Mapping[str, tuple[str, ...]]
+    sends: Sequence[tuple[str, tuple[str, ...], bytes]]
+    """Who multicasts to which groups, in this order."""
+    loss: float = 0.0
+    duplication: float = 0.0
+    crash: str | None = None
+    """This site crashes when half of the messages are under way, and comes back."""
+
+    @property
+    def sites(self) -> list[str]:
+        """Everyone who has a part in it."""
+        members = {site for group in self.groups.values() for site in group}
+        return sorted(members | {source for source, _, _ in self.sends})
+
+    def expected(self) -> dict[str, set[bytes]]:
+        """What each site is to get; what a site multicast right before it crashed may be lost with it."""
+        expected: dict[str, set[bytes]] = {site: set() for site in self.sites}
+        for index, (source, groups, payload) in enumerate(self.sends):
+            if source != self.crash or index >= self.half:
+                for site in {site for group in groups for site in self.groups[group]}:
+                    expected[site].add(payload)
+        return expected
+
+    @property
+    def half(self) -> int:
+        """The crash comes before this message."""
+        return len(self.sends) // 2
+
+
+def play_in_simulator(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
+    """The script under the simulator's clock: a message every 2 milliseconds."""
+    faults: list[Any] = []
+    end = 0.002 * len(script.sends) + 1.0
+    if script.loss:
+        faults.append(Loss(from_=0.0, to=end, rate=script.loss))
+    if script.duplication:
+        faults.append(Duplication(from_=0.0, to=end, rate=script.duplication))
+    if script.crash:
+        faults.append(Crash(from_=end / 4, to=end / 2, sites=(script.crash,)))
+    simulation = Simulation(
+        find_protocol(protocol),
+        script.groups,
+        PointToPoint(),
+        sites=script.sites,
+        faults=faults,
+        duration=end,
+        settle=20.0,
+        sync_seconds=0.001,
+    )
+    for index, (source, groups, payload) in enumerate(script.sends):
+        simulation.queue.schedule(0.01 + 0.002 * index, simulation.sites[source].multicast, payload, groups)
+    simulation.execute()
+    return simulation.header(), simulation.table()
+
+
+def play_on_sockets(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
+    """The script on the loopback, every site a node with a log and a trace."""
+    asyncio.run(asyncio.wait_for(_play(protocol, script, folder), DEADLINE_SECONDS))
+    trace = folder / "trace"
+    (run,) = read_runs(trace)
+    return run, read_events(trace)
+
+
+async def _play(protocol: str, script: Script, folder: Path) -> None:
+    ports = free_ports(len(script.sites))
+    configuration = {
+        "cluster": "conformance",
+        "protocol": protocol,
+        "insecure": True,
+        "processes": {site: f"127.0.0.1:{port}" for site, port in zip(script.sites, ports, strict=True)},
+        "groups": {group: list(members) for group, members in script.groups.items()},
+        "log_directory": str(folder / "log"),
+        "trace_directory": str(folder / "trace"),
+    }
+    world = _Sockets(configuration, script)
+    try:
+        await world.play()
+    finally:
+        await world.close()
+
+
+class _Sockets:
+    """The nodes of a script."""
+
+    def __init__(self, configuration: dict[str, Any], script: Script) -> None:
+        self._configuration = configuration
+        self._script = script
+        self._nodes: dict[str, ordercast.Node] = {}
+        self._seen: dict[str, set[bytes]] = {site: set() for site in script.sites}
+        self._random = Random(1)
+        self._changed = asyncio.Event()
+
+    async def play(self) -> None:
+        script = self._script
+        for site in script.sites:
+            await self._start(site)
+        for node in self._nodes.values():
+            await node.wait_for_peers()
+        half = script.half
+        await self._send(script.sends[:half])
+        if script.crash:
+            self._nodes.pop(script.crash).kill()
+        await self._send([send for send in script.sends[half:] if send[0] != script.crash])
+        if script.crash:
+            await self._start(script.crash)
+            await self._send([send for send in script.sends[half:] if send[0] == script.crash])
+        expected = script.expected()
+        while any(expected[site] - self._seen[site] for site in script.sites):
+            self._changed.clear()
+            await self._changed.wait()
+        for node in self._nodes.values():
+            await node.flush()
+
+    async def _start(self, site: str) -> None:
+        node = self._nodes[site] = ordercast.open(self._configuration, site)
+        await node.__aenter__()
+        _disturb(node.engine.transport, self._script, self._random)
+        for group, members in self._script.groups.items():
+            if site in members:
+                (await node.join(group)).on_delivery(partial(self._see, site))
+
+    def _see(self, site: str, delivery: ordercast.Delivery) -> None:
+        # A set: a restarted node shows its history again.
+        self._seen[site].add(delivery.payload)
+        self._changed.set()
+
+    async def _send(self, sends: Sequence[tuple[str, tuple[str, ...], bytes]]) -> None:
+        for source, groups, payload in sends:
+            await self._nodes[source].multicast(payload, groups)
+            # A bundle of its own for each, so that there are many to be ordered.
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        for node in self._nodes.values():
+            await node.__aexit__(None, None, None)
+
+
+def _disturb(transport: Transport, script: Script, random: Random) -> None:
+    """Lose and repeat some of what a node sends."""
+    if not script.loss and not script.duplication:
+        return
+    send = transport._send
+
+    def lossy(buffer: Any, segment: int | None, address: Any) -> None:
+        if random.random() >= script.loss:
+            send(buffer, segment, address)
+            if random.random() < script.duplication:
+                send(buffer, segment, address)
+
+    transport._send = lossy  # type: ignore[method-assign]
