@@ -157,7 +157,7 @@ class Node:
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
         """Who is in a group, as far as this process knows."""
         if group not in self._views:
-            raise UsageError(f"there is no group {group!r}; known: {', '.join(self._views)}")
+            raise UsageError(f"there is no group {group!r}; known: {', '.join(self._engine.groups)}")
         return self._views[group].members
 
     def status(self) -> dict[str, Any]:
@@ -351,7 +351,9 @@ class Node:
         self._waits_for = reason
 
     def _tell_blocked(self) -> None:
-        self._blocked = self._waits_for
+        own = [name for name in self._receiver.waiting() if name not in self._claimed]
+        hint = f"; process {self.process} has not joined {own[0]}, where its deliveries wait" if own else ""
+        self._blocked = self._waits_for + hint
         logger.warning("process %s is blocked: %s", self.process, self._blocked)
         self.sender.on_blocked(self._blocked)
 

@@ -125,6 +125,10 @@ class Receiver:
         """Group -> the offset of its next delivery."""
         return {inbox.groups[0]: inbox.offset for inbox in self._inboxes if inbox.groups[0] != DIRECT}
 
+    def waiting(self) -> list[GroupId]:
+        """The groups of which something waits."""
+        return [inbox.groups[0] for inbox in self._inboxes if inbox.bytes and inbox.groups[0] != DIRECT]
+
     def attachment(self, snapshot: bytes | None) -> Attachment:
         """Kept with a checkpoint of the log: from there on the log knows no more what was delivered before."""
         untaken = [
