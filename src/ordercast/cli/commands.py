@@ -35,6 +35,10 @@ COMMANDS: dict[str, CommandEntry] = {
         "Tables and graphs of the papers, made again on Spark.",
         ("lab", "spark", "dashboard"),
     ),
+    "graph": CommandEntry(
+        "ordercast.cli.graph", "Which site will order which groups, and what it costs: propagation graphs."
+    ),
     "protocols": CommandEntry("ordercast.cli.protocols", "The protocols there are and what each guarantees."),
+    "key": CommandEntry("ordercast.cli.key", "Make the key that the processes of a cluster share."),
     "doctor": CommandEntry("ordercast.cli.doctor", "What this machine has and lacks for ordercast."),
 }

@@ -182,7 +182,7 @@ class LiveSite:
         if self._recorder is not None:
             # First the trace, then the network: a process that is killed in between has not sent.
             self._recorder.flush()
-        everyone = self._reach is not None and self._reach.everyone
+        everyone = self.uses_multicast
         for outgoing in endpoint.flush():
             # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
             if everyone and 2 * len(outgoing.to) > len(self._others) > 1:
@@ -195,6 +195,11 @@ class LiveSite:
         if len(endpoint.established) != self._peers:
             self._peers = len(endpoint.established)
             self._application.peers_changed()
+
+    @property
+    def uses_multicast(self) -> bool:
+        """Whether IP multicast is configured and reaches every process."""
+        return self._reach is not None and self._reach.everyone
 
     def on_drained(self) -> None:
         """A socket is empty for now."""

@@ -111,6 +111,7 @@ class Transport:
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""
         if self._multicast_address is not None:
+            self.counters["multicasts"] += 1
             self._send(buffer, segment, self._multicast_address)
 
     def _send(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:

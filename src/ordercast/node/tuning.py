@@ -29,7 +29,7 @@ def live_options(contract: Contract, given: dict[str, Any], buffer_bytes: int, p
         # Often enough that nobody waits for news of what everyone has.
         "acknowledge_every": max(1, window // 4),
         # What is sent ahead of the slowest reader is what fits into that one's buffer.
-        "history_max": max(2 * window, fitting),
+        "history_bytes_max": max(2 * window, fitting) * BUNDLE_BYTES_MAX,
         "log_messages_max": max(2 * window, fitting),
     }
     known = contract.options.__struct_fields__

@@ -18,13 +18,30 @@ import pyarrow.parquet as pq
 from ordercast.core.errors import UsageError
 from ordercast.trace.conform import conform
 from ordercast.trace.json_lines import encode_events
-from ordercast.trace.schema import EVENTS, Run
+from ordercast.trace.schema import COLUMNS, EVENTS, Run
 
 Format = Literal["parquet", "jsonl"]
 
 _ROWS_PER_FILE = 1 << 20
 """A part is closed with the run that brings it to this many rows: big enough to compress well, small enough that a
 reader on a small machine holds one part with ease."""
+
+_ROWS_PER_GROUP = 1 << 21
+"""Each group of rows has its own lists of distinct texts, which a reader has to bring together: so a part is one group,
+unless it is a single run of many millions of rows, of which readers want a share each."""
+
+_DICTIONARY_BYTES_MAX = 1 << 26
+"""The names of the messages of a whole group, 30 bytes each. Beyond that they are written out row by row, and whoever
+wants them as codes has to look up each; that took half of a judge's time with pyarrow's limit of 1 MiB."""
+
+_ENCODINGS = {
+    "seq": "DELTA_BINARY_PACKED",
+    "time": "BYTE_STREAM_SPLIT",
+    "source_seq": "DELTA_BINARY_PACKED",
+    "packet_id": "PLAIN",
+    "order_key": "DELTA_BINARY_PACKED",
+}
+"""Columns in which hardly two rows are alike: a dictionary of their values would be as long as they are."""
 
 
 class TraceWriter:
@@ -134,7 +151,7 @@ class TraceWriter:
         tables = self._take_pending()
         # One chunk a column: the pages of the file must not depend on how the caller's tables were chunked.
         table = pa.concat_tables(tables).combine_chunks() if tables else EVENTS.empty_table()
-        pq.write_table(table.replace_schema_metadata(None), part, compression="zstd")
+        write_part(table, part)
         self._parts += 1
 
     def _write_json(self) -> None:
@@ -142,6 +159,24 @@ class TraceWriter:
         with (self._hidden / "events.jsonl").open("wb") as file:
             for table in self._take_pending():
                 file.writelines(encode_events(table))
+
+
+def write_part(table: pa.Table, file: Path) -> None:
+    """One Parquet file of events, encoded for those who read a few columns and want texts as codes."""
+    pq.write_table(
+        table.replace_schema_metadata(None),
+        file,
+        compression="zstd",
+        row_group_size=_ROWS_PER_GROUP,
+        dictionary_pagesize_limit=_DICTIONARY_BYTES_MAX,
+        use_dictionary=[_path(name) for name in table.schema.names if name not in _ENCODINGS],
+        column_encoding={_path(name): _ENCODINGS[name] for name in table.schema.names if name in _ENCODINGS},
+    )
+
+
+def _path(name: str) -> str:
+    """What Parquet calls the values of a column."""
+    return f"{name}.list.element" if COLUMNS[name].startswith("list") else name
 
 
 def write_trace(

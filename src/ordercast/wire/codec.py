@@ -71,7 +71,7 @@ class Codec:
             raise WireError("a frame is for an instance that is not here") from None
         # Besides its own errors, msgspec raises UnicodeDecodeError (a ValueError) and RecursionError; a message may
         # check its fields and raise ours.
-        except (struct.error, ValueError, RecursionError, OrdercastError) as error:
+        except (struct.error, msgspec.MsgspecError, ValueError, RecursionError, OrdercastError) as error:
             raise WireError(f"a frame is garbage: {error}") from None
         if not frames:
             raise WireError("a datagram without frames")

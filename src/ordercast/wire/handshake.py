@@ -196,10 +196,8 @@ class Handshake:
         if len(datagram) < name_at:
             raise Dropped("short")
         header_bytes = name_at + datagram[name_at - 1]
-        try:
-            sender = str(datagram[name_at:header_bytes], "utf-8")
-        except UnicodeDecodeError:
-            raise Dropped("garbage") from None
+        # Not genuine yet, so it may be anything.
+        sender = str(datagram[name_at:header_bytes], "utf-8", "replace")
         if sender not in self._salutes:
             raise Dropped("unknown-process")
         salt = bytes(datagram[HEADER.size : HEADER.size + SALT_BYTES])
@@ -216,7 +214,7 @@ class Handshake:
                 return sender, keys, self._decoder.decode(plaintext)
             except InvalidTag:
                 continue
-            except ValueError:  # msgspec's own, and UnicodeDecodeError
+            except (msgspec.MsgspecError, UnicodeDecodeError):
                 raise Dropped("garbage") from None
         raise Dropped("forged")
 

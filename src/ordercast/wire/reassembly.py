@@ -98,14 +98,14 @@ class Reassembly:
             raise Dropped("fragment-twice")
         fragments[index] = fragment
         partial.missing -= 1
+        if partial.asked:
+            self._measure(partial, now)
         if not partial.missing:
             self._forget(frame, partial)
             if self._partials:
                 self._ask_for_earlier(frame, now)
             return b"".join(fragments)  # type: ignore[arg-type]  # none is missing
         partial.progress = now
-        if partial.asked:
-            self._measure(partial, now)
         partial.bytes_held += len(fragment)
         self._bytes_held += len(fragment)
         if self._bytes_held > BYTES_MAX:
@@ -163,12 +163,13 @@ class Reassembly:
         self._counters["repair-asked"] += 1
         patience = max(PATIENCE_SECONDS, 2 * self._round_trip_seconds)
         partial.ask_again = now + min(patience * 2**partial.asked, ASK_SECONDS_MAX)
+        if not partial.asked:
+            partial.asked_at = now
         partial.asked += 1
-        partial.asked_at = now if partial.asked == 1 else -inf
         return partial.ask_again
 
     def _measure(self, partial: _Partial, now: float) -> None:
-        """The first fragment after the first question tells how long an answer takes."""
+        """The first fragment after the first question tells how long an answer takes, or longer if that was lost."""
         if partial.asked_at > -inf:
             self._round_trip_seconds += (now - partial.asked_at - self._round_trip_seconds) / 4
             partial.asked_at = -inf

@@ -21,6 +21,7 @@ class Link(msgspec.Struct):
     acknowledged: int = 0
     kept: dict[int, Ordered] = {}
     """Link number -> what is not acknowledged yet, in order."""
+    kept_bytes: int = 0
 
 
 class Center:
@@ -90,7 +91,8 @@ class Center:
         """Whether a destination has left so much unacknowledged that nothing more can be kept for it."""
         core = self._core
         for site in core.context.destinations(multicast):
-            if len(self.links[site].kept) >= core.options.history_max:
+            link = self.links[site]
+            if len(link.kept) >= core.options.history_max or link.kept_bytes >= core.options.history_bytes_max:
                 core.branch("history-full")
                 if self._full_for != site:
                     self._full_for = site
@@ -131,6 +133,7 @@ class Center:
             link.highest = link_number
             if link_number > link.acknowledged:
                 link.kept[link_number] = ordered
+                link.kept_bytes += len(multicast.payload)
 
     def _report(self, source: SiteId) -> None:
         """Tell the source soon that its messages have their places; a member sees them ordered anyway."""
@@ -165,7 +168,7 @@ class Center:
         if consumed > link.highest:
             return
         for link_number in range(link.acknowledged + 1, consumed + 1):
-            del link.kept[link_number]
+            link.kept_bytes -= len(link.kept.pop(link_number).multicast.payload)
         link.acknowledged = max(link.acknowledged, consumed)
         if self._full_for is not None:
             self._order_early()

@@ -15,6 +15,9 @@ class SequencerOptions(Options, frozen=True):
     history_max: int = 4096
     """How many messages the sequencer keeps for one destination. A destination that is slow or down stops everyone
     when it is full; the alternative is to lose its messages."""
+    history_bytes_max: int = 1 << 26
+    """And how many bytes of payload: on a live node messages are bundles, and what is kept for a slow destination is
+    also what waits in its socket's buffer."""
     acknowledge_every: int = 32
     """Deliveries until a destination acknowledges, and submissions until the sequencer does: the cost of an answer
     shared by 32."""
@@ -27,7 +30,10 @@ class SequencerOptions(Options, frozen=True):
     """After so many retransmissions in vain the source says that it is blocked."""
 
     def __post_init__(self) -> None:
-        if min(self.window, self.history_max, self.acknowledge_every, self.patience) < 1:
-            raise UsageError("options of the sequencer: window, history_max, acknowledge_every, patience: 1 or more")
+        counts = (self.window, self.history_max, self.history_bytes_max, self.acknowledge_every, self.patience)
+        if min(counts) < 1:
+            raise UsageError(
+                "options of the sequencer: window, history_max, history_bytes_max, acknowledge_every, patience: 1 or more"
+            )
         if min(self.retransmit_seconds, self.announce_seconds) <= 0:
             raise UsageError("options of the sequencer: retransmit_seconds and announce_seconds are positive")
