@@ -9,7 +9,21 @@ def test_json_is_one_document() -> None:
     result = run_ordercast("doctor", "--json")
     assert (result.returncode, result.stderr) == (0, "")
     findings = json.loads(result.stdout)
-    assert set(findings) == {"ordercast", "python", "java", "core", "extras", "multicast", "udp", "buffers"}
+    assert set(findings) == {
+        "ordercast",
+        "python",
+        "java",
+        "core",
+        "extras",
+        "multicast",
+        "udp",
+        "buffers",
+        "segmentation",
+        "event_loop",
+        "interfaces",
+    }
+    (loopback,) = [interface for interface in findings["interfaces"] if interface.get("address") == "127.0.0.1"]
+    assert loopback["up"]
     assert findings["udp"]["works"]
     assert findings["core"]["missing"] == []
     assert findings["extras"]["cli"] == {"installed": True, "missing": [], "install": "pip install 'ordercast[cli]'"}
@@ -33,6 +47,9 @@ def test_table_names_everything() -> None:
         "IP multicast",
         "UDP",
         "socket buffers",
+        "UDP segmentation",
+        "event loop",
+        "interface lo",
     ):
         assert word in result.stdout
 

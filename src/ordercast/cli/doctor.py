@@ -1,4 +1,4 @@
-"""`ordercast doctor`: what this machine has and lacks for ordercast. It looks at the loopback interface only."""
+"""`ordercast doctor`: what this machine has and lacks for ordercast. It sends on the loopback interface only."""
 
 import json
 import os
@@ -13,6 +13,9 @@ import typer
 
 import ordercast
 from ordercast.cli.extras import CORE_MODULES, EXTRA_MODULES, is_installed, missing_modules, pip_line
+from ordercast.cli.interfaces import list_interfaces
+from ordercast.net.sockets import can_segment
+from ordercast.node.loop import uvloop_is_installed
 from ordercast.spark.java import OLDEST_VERSION, find_java
 
 LOOPBACK = "127.0.0.1"
@@ -29,7 +32,7 @@ def register(app: typer.Typer) -> None:
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Tell what this machine has and lacks for ordercast: Python, Java, extras, multicast, ports, buffers.
+    """Tell what this machine has and lacks for ordercast: Python, Java, extras, multicast, ports, buffers, interfaces.
 
     Example: ordercast doctor --json
     """
@@ -51,6 +54,9 @@ def examine() -> dict[str, Any]:
         "multicast": examine_multicast(),
         "udp": examine_udp(),
         "buffers": examine_buffers(),
+        "segmentation": examine_segmentation(),
+        "event_loop": "uvloop" if uvloop_is_installed() else "asyncio",
+        "interfaces": list_interfaces(),
     }
 
 
@@ -112,6 +118,15 @@ def examine_buffers() -> dict[str, Any]:
             }
     except OSError as error:
         return {"receive_bytes": None, "send_bytes": None, "why": _why(error)}
+
+
+def examine_segmentation() -> dict[str, Any]:
+    """Whether the kernel cuts one buffer into many datagrams, which makes small datagrams cheap."""
+    try:
+        with _udp_socket() as endpoint:
+            return {"works": can_segment(endpoint)}
+    except OSError:
+        return {"works": False}
 
 
 def _largest_buffer(endpoint: socket.socket, which: int) -> int:
@@ -188,6 +203,16 @@ def _rows(findings: dict[str, Any]) -> list[tuple[str, bool, str]]:
         roomy = receive >= BUFFER_SMALL_BYTES
         words = f"at most {receive // 1024} KiB to receive, {send // 1024} KiB to send"
         rows.append(("socket buffers", roomy, words if roomy else f"{words}; {_how_to_grow()}"))
+    segmented = findings["segmentation"]["works"]
+    words = "the kernel cuts buffers into datagrams" if segmented else "the kernel takes datagrams one by one: slower"
+    rows.append(("UDP segmentation", segmented, f"{words} (matters when max_datagram is small)"))
+    fast = findings["event_loop"] == "uvloop"
+    rows.append(("event loop", fast, "uvloop" if fast else f"asyncio's own, at half the speed: {pip_line(['fast'])}"))
+    for interface in findings["interfaces"]:
+        if interface.get("address"):
+            able = "can multicast" if interface["multicast"] else "cannot multicast"
+            words = f"{interface['address']}, MTU {interface['mtu']}, {able}{'' if interface['up'] else ', down'}"
+            rows.append((f"interface {interface['name']}", interface["up"], words))
     return rows
 
 
