@@ -24,7 +24,7 @@ def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
 def make_configuration(names: str = "abc", **keys: Any) -> dict[str, Any]:
     """A cluster of processes on free ports, all in the group g unless it is said otherwise."""
     ports = free_ports(len(names))
-    defaults = {
+    defaults: dict[str, Any] = {
         "cluster": "test",
         "protocol": "sequencer",
         "processes": {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)},
@@ -59,3 +59,16 @@ async def take(group: ordercast.Group, count: int) -> list[ordercast.Delivery]:
 async def payloads(group: ordercast.Group, count: int) -> list[bytes]:
     """The payloads of the next deliveries."""
     return [delivery.payload for delivery in await take(group, count)]
+
+
+async def flood(group: ordercast.Group, size: int) -> None:
+    """Multicast until something goes wrong."""
+    while True:
+        await group.multicast(bytes(size))
+
+
+async def try_flood(group: ordercast.Group, size: int) -> None:
+    """The same without waiting."""
+    while True:
+        group.try_multicast(bytes(size))
+        await asyncio.sleep(0)

@@ -9,7 +9,7 @@ import pytest
 
 import ordercast
 from ordercast.node.bundles import BUNDLE_BYTES_MAX
-from tests.node.cluster import make_configuration, open_nodes, payloads, run, take
+from tests.node.cluster import flood, make_configuration, open_nodes, payloads, run, take, try_flood
 
 
 def test_every_member_takes_the_same_messages_in_the_same_order_with_the_same_offsets() -> None:
@@ -142,9 +142,7 @@ def test_a_full_window_makes_multicast_wait_and_try_multicast_raise() -> None:
         async with ordercast.open(configuration, "b") as b:
             group = await b.join("g")
             with pytest.raises(ordercast.WouldBlock):
-                for _ in range(10_000):
-                    group.try_multicast(bytes(50_000))
-                    await asyncio.sleep(0)
+                await try_flood(group, 50_000)
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(group.multicast(b"x"), 0.1)
             b.kill()
@@ -158,8 +156,7 @@ def test_whoever_waits_gets_an_exception_when_the_group_cannot_go_on() -> None:
         async with ordercast.open(configuration, "b") as b:
             group = await b.join("g")
             with pytest.raises(ordercast.GroupBlocked, match="the sequencer a accepts nothing"):
-                while True:
-                    await group.multicast(bytes(50_000))
+                await flood(group, 50_000)
             b.kill()
 
     run(main())
@@ -170,12 +167,17 @@ def test_a_member_that_does_not_join_is_named_when_everyone_waits_for_it() -> No
         async with open_nodes(make_configuration("ab")) as (a, b):
             await (await b.join("g")).leave()
             with pytest.raises(ordercast.GroupBlocked, match="a has not joined g"):
-                while True:
-                    await a.multicast(bytes(50_000), ["g"])
+                await flood_from(a)
             a.kill()
             b.kill()
 
     run(main())
+
+
+async def flood_from(node: ordercast.Node) -> None:
+    """Multicast to g until something goes wrong, as somebody who has not joined it."""
+    while True:
+        await node.multicast(bytes(50_000), ["g"])
 
 
 def test_a_cancelled_iteration_loses_nothing() -> None:
@@ -324,4 +326,6 @@ def test_the_synchronous_node_does_the_same_without_an_event_loop() -> None:
         with pytest.raises(ordercast.UsageError, match="no group"):
             a.multicast(b"x", ["nowhere"])
     with pytest.raises(ordercast.UsageError, match="there is no host"):
-        ordercast.open_synchronous(make_configuration("a") | {"processes": {"a": "no.such.host.invalid:7"}}, "a").__enter__()
+        ordercast.open_synchronous(
+            make_configuration("a") | {"processes": {"a": "no.such.host.invalid:7"}}, "a"
+        ).__enter__()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
 import pytest
 
 import ordercast
-from tests.node.cluster import make_configuration, open_nodes, payloads, run, take
+from tests.node.cluster import flood, make_configuration, open_nodes, payloads, run, take
 
 PROTOCOLS = ("sequencer", "token", "two-phase", "lamport")
 
@@ -131,9 +132,7 @@ def test_a_full_disk_stops_the_node_and_nothing_is_delivered_that_is_not_logged(
             group = await a.join("g")
             monkeypatch.setattr(os, "write", full)
             with pytest.raises(ordercast.NodeFailed, match="No space left"):
-                while True:
-                    await group.multicast(bytes(1000))
-                    await take(group, 1)
+                await asyncio.gather(flood(group, 1000), take(group, 10**9))
             monkeypatch.undo()
 
     run(main())

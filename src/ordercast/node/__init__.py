@@ -5,6 +5,7 @@ from ordercast.node.errors import GroupBlocked, NodeClosed, NodeFailed, WouldBlo
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.node import Node, open
+from ordercast.node.replicated import Replicated
 from ordercast.node.synchronous import SynchronousGroup, SynchronousNode, open_synchronous
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Node",
     "NodeClosed",
     "NodeFailed",
+    "Replicated",
     "SynchronousGroup",
     "SynchronousNode",
     "View",

@@ -98,6 +98,10 @@ class Group:
         """The same, a bundle at a time."""
         self._inbox.call(callback)
 
+    def on_end(self, callback: Callable[[BaseException | None], None]) -> None:
+        """Call a function when nothing more will come, with the reason when there is one."""
+        self._inbox.on_end = callback
+
     async def views(self) -> AsyncIterator[View]:
         """Who is in the group: now, and whenever that changes."""
         async for view in self._node.views(self.names):

@@ -30,6 +30,7 @@ class Inbox:
         self._end: BaseException | None = None
         self.closed = False
         self.history: History | None = None
+        self.on_end: Callable[[BaseException | None], None] | None = None
 
     # ------------------------------------------------------------------ in
     def deliver(
@@ -67,6 +68,8 @@ class Inbox:
         self._end = error
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+        if self.on_end is not None:
+            self.on_end(error)
 
     # ------------------------------------------------------------------ out
     def call(self, callback: Callable[[Batch], object]) -> None:

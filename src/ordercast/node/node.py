@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -61,6 +61,7 @@ class Node:
         self._blocked = ""
         self._patience: asyncio.TimerHandle | None = None
         self._untaken = 0
+        self._take_snapshot: Callable[[], bytes | None] | None = None
 
     # ------------------------------------------------------------------ life
     async def __aenter__(self) -> Node:
@@ -306,9 +307,7 @@ class Node:
             self._untaken += 1
             if self._untaken == UNTAKEN_MAX:
                 # The protocol does not care whether anybody reads: the only way to hold its senders is the network's.
-                logger.warning(
-                    "the application of %s is too slow: the network has to wait", self.process
-                )
+                logger.warning("the application of %s is too slow: the network has to wait", self.process)
                 self._engine.transport.pause()
         self._receiver.deliver(effect)
 
@@ -368,8 +367,24 @@ class Node:
             if not waiter.done():
                 waiter.set_result(None)
 
+    # ------------------------------------------------------------------ what the application keeps in the log
+    @property
+    def incarnation(self) -> int:
+        """How many times this process was started before with its log."""
+        return self._engine.journal.incarnation
+
+    def keep_snapshot(self, take: Callable[[], bytes | None]) -> bytes | None:
+        """From now on ask for a snapshot of the application whenever the log is cut short; the last one that was kept.
+
+        A snapshot stands for everything that was delivered before it was taken. Deliveries that the log still has come
+        again after a restart, with their offsets.
+        """
+        self._take_snapshot = take
+        return self._engine.journal.attachment.snapshot
+
     def _attachment(self) -> Attachment:
-        return self._receiver.attachment(None)
+        snapshot = self._engine.journal.attachment.snapshot if self._take_snapshot is None else self._take_snapshot()
+        return self._receiver.attachment(snapshot)
 
 
 def open(  # noqa: A001

@@ -1,0 +1,175 @@
+"""A replicated state machine: same calls, same order, same state."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import ordercast
+from ordercast import Replicated
+from tests.node.cluster import make_configuration, open_nodes, run
+
+
+class Line(msgspec.Struct, frozen=True):
+    """An argument that is no builtin."""
+
+    author: str
+    text: str
+
+
+@dataclass
+class Ledger:
+    """A state that remembers every call."""
+
+    lines: list[str] = field(default_factory=list)
+    total: int = 0
+
+    def add(self, text: str, amount: int = 1) -> int:
+        self.lines.append(text)
+        self.total += amount
+        return self.total
+
+    def write(self, line: Line) -> str:
+        self.lines.append(f"{line.author}: {line.text}")
+        return type(line).__name__
+
+    def refuse(self, text: str) -> None:
+        raise ValueError(f"no {text}")
+
+
+async def _replicas(nodes: list[ordercast.Node]) -> list[Replicated[Ledger]]:
+    return [await Replicated(Ledger()).join(node, "g") for node in nodes]
+
+
+def test_calls_are_applied_everywhere_in_one_order_and_the_caller_gets_the_result() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as nodes:
+            replicas = await _replicas(nodes)
+            for index in range(30):
+                total = await replicas[index % 3].call(Ledger.add, f"{index}", amount=2)
+                assert total == 2 * (index + 1)
+            for replica in replicas:
+                await replica.call(Ledger.add, "end")
+            assert replicas[0].state == replicas[1].state == replicas[2].state
+
+    run(main())
+
+
+def test_arguments_arrive_as_the_types_that_the_method_names() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, _ = await _replicas(nodes)
+            assert await first.call(Ledger.write, Line("a", "hello")) == "Line"
+
+    run(main())
+
+
+def test_what_a_method_raises_is_raised_to_the_caller_and_replicas_go_on() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _replicas(nodes)
+            with pytest.raises(ValueError, match="no way"):
+                await first.call(Ledger.refuse, "way")
+            assert await second.call(Ledger.add, "on") == 1
+
+    run(main())
+
+
+def test_mistakes_of_the_caller_are_told_before_anything_is_sent() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as nodes:
+            (replica,) = await _replicas(nodes)
+            with pytest.raises(TypeError):
+                await replica.call(Ledger.add)  # type: ignore[call-arg]
+            with pytest.raises(ordercast.UsageError, match="not a public method of Ledger"):
+                await replica.call(dict.clear)  # type: ignore[arg-type]
+            assert replica.applied == 0
+
+    run(main())
+
+
+def test_a_replica_comes_back_with_its_state_from_the_log(tmp_path: Path) -> None:
+    async def main() -> None:
+        configuration = make_configuration(log_directory=str(tmp_path))
+        async with open_nodes(configuration, "ab") as nodes:
+            first, second = await _replicas(nodes)
+            async with ordercast.open(configuration, "c") as c:
+                third = await Replicated(Ledger()).join(c, "g")
+                for index in range(10):
+                    await third.call(Ledger.add, f"{index}")
+                c.kill()
+            await first.call(Ledger.add, "while c is away")
+            async with ordercast.open(configuration, "c") as c:
+                third = await Replicated(Ledger()).join(c, "g")
+                assert await third.call(Ledger.add, "back") == 12
+                await second.call(Ledger.add, "end")
+                await first.call(Ledger.add, "end")
+                await third.call(Ledger.add, "end")
+                assert third.state == first.state
+
+    run(main())
+
+
+def test_a_snapshot_stands_for_what_the_log_has_dropped(tmp_path: Path) -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path), retain_bytes=1 << 20)
+        async with open_nodes(configuration) as nodes:
+            first, second = await _replicas(nodes)
+            for _ in range(800):
+                await first.call(Ledger.add, "x" * 2000)
+            await second.call(Ledger.add, "end")
+            for node in nodes:
+                node.kill()
+        async with open_nodes(configuration) as nodes:
+            first, second = await _replicas(nodes)
+            assert all(node.engine.journal.attachment.snapshot is not None for node in nodes)
+            assert first.applied == 801
+            assert await second.call(Ledger.add, "again") == 802
+            assert await first.call(Ledger.add, "again") == 803
+            assert first.state == second.state or await second.call(Ledger.add, "end") == 804
+
+    run(main())
+
+
+def test_a_replica_whose_log_was_cut_without_a_snapshot_gets_the_state_from_another(tmp_path: Path) -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path), retain_bytes=1 << 20)
+        async with open_nodes(configuration) as (a, b):
+            first = await Replicated(Ledger()).join(a, "g")
+            # b takes part without keeping a state: its log is cut, and no snapshot stands for what is gone.
+            (await b.join("g")).on_batch(_drop)
+            for _ in range(800):
+                await first.call(Ledger.add, "x" * 2000)
+            b.kill()
+            async with ordercast.open(configuration, "b") as again:
+                second = await Replicated(Ledger()).join(again, "g")
+                assert await second.call(Ledger.add, "last") == 801
+                assert await first.call(Ledger.add, "end") == 802
+                assert await second.call(Ledger.add, "end") == 803
+                assert second.state is not None
+                assert second.state.lines[:801] == first.state.lines[:801]  # type: ignore[union-attr]
+
+    run(main())
+
+
+def _drop(batch: Any) -> None:
+    """Take it and forget it."""
+
+
+def test_waiting_calls_end_when_the_node_does() -> None:
+    async def main() -> None:
+        async with ordercast.open(make_configuration("ab"), "b") as b:
+            replica = await Replicated(Ledger()).join(b, "g")
+            call = replica.call(Ledger.add, "never ordered: a is not there")
+            waiting = asyncio.create_task(call)
+            await asyncio.sleep(0)
+            b.kill()
+            with pytest.raises(ordercast.NodeClosed):
+                await waiting
+
+    run(main())
