@@ -94,7 +94,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     # the network
     "unknown-network": (network('kind = "broadcst"'), ["[network]", "'broadcst'", "did you mean 'broadcast'?"]),
     "network-to-come": (network('kind = "servers"'), ["'servers' comes with the protocol broadcast-tree"]),
-    "channel-to-come": (network('kind = "one-channel"'), ["comes with the protocol selective-total"]),
+    "no-buffers": (network('kind = "one-channel"\nbuffers = 0'), ["[network]", "at least one buffer"]),
     "latency-of-a-medium": (network('kind = "broadcast"\nlatency = 1'), ["[network]", "unknown key 'latency'"]),
     "negative-latency": (changed("latency = 0.001", "latency = -1"), ["[network]", "latency"]),
     "negative-phi-n": (changed("latency = 0.001", "phi_n = -1"), ["[network]", "phi_n"]),

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ordercast.cli import main
-from ordercast.cli.bank import Ledger
+from ordercast.chaos.bank import Ledger
 from ordercast.cli.demo import bank_scenario, run_bank
 
 

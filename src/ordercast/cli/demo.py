@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ordercast.check import Verdict, judge
-from ordercast.cli.bank import ACCOUNTS, BRANCHES, GROUPS, MAIN_COMPUTERS, Ledger, make_orders
+from ordercast.chaos.bank import ACCOUNTS, BRANCHES, GROUPS, MAIN_COMPUTERS, Ledger, make_orders
 from ordercast.cli.diagram import draw_rich
 from ordercast.cli.progress import execute_with_progress
 from ordercast.cli.run_report import (

@@ -18,6 +18,7 @@ from ordercast.core import Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.core.tables import nearest, to_struct, to_value
 from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_multicast, show_address
 from ordercast.node.layers import Layers, Origin, Source
+from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 
 CONTROL_SCHEME = "unix:"
@@ -119,13 +120,16 @@ class _Reader:
         protocol = self._checked("protocol", find_protocol)
         processes = self._processes()
         groups = self._groups(processes)
+        numbers = {key: self._number(key, RANGES[key]) for key in RANGES if key in self._values}
         values: dict[str, Any] = {
-            "cluster": self._checked("cluster", _check_name),
+            "cluster": self._checked("cluster", check_name),
             "protocol": protocol.contract.name,
             "processes": processes,
             "groups": groups,
-            "options": self._options(protocol, processes, groups),
-            **{key: self._number(key, RANGES[key]) for key in RANGES if key in self._values},
+            "options": self._options(
+                protocol, processes, groups, numbers.get("socket_buffer", _DEFAULTS.socket_buffer)
+            ),
+            **numbers,
             **{key: self._path(key) for key in ("log_directory", "trace_directory") if key in self._values},
             **self._sealing(),
         }
@@ -211,7 +215,7 @@ class _Reader:
         taken: dict[HostPort, SiteId] = {}
         for name, value in table.items():
             try:
-                _check_name(name)
+                check_name(name)
             except UsageError as error:
                 raise UsageError(f"{where}: {error}") from error
             text = to_value(value, str, f"{where}: {name}")
@@ -256,19 +260,23 @@ class _Reader:
         protocol: type[Protocol],
         processes: Mapping[SiteId, HostPort],
         groups: Mapping[GroupId, tuple[SiteId, ...]],
+        socket_buffer: int,
     ) -> dict[str, Any]:
         where = f"{self._where('options').removesuffix('options')}[options]"
         table = to_value(self._values.get("options", {}), dict[str, Any], where)
         sites = tuple(sorted(processes))
         try:
-            options = to_struct(table, protocol.contract.options, where)
-            # A protocol may refuse options that make no sense for these processes: ask it before anything runs.
+            checked = to_struct(table, protocol.contract.options, where)
+            given = {key: getattr(checked, key) for key in table}
+            # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
+            # by itself: ask it before anything runs.
+            options = live_options(protocol.contract, given, socket_buffer, len(sites))
             members = {group: tuple(sorted(names)) for group, names in groups.items()}
             protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
         except UsageError as error:
             text = str(error)
             raise UsageError(text if text.startswith(where) else f"{where}: {text}") from error
-        return {key: getattr(options, key) for key in table}
+        return given
 
     def _check_family(self, processes: Mapping[SiteId, HostPort]) -> None:
         for name, address in processes.items():
@@ -284,7 +292,7 @@ class _Reader:
 _DEFAULTS = Configuration(cluster="", protocol="", processes={}, groups={})
 
 
-def _check_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Names of clusters and processes stand in file names, datagrams and tables."""
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS_MAX:
         raise UsageError(

@@ -177,6 +177,7 @@ class Node:
             "stable": engine.journal.stable,
             "peers": sorted(engine.endpoint.established),
             "blocked": self._blocked or None,
+            "idle": engine.sender.is_idle,
             "offsets": self._receiver.offsets(),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),

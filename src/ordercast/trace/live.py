@@ -199,12 +199,15 @@ class LiveRecorder:
         self._write("deliver", **self._described(effect.multicast), **self._details(effect))
 
     def replay(self, _time: float, effect: Replay) -> bool:
-        """A message from the log goes to the application again; False when it is the first time after all."""
+        """A message from the log goes to the application, again or for the first time after all.
+
+        False in either case: the application does not know it, for it has lost its memory with the process.
+        """
         if str(effect.multicast.message) not in self._delivered_before:
             self.deliver(0.0, effect)
-            return False
-        self._write("replay", **self._described(effect.multicast), **self._details(effect))
-        return True
+        else:
+            self._write("replay", **self._described(effect.multicast), **self._details(effect))
+        return False
 
     def rollback(self, _time: float, messages: tuple[MessageId, ...]) -> None:
         """Deliveries are taken back."""
@@ -268,3 +271,19 @@ def _write_lines(file: int, lines: list[bytes]) -> None:
     lines.clear()
     while data:
         data = data[os.write(file, data) :]
+
+
+def record_failure(folder: Path, site: SiteId) -> None:
+    """Whoever kills a process says so in its trace. (The process can no longer.)"""
+    path = folder / site / "events.jsonl"
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    rows = whole.splitlines()
+    if not rows:
+        return
+    last = _decode(rows[-1])
+    row = Event(last.run, site, last.seq + 1, max(last.time, epoch_clock()()), "fail", last.incarnation)
+    with path.open("rb+") as file:
+        file.truncate(len(whole))
+        file.seek(0, os.SEEK_END)
+        file.write(_encode(row) + b"\n")

@@ -135,7 +135,8 @@ class SiteRecorder:
         self._delivers.extend((self.site, seq, time, self.incarnation, effect))
 
     def replay(self, time: float, effect: Replay) -> bool:
-        """A message from the log goes to the application again; False when it is the first time after all."""
+        """A message from the log goes to the application again; whether it knows it already. (A simulated application
+        remembers what it was given.)"""
         if effect.multicast.message not in self._delivered:
             self.deliver(time, effect)
             return False

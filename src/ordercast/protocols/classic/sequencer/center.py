@@ -51,14 +51,23 @@ class Center:
             core.send((source,), Accepted(last))
             return
         early = self._early.setdefault(source, {})
-        if early or not self._is_next(last, submit) or self._no_room(submit.multicast):
-            core.branch("early-submission")
-            if len(early) < core.options.window:
-                early[submit.previous] = submit
-            self._order_early()
-        else:
+        if self._is_next(last, submit) and not self._no_room(submit.multicast):
             self.order(submit.multicast)
             self._report(source)
+        elif self._is_next(last, submit) or self._has_place(early, last):
+            core.branch("early-submission")
+            early[submit.previous] = submit
+        if early:
+            self._order_early()
+
+    def _has_place(self, early: dict[MessageId | None, Submit], last: MessageId | None) -> bool:
+        """Whether one more can be kept that is not the next one. (The next one is always kept: the others wait for
+        it.)"""
+        if len(early) >= self._core.options.window and last is not None:
+            # A source that has lost its log begins anew, and what it had said before never gets its turn.
+            for previous in [key for key, submit in early.items() if submit.multicast.message <= last]:
+                del early[previous]
+        return len(early) < self._core.options.window
 
     def _order_early(self) -> None:
         """Order what was kept, as far as it is its turn and there is room; one message of each source at a time, so
@@ -69,9 +78,9 @@ class Center:
             for source, early in self._early.items():
                 last = self.accepted.get(source)
                 following = early.get(last) or early.get(None)
-                if following is not None and self._is_next(last, following):
-                    if self._no_room(following.multicast):
-                        return
+                if following is None or not self._is_next(last, following):
+                    continue
+                if not self._no_room(following.multicast):
                     del early[following.previous]
                     self.order(following.multicast)
                     self._report(source)
@@ -170,7 +179,7 @@ class Center:
         for link_number in range(link.acknowledged + 1, consumed + 1):
             link.kept_bytes -= len(link.kept.pop(link_number).multicast.payload)
         link.acknowledged = max(link.acknowledged, consumed)
-        if self._full_for is not None:
+        if any(self._early.values()):
             self._order_early()
 
     def on_announce_timeout(self) -> None:

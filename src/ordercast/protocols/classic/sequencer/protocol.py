@@ -157,10 +157,11 @@ class Sequencer(Protocol):
                 self.center.keep(record.ordered)
             elif isinstance(record, Delivered):
                 self.receiver.restore(record.link)
+                if record.multicast.message.source == self.site:
+                    self.source.forget(record.multicast.message)
                 self.outbox.append(Replay(record.multicast, (record.number,), self.sequencer))
         self.source.give_credit()
-        if self.source.pending:
-            self.source.on_submit_timeout()
+        self.source.resume()
         if self.site == self.sequencer:
             self.center.resume()
         self.declare_recovered()

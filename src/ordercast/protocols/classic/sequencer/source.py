@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast
@@ -27,6 +28,8 @@ class Source:
         self._vain = 0
         self._moving = False
         """Whether something was accepted since the last time-out."""
+        self._unsent: deque[Submit] = deque()
+        """After a crash: what the log holds and this incarnation has not said yet, in order."""
 
     def multicast(self, multicast: Multicast) -> None:
         """Submit a message."""
@@ -36,27 +39,55 @@ class Source:
         if not self.pending:
             core.set_timer("submit", core.options.retransmit_seconds)
         self.remember(submit)
-        core.send((core.sequencer,), submit)
+        if self._unsent:
+            self._unsent.append(submit)
+        else:
+            core.send((core.sequencer,), submit)
 
     def remember(self, submit: Submit) -> None:
         """Keep a submission until it is accepted."""
         self.pending[submit.multicast.message] = submit
         self.last_submitted = submit.multicast.message
 
-    def on_accepted(self, through: MessageId) -> None:
-        """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
+    def forget(self, through: MessageId) -> bool:
+        """The sequencer has our messages up to one; whether that is news."""
         pending = self.pending
         before = len(pending)
         while pending and (message := next(iter(pending))) <= through:
             del pending[message]
-        if len(pending) < before:
+        return len(pending) < before
+
+    def on_accepted(self, through: MessageId) -> None:
+        """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
+        pending = self.pending
+        if self.forget(through):
             if self._vain >= self._core.options.patience:
                 self._core.outbox.append(Blocked(""))
             self._vain = 0
             self._moving = True
+            self._send_unsent(through)
             self.give_credit()
             if not pending:
                 self._core.cancel_timer("submit")
+
+    def resume(self) -> None:
+        """After a crash: everything that is not known to be accepted is said again, the oldest first.
+
+        Before anything new, though the chain would keep the order all the same: who looks on from outside sees a source
+        that multicasts its messages in their order.
+        """
+        self._unsent = deque(self.pending.values())
+        if self._unsent:
+            self._core.set_timer("submit", self._core.options.retransmit_seconds)
+            self._send_unsent(None)
+
+    def _send_unsent(self, through: MessageId | None) -> None:
+        """Not all at once: most of a long log is accepted long since, and the answer to the first will say so."""
+        unsent = self._unsent
+        while unsent and through is not None and unsent[0].multicast.message <= through:
+            unsent.popleft()
+        for _ in range(min(RESUBMIT_MAX, len(unsent))):
+            self._core.send((self._core.sequencer,), unsent.popleft())
 
     def on_submit_timeout(self) -> None:
         """Submit the oldest again, and say that we are blocked when that has been in vain for long.

@@ -34,14 +34,13 @@ class Order(msgspec.Struct, frozen=True):
     text: str
 
 
-class Ledger:
+class Ledger(msgspec.Struct):
     """The books of one site. Amounts are in cents, rates in hundredths of a percent."""
 
-    def __init__(self) -> None:
-        self.balances: dict[str, int] = dict.fromkeys(ACCOUNTS, 0)
-        self.rate = 100
-        self.applied = 0
-        self.refused = 0
+    balances: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(ACCOUNTS, 0))
+    rate: int = 100
+    applied: int = 0
+    refused: int = 0
 
     def apply(self, order: str) -> None:
         """Do what an order says."""
@@ -75,12 +74,13 @@ def make_orders(random: Random, seconds: float) -> Iterator[Order]:
     for branch in BRANCHES:
         time = random.expovariate(ORDERS_PER_SECOND)
         while time < seconds:
-            groups, text = _order(random)
+            groups, text = draw_order(random)
             yield Order(time, branch, groups, text)
             time += random.expovariate(ORDERS_PER_SECOND)
 
 
-def _order(random: Random) -> tuple[tuple[GroupId, ...], str]:
+def draw_order(random: Random) -> tuple[tuple[GroupId, ...], str]:
+    """What a customer wants next."""
     first, second = random.sample(ACCOUNTS, 2)
     cents = random.randrange(1_00, 500_00)
     kind = random.random()

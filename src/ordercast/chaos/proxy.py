@@ -1,0 +1,123 @@
+"""A network that misbehaves: a relay between processes, with a port of its own for each pair of sender and receiver.
+
+It needs no privileges and works on every system. Datagrams pass through unread: they are sealed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from functools import partial
+from random import Random
+
+import msgspec
+
+from ordercast.core import SiteId
+
+Address = tuple[str, int]
+
+DRAIN_MAX = 64
+"""Datagrams taken from one socket before the others get their turn."""
+
+UNDER_WAY_MAX = 20_000
+"""Delayed datagrams at a time. More are lost: a real network's queues are no longer than that."""
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """How the network is at the moment."""
+
+    loss: float = 0.0
+    duplication: float = 0.0
+    delay_seconds: float = 0.0
+    """At the most; uniformly drawn, so datagrams overtake each other."""
+    sides: tuple[frozenset[SiteId], ...] = ()
+    """Processes of different sides do not reach each other; none: all do."""
+
+
+CALM = Weather()
+
+
+class Proxy:
+    """Relays between processes, in the event loop that makes it."""
+
+    def __init__(self, real: dict[SiteId, Address], random: Random) -> None:
+        self.counters: Counter[str] = Counter()
+        self.weather = CALM
+        self._loop = asyncio.get_running_loop()
+        self._random = random
+        self._buffer = memoryview(bytearray(1 << 16))
+        self._under_way = 0
+        self._sockets: dict[tuple[SiteId, SiteId], socket.socket] = {}
+        for sender in sorted(real):
+            for receiver in sorted(real):
+                if sender != receiver:
+                    self._open(sender, receiver, real[receiver])
+
+    def _open(self, sender: SiteId, receiver: SiteId, to: Address) -> None:
+        opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        opened.setblocking(False)
+        opened.bind(("127.0.0.1", 0))
+        for which in (socket.SO_RCVBUF, socket.SO_SNDBUF):
+            opened.setsockopt(socket.SOL_SOCKET, which, 1 << 22)
+        self._sockets[sender, receiver] = opened
+        self._loop.add_reader(opened.fileno(), partial(self._drain, opened, sender, receiver, to))
+
+    def addresses_for(self, process: SiteId) -> dict[SiteId, Address]:
+        """Where a process must send so that it comes through here."""
+        return {
+            receiver: opened.getsockname()
+            for (sender, receiver), opened in self._sockets.items()
+            if sender == process
+        }
+
+    def _drain(self, opened: socket.socket, sender: SiteId, receiver: SiteId, to: Address) -> None:
+        try:
+            for _ in range(DRAIN_MAX):
+                size = opened.recv_into(self._buffer)
+                self._relay(opened, self._buffer[:size], sender, receiver, to)
+        except (BlockingIOError, InterruptedError):
+            return
+
+    def _relay(self, opened: socket.socket, datagram: memoryview, sender: SiteId, receiver: SiteId, to: Address) -> None:
+        weather, random = self.weather, self._random
+        if any((sender in side) != (receiver in side) for side in weather.sides):
+            self.counters["cut off"] += 1
+            return
+        if random.random() < weather.loss:
+            self.counters["lost"] += 1
+            return
+        copies = 1
+        if random.random() < weather.duplication:
+            self.counters["duplicated"] += 1
+            copies = 2
+        for _ in range(copies):
+            if weather.delay_seconds:
+                self._delay(opened, bytes(datagram), to, random.uniform(0.0, weather.delay_seconds))
+            else:
+                self._send(opened, datagram, to)
+
+    def _delay(self, opened: socket.socket, datagram: bytes, to: Address, seconds: float) -> None:
+        if self._under_way >= UNDER_WAY_MAX:
+            self.counters["overrun"] += 1
+            return
+        self._under_way += 1
+        self._loop.call_later(seconds, self._send_late, opened, datagram, to)
+
+    def _send_late(self, opened: socket.socket, datagram: bytes, to: Address) -> None:
+        self._under_way -= 1
+        if opened.fileno() >= 0:
+            self._send(opened, datagram, to)
+
+    def _send(self, opened: socket.socket, datagram: bytes | memoryview, to: Address) -> None:
+        try:
+            opened.sendto(datagram, to)
+            self.counters["passed"] += 1
+        except OSError:  # a full buffer, or nobody there
+            self.counters["lost"] += 1
+
+    def close(self) -> None:
+        """Give the sockets back."""
+        for opened in self._sockets.values():
+            self._loop.remove_reader(opened.fileno())
+            opened.close()

@@ -1,0 +1,47 @@
+"""What is allowed in a configuration but costs guarantees, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ordercast.core import CRASH_FAULTS
+from ordercast.node.addresses import as_ip
+from ordercast.node.configuration import Configuration
+from ordercast.protocols import find_protocol
+
+UNFRAGMENTED_BYTES = 1450
+"""What a datagram may have on a network of 1500-byte packets, tunnels and IPv6 headers allowed for."""
+
+
+def find_warnings(configuration: Configuration) -> list[str]:
+    """One sentence for each thing that somebody may regret."""
+    return list(_warnings(configuration))
+
+
+def _warnings(configuration: Configuration) -> Iterator[str]:
+    contract = find_protocol(configuration.protocol).contract
+    if configuration.insecure:
+        yield (
+            "insecure = true: everything is sent in the clear, and whoever reaches a port can speak as any process; "
+            "make a key with `ordercast key new` and name it with key_file"
+        )
+    survived = [fault for fault in CRASH_FAULTS if fault in contract.faults and fault != "pause"]
+    if configuration.log_directory is None and survived:
+        yield (
+            f"no log_directory: {contract.name} keeps its guarantees through {' and '.join(survived)} only with a log; "
+            f"a process that restarts comes back without its history"
+        )
+    if "loss" not in contract.faults:
+        yield f"{contract.name} does not tolerate the loss of packets, and every network loses some under load"
+    if configuration.interface is not None and configuration.multicast is None:
+        yield "interface has no effect without multicast"
+    literals = [literal for host, _ in configuration.processes.values() if (literal := as_ip(host)) is not None]
+    loopback = [literal for literal in literals if literal.is_loopback]
+    names = len(configuration.processes) - len(literals)
+    if loopback and len(loopback) < len(literals):
+        yield "[processes]: some are on the loopback, where those on other machines cannot reach them"
+    if len(loopback) + names < len(configuration.processes) and configuration.max_datagram > UNFRAGMENTED_BYTES:
+        yield (
+            f"max_datagram = {configuration.max_datagram}: on a network of 1500-byte packets each datagram travels in "
+            f"fragments and is lost with any one of them; write max_datagram = {UNFRAGMENTED_BYTES} there"
+        )
