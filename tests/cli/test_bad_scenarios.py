@@ -93,7 +93,14 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "nameless-site": (changed('["a", "b", "c"]', '["a", ""]'), ["is no name"]),
     # the network
     "unknown-network": (network('kind = "broadcst"'), ["[network]", "'broadcst'", "did you mean 'broadcast'?"]),
-    "network-to-come": (network('kind = "servers"'), ["'servers' comes with the protocol broadcast-tree"]),
+    "host-without-server": (
+        network('kind = "servers"\nhosts = { a = "one" }'),
+        ["[network]", "is at no server; add it to hosts"],
+    ),
+    "outage-without-servers": (
+        changed('kind = "loss"', 'kind = "outage"\nservers = ["one"]').replace("rate = 0.2\n", ""),
+        ["[[fault]] 1", 'only a network of kind = "servers"'],
+    ),
     "no-buffers": (network('kind = "one-channel"\nbuffers = 0'), ["[network]", "at least one buffer"]),
     "latency-of-a-medium": (network('kind = "broadcast"\nlatency = 1'), ["[network]", "unknown key 'latency'"]),
     "negative-latency": (changed("latency = 0.001", "latency = -1"), ["[network]", "latency"]),

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ordercast.cli import main
 from ordercast.chaos.bank import Ledger
-from ordercast.cli.demo import bank_scenario, run_bank
+from ordercast.cli import main
+from ordercast.cli.demo_simulated import bank_scenario, run_bank
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
@@ -30,7 +30,7 @@ def test_without_a_total_order_the_books_differ_though_every_promise_is_kept() -
 
 
 def test_people_see_the_crash_the_diagram_the_books_and_the_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo"]) == 0
+    assert main(["demo", "--simulated"]) == 0
     output, errors = capsys.readouterr()
     assert errors == ""
     for words in (
@@ -48,7 +48,7 @@ def test_people_see_the_crash_the_diagram_the_books_and_the_verdicts(capsys: pyt
 
 
 def test_machines_get_one_document(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--json", "--seed", "3"]) == 0
+    assert main(["demo", "--simulated", "--json", "--seed", "3"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["books_agree"] is document["rates_agree"] is document["complete"] is True
     assert document["balances"]["main-1"] == document["balances"]["main-2"]
@@ -57,14 +57,14 @@ def test_machines_get_one_document(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_disagreement_is_exit_code_1_and_says_whose_fault_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--protocol", "fan-3"]) == 1
+    assert main(["demo", "--simulated", "--protocol", "fan-3"]) == 1
     assert "fan-3 promises no more; a bank needs multiple-group-order" in " ".join(capsys.readouterr().out.split())
-    assert main(["demo", "--protocol", "fan-1"]) == 1
+    assert main(["demo", "--simulated", "--protocol", "fan-1"]) == 1
     assert "fan-1 does not tolerate the fault loss" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_unknown_protocol_is_misuse(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--protocol", "sequencr"]) == 2
+    assert main(["demo", "--simulated", "--protocol", "sequencr"]) == 2
     assert "did you mean 'sequencer'?" in capsys.readouterr().err
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ordercast
+from ordercast.storage.file import FileLog, Pending
 from tests.node.cluster import flood, make_configuration, open_nodes, payloads, run, take
 
 PROTOCOLS = ("sequencer", "token", "two-phase", "lamport")
@@ -114,25 +115,27 @@ def test_a_second_process_with_the_same_log_is_refused(tmp_path: Path) -> None:
 def test_a_full_disk_stops_the_node_and_nothing_is_delivered_that_is_not_logged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write = os.write
-    left = 20_000
+    commit = FileLog.commit
+    commits = 0
 
-    def full(descriptor: int, data: bytes) -> int:
-        nonlocal left
-        if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(".log"):
-            return write(descriptor, data)
-        left -= len(data)
-        if left < 0:
-            raise OSError(28, "No space left on device")
-        return write(descriptor, data)
+    def full(log: FileLog, pending: Pending) -> None:
+        nonlocal commits
+        commits += 1
+        if commits > 5:
+            monkeypatch.setattr(os, "writev", _refuse)
+        commit(log, pending)
 
     async def main() -> None:
         configuration = make_configuration("a", log_directory=str(tmp_path))
         async with ordercast.open(configuration, "a") as a:
             group = await a.join("g")
-            monkeypatch.setattr(os, "write", full)
+            monkeypatch.setattr(FileLog, "commit", full)
             with pytest.raises(ordercast.NodeFailed, match="No space left"):
                 await asyncio.gather(flood(group, 1000), take(group, 10**9))
             monkeypatch.undo()
 
     run(main())
+
+
+def _refuse(descriptor: int, parts: object) -> int:
+    raise OSError(28, "No space left on device")

@@ -177,7 +177,7 @@ class Witness:
         self.forgotten_stable = 0
         self.checkpoint_stable = 0
 
-    def check(self, log: FileLog) -> None:
+    def check(self, log: FileLog, folder: Path) -> None:
         """Whether a log that was opened after a crash holds nothing but what it may hold, and all that it must."""
         recovery = log.recover()
         records = list(recovery.records)
@@ -187,6 +187,7 @@ class Witness:
         position = self.states[recovery.checkpoint]
         assert position >= self.checkpoint_stable
         assert begin in (position, max(position, self.forgotten_stable), max(position, self.forgotten))
+        assert all(first > begin for first in list_segments(folder)[1:]), "what nobody needs is deleted"
         assert recovery.attachment == (None if recovery.checkpoint is None else b"taken at %d" % position)
 
 
@@ -249,7 +250,7 @@ def test_a_crash_at_any_step_loses_nothing_that_was_acknowledged(
         crashing.lose(random)
         log = open_file_log(folder)
         taken += witness.checkpoint_stable > 0
-        witness.check(log)
+        witness.check(log, folder)
         # It goes on from there.
         end = log.position
         log.append(note(end))
@@ -284,7 +285,7 @@ def test_a_crash_in_a_recovery_from_a_crash_loses_nothing_either(
                 crashing.lose(random)
         monkeypatch.undo()
         log = open_file_log(folder)
-        witness.check(log)
+        witness.check(log, folder)
         log.close()
 
 
@@ -591,6 +592,18 @@ def test_records_can_be_appended_while_a_commit_runs(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.parametrize("count", [1, 511, 512, 513, 3000])
+def test_a_commit_may_have_any_number_of_records(count: int, tmp_path: Path) -> None:
+    log = FileLog(tmp_path)
+    for number in range(count):
+        log.append(note(number))
+    log.flush()
+    log.close()
+    log = FileLog(tmp_path)
+    assert numbers(log.recover().records) == list(range(count))
+    log.close()
+
+
 def test_nobody_else_can_read_what_is_logged(tmp_path: Path) -> None:
     log = filled(tmp_path / "log", 3)
     log.checkpoint(note(3), 3)
@@ -618,6 +631,9 @@ class RefusingDisk:
         written = os.write(descriptor, data[: self.room])
         self.room -= written
         return written
+
+    def writev(self, descriptor: int, parts: list[bytes]) -> int:
+        return self.write(descriptor, b"".join(parts))
 
     def fdatasync(self, descriptor: int) -> None:
         if self.sync_error is not None:

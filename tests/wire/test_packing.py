@@ -1,5 +1,7 @@
 """Frames for the same processes share a datagram, in order."""
 
+import tracemalloc
+
 import pytest
 
 from ordercast.core import MAIN_INSTANCE, Message, UsageError
@@ -97,6 +99,20 @@ def test_what_cannot_be_sent_is_said() -> None:
         a.send(BOTH, MAIN_INSTANCE, Note(1, bytes(5 << 20)))
     a.send((), MAIN_INSTANCE, Note(1))
     assert a.flush() == []
+
+
+def test_buffers_for_many_sets_of_destinations_do_not_pile_up() -> None:
+    names = tuple(f"p{number:02}" for number in range(13))
+    sender = known_cluster(names, processes=names, max_datagram=65000).endpoints["p00"]
+    tracemalloc.start(1)
+    try:
+        for number in range(1, 2000):
+            to = tuple(name for bit, name in enumerate(names[1:]) if number >> bit & 1)
+            sender.send(to, MAIN_INSTANCE, Note(number, bytes(20_000)))
+            sender.flush()
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_any_number_of_sets_of_destinations_can_be_sent_to() -> None:

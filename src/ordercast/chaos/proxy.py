@@ -66,9 +66,7 @@ class Proxy:
     def addresses_for(self, process: SiteId) -> dict[SiteId, Address]:
         """Where a process must send so that it comes through here."""
         return {
-            receiver: opened.getsockname()
-            for (sender, receiver), opened in self._sockets.items()
-            if sender == process
+            receiver: opened.getsockname() for (sender, receiver), opened in self._sockets.items() if sender == process
         }
 
     def _drain(self, opened: socket.socket, sender: SiteId, receiver: SiteId, to: Address) -> None:
@@ -79,7 +77,9 @@ class Proxy:
         except (BlockingIOError, InterruptedError):
             return
 
-    def _relay(self, opened: socket.socket, datagram: memoryview, sender: SiteId, receiver: SiteId, to: Address) -> None:
+    def _relay(
+        self, opened: socket.socket, datagram: memoryview, sender: SiteId, receiver: SiteId, to: Address
+    ) -> None:
         weather, random = self.weather, self._random
         if any((sender in side) != (receiver in side) for side in weather.sides):
             self.counters["cut off"] += 1

@@ -29,6 +29,7 @@ class Interface(StrEnum):
     """How the receiving application takes deliveries."""
 
     batches = "batches"
+    callback = "callback"
     iterate = "iterate"
 
 
@@ -61,9 +62,7 @@ def bench(
         config = _write_config(Path(folder), nodes, protocol, options)
         read_configuration(config, {}, {})
         each = None if rate is None else rate / nodes
-        works = [
-            Work(str(config), f"p{index:02}", size, seconds, each, api == Interface.iterate) for index in range(nodes)
-        ]
+        works = [Work(str(config), f"p{index:02}", size, seconds, each, api.value) for index in range(nodes)]
         reports = asyncio.run(_run(works))
     result = summarize(reports, works[0]) | {"sealed": not insecure, "protocol": protocol, "nodes": nodes, "size": size}
     if as_json:

@@ -12,6 +12,9 @@ import struct
 import sys
 import time
 from collections import deque
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -39,7 +42,8 @@ class Work(msgspec.Struct, frozen=True):
     seconds: float
     rate: float | None
     """Messages a second of this process; None: as many as possible, in lists."""
-    iterate: bool
+    api: str
+    """How deliveries are taken: batches, iterate or callback."""
 
 
 class Counts:
@@ -95,13 +99,47 @@ async def _receive_each(group: Group, counts: Counts, process: str) -> None:
         counts.delivered, counts.bytes = delivered, seen
 
 
+def _take_stamped(counts: Counts, batch: ordercast.Batch) -> None:
+    now = time.monotonic_ns()
+    counts.delivered += len(batch)
+    if counts.begin <= now / 1e9 < counts.end:
+        counts.within += len(batch)
+        counts.latencies.extend([now - _STAMP.unpack_from(payload)[0] for payload in batch])
+
+
 async def _receive_stamped(group: Group, counts: Counts, process: str) -> None:
     async for batch in group.batches():
+        _take_stamped(counts, batch)
+
+
+async def _receive_stamped_each(group: Group, counts: Counts, process: str) -> None:
+    async for delivery in group:
         now = time.monotonic_ns()
-        counts.delivered += len(batch)
+        counts.delivered += 1
         if counts.begin <= now / 1e9 < counts.end:
+            counts.within += 1
+            counts.latencies.append(now - _STAMP.unpack_from(delivery.payload)[0])
+
+
+async def _receive_called(group: Group, counts: Counts, process: str, stamped: bool) -> None:
+    def take(batch: ordercast.Batch) -> None:
+        if batch.source == process:
+            counts.own_delivered(len(batch))
+        counts.delivered += len(batch)
+        counts.bytes += sum(map(len, batch))
+        if counts.begin <= time.monotonic() < counts.end:
             counts.within += len(batch)
-            counts.latencies.extend([now - _STAMP.unpack_from(payload)[0] for payload in batch])
+
+    group.on_batch(partial(_take_stamped, counts) if stamped else take)
+    await asyncio.Event().wait()
+
+
+def _choose_receiver(work: Work) -> Callable[[Group, Counts, str], Coroutine[Any, Any, None]]:
+    if work.api == "callback":
+        return partial(_receive_called, stamped=work.rate is not None)
+    if work.rate is not None:
+        return _receive_stamped_each if work.api == "iterate" else _receive_stamped
+    return _receive_each if work.api == "iterate" else _receive_batches
 
 
 async def _send_lists(group: Group, counts: Counts, size: int, until: float) -> None:
@@ -146,8 +184,7 @@ async def _main(work: Work) -> dict[str, object]:
         begin = float((await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)).strip())
         counts.begin = begin + WARM_UP_SECONDS
         counts.end = counts.begin + work.seconds
-        receive = _receive_stamped if work.rate else _receive_each if work.iterate else _receive_batches
-        receiver = asyncio.create_task(receive(group, counts, work.process))
+        receiver = asyncio.create_task(_choose_receiver(work)(group, counts, work.process))
         await asyncio.sleep(begin - time.monotonic())
         used = time.process_time()
         if work.rate:

@@ -23,6 +23,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
     "tail": CommandEntry("ordercast.cli.tail", "Follow what a running node delivers to a group."),
     "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
+    "chaos": CommandEntry(
+        "ordercast.cli.chaos", "Real processes under kills, partitions and loss, then verified.", ("lab", "spark")
+    ),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
     "verify": CommandEntry(
         "ordercast.cli.verify", "Every property of a trace, checked on Spark, with counterexamples.", ("spark",)
@@ -39,6 +42,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "ordercast.cli.graph", "Which site will order which groups, and what it costs: propagation graphs."
     ),
     "protocols": CommandEntry("ordercast.cli.protocols", "The protocols there are and what each guarantees."),
+    "config": CommandEntry("ordercast.cli.config", "Make, check and show the configuration of a cluster."),
     "key": CommandEntry("ordercast.cli.key", "Make the key that the processes of a cluster share."),
     "doctor": CommandEntry("ordercast.cli.doctor", "What this machine has and lacks for ordercast."),
 }

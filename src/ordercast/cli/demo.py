@@ -1,85 +1,47 @@
-"""`ordercast demo`: a replicated bank with message loss and a crash, in simulated time, then verified."""
+"""`ordercast demo`: a replicated bank as real processes on this machine, faults and all, then verified on Spark."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections import Counter
+from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
-import pyarrow as pa
-import pyarrow.compute as pc
 import typer
-from rich.console import Console, Group
+from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ordercast.check import Verdict, judge
-from ordercast.chaos.bank import ACCOUNTS, BRANCHES, GROUPS, MAIN_COMPUTERS, Ledger, make_orders
-from ordercast.cli.diagram import draw_rich
-from ordercast.cli.progress import execute_with_progress
-from ordercast.cli.run_report import (
-    count_kinds,
-    named_counts,
-    verdict_table,
-    verdicts_as_json,
-    violated_claims,
-    with_legend,
-)
+from ordercast.chaos.bank import ACCOUNTS, BRANCHES, GROUPS, MAIN_COMPUTERS
+from ordercast.chaos.harness import Cluster, Outcome
+from ordercast.chaos.schedule import Kill, Partition, Plan
+from ordercast.cli.chaos import KeptFolder, describe, run_cluster
+from ordercast.cli.demo_simulated import bank_options, simulate_bank
+from ordercast.cli.measure_tables import seconds_text
 from ordercast.cli.terminal import make_console
-from ordercast.core import SiteId, UsageError
-from ordercast.core.effects import Deliver, Replay
+from ordercast.cli.verify import Verified, verify_folder
+from ordercast.cli.verify_summary import show
+from ordercast.core import UsageError
 from ordercast.protocols import find_protocol
-from ordercast.sim import Simulation
-from ordercast.sim.faults import Crash, Loss
-from ordercast.sim.network_table import PointToPointTable
-from ordercast.sim.scenario import SEED_MAX, Scenario
+from ordercast.sim.scenario import SEED_MAX
 
-DAY_SECONDS = 9.0
-SETTLE_SECONDS = 6.0
-LOSS_RATE = 0.1
-CRASH_SECONDS = 3.0
-DOWN_SECONDS = 3.0
-RECOVERY_SECONDS = CRASH_SECONDS + DOWN_SECONDS
-CRASHES: SiteId = "main-2"
-BAR_WIDTH = 24
+ORDERS_PER_SECOND = 60.0
+"""Of each branch."""
+REPORT = "ordercast-demo"
+"""Where the page with pictures goes by default."""
 
-
-class Outcome(msgspec.Struct):
-    """All that came of it."""
-
-    simulation: Simulation
-    orders: int
-    ledgers: dict[SiteId, Ledger]
-    applied_per_second: dict[SiteId, Counter[int]]
-    events: pa.Table
-    verdicts: dict[str, Verdict]
-    seconds: float
-
-    @property
-    def books_agree(self) -> bool:
-        """Whether both main computers show the same balances."""
-        first, second = (self.ledgers[site] for site in MAIN_COMPUTERS)
-        return (first.balances, first.applied, first.refused) == (second.balances, second.applied, second.refused)
-
-    @property
-    def rates_agree(self) -> bool:
-        """Whether all sites have the same rate."""
-        return len({ledger.rate for ledger in self.ledgers.values()}) == 1
-
-    @property
-    def complete(self) -> bool:
-        """Whether every order has reached every ledger that it is for."""
-        multicasts = self.events.filter(pc.equal(self.events.column("kind"), "multicast")).column("groups").to_pylist()
-        owed = Counter(site for groups in multicasts for site in {site for group in groups for site in GROUPS[group]})
-        return all(self.ledgers[site].applied == owed[site] for site in self.ledgers)
-
-    @property
-    def fine(self) -> bool:
-        """Whether everything agrees and every claim holds."""
-        return self.books_agree and self.rates_agree and self.complete and not violated_claims(self.verdicts)
+PLAN = Plan(
+    seconds=12.0,
+    actions=(
+        Kill(at=3.0, process="main-2", seconds=2.5),
+        Partition(at=8.0, side=("main-2", "branch-1"), seconds=2.0),
+    ),
+    loss=0.1,
+    duplication=0.02,
+    delay_seconds=0.01,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -90,220 +52,100 @@ def register(app: typer.Typer) -> None:
 def demo(
     seed: Annotated[int, typer.Option(min=0, max=SEED_MAX, help="Another day at the bank.")] = 1,
     protocol: Annotated[str, typer.Option(help="How the bank multicasts; see `ordercast protocols`.")] = "sequencer",
+    report: Annotated[Path, typer.Option(metavar="DIR", help="Where the page with pictures goes.")] = Path(REPORT),
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep traces, logs and configurations in this new folder.")
+    ] = None,
+    headless: Annotated[bool, typer.Option("--headless", help="No colours and no bars: for logs.")] = False,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="The same bank in simulated time: no processes, no Spark, one second.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
-    """A replicated bank: two main computers, three branches, lost packets, a crash. Do the books agree in the end?
+    """A replicated bank: two main computers and three branches as processes, lost packets, a kill, a partition.
 
-    Exit code 1 when they do not, or when the protocol breaks a promise.
+    Do the books agree in the end? Exit code 1 when they do not, or when the protocol breaks a promise.
 
-    Example: ordercast demo --protocol fan-3
+    Example: ordercast demo --protocol two-phase
     """
-    console = make_console()
-    scenario = bank_scenario(protocol, seed)
-    if not as_json:
-        _introduce(console, scenario)
-    outcome = run_bank(scenario)
-    if as_json:
-        print(json.dumps(_document(scenario, outcome), indent=2))
-    else:
-        _show(console, scenario, outcome)
-    return 0 if outcome.fine else 1
-
-
-def bank_scenario(protocol: str, seed: int) -> Scenario:
-    """The bank under one protocol."""
-    core = find_protocol(protocol)
-    fields = core.contract.options.__struct_fields__
-    options: dict[str, Any] = {}
-    if "sequencer" in fields:
-        options["sequencer"] = MAIN_COMPUTERS[0]
-    if "sources" in fields:
-        options["sources"] = list(BRANCHES)
-    scenario = Scenario(
-        protocol=core,
-        name="bank",
-        seed=seed,
-        duration=DAY_SECONDS,
-        settle=SETTLE_SECONDS,
-        groups=GROUPS,
-        network=PointToPointTable(processing=0.0002, latency=0.005),
-        sync_seconds=0.002,
-        faults=(
-            Loss(from_=1.0, to=DAY_SECONDS - 1.0, rate=LOSS_RATE),
-            Crash(from_=CRASH_SECONDS, to=RECOVERY_SECONDS, sites=(CRASHES,)),
-        ),
-        options=options,
-    )
-    try:
-        scenario.check()
-    except UsageError as error:
-        raise UsageError(f"the bank cannot use {protocol}: {error}") from error
-    return scenario
-
-
-def run_bank(scenario: Scenario) -> Outcome:
-    """A day at the bank."""
-    ledgers = {site: Ledger() for site in scenario.sites}
-    applied: dict[SiteId, Counter[int]] = {site: Counter() for site in scenario.sites}
-
-    def apply(site: SiteId, now: float, effect: Deliver | Replay) -> None:
-        ledgers[site].apply(effect.multicast.payload.decode())
-        applied[site][int(now)] += 1
-
-    simulation = scenario.simulation(application=apply)
-    orders = list(make_orders(simulation.random("bank"), scenario.duration))
-    for order in orders:
-        branch = simulation.sites[order.branch]
-        simulation.queue.schedule(order.time, branch.multicast, order.text.encode(), order.groups)
-    began = time.perf_counter()
-    execute_with_progress(simulation, "a day at the bank")
-    events = simulation.table()
-    verdicts = judge(simulation.header(), events)
-    return Outcome(simulation, len(orders), ledgers, applied, events, verdicts, time.perf_counter() - began)
-
-
-def _document(scenario: Scenario, outcome: Outcome) -> dict[str, Any]:
-    return {
-        "protocol": scenario.protocol.contract.name,
-        "seed": scenario.seed,
-        "orders": outcome.orders,
-        "events": count_kinds(outcome.events),
-        "faults": dict(sorted(outcome.simulation.fault_counts.items())),
-        "applied": {site: ledger.applied for site, ledger in outcome.ledgers.items()},
-        "balances": {site: outcome.ledgers[site].balances for site in MAIN_COMPUTERS},
-        "refused": {site: outcome.ledgers[site].refused for site in MAIN_COMPUTERS},
-        "rates": {site: ledger.rate for site, ledger in outcome.ledgers.items()},
-        "books_agree": outcome.books_agree,
-        "rates_agree": outcome.rates_agree,
-        "complete": outcome.complete,
-        "verdicts": verdicts_as_json(outcome.verdicts),
-        "violated_claims": len(violated_claims(outcome.verdicts)),
-        "seconds": round(outcome.seconds, 3),
-    }
-
-
-# ---------------------------------------------------------------------- for people
-def _introduce(console: Console, scenario: Scenario) -> None:
-    contract = scenario.protocol.contract
-    lines = [
-        f"{', '.join(MAIN_COMPUTERS)} keep the accounts; {', '.join(BRANCHES)} take orders and multicast them.",
-        "Group accounts: the main computers. Group rates: everyone. What an order does depends on its place.",
-        f"One packet in {round(1 / LOSS_RATE)} is lost, and {CRASHES} is down for {DOWN_SECONDS:g} seconds.",
-    ]
-    title = Text.assemble(("a replicated bank", "bold"), f" on {contract.name}, seed {scenario.seed}")
-    console.print(Panel(Text("\n".join(lines)), title=title, title_align="left", border_style="dim", padding=(0, 1)))
-
-
-def _show(console: Console, scenario: Scenario, outcome: Outcome) -> None:
-    kinds = count_kinds(outcome.events)
-    console.print(
-        Text(
-            f"{outcome.orders} orders, {kinds.get('deliver', 0):,} deliveries, {kinds.get('send', 0):,} packets, "
-            f"{kinds.get('drop', 0):,} of them lost; faults: {named_counts(outcome.simulation.fault_counts)}; "
-            f"{outcome.seconds:.1f} s.",
-            "dim",
+    if simulated:
+        return simulate_bank(seed, protocol, as_json)
+    _check(protocol)
+    began = time.monotonic()
+    people = Console(stderr=True, highlight=False) if as_json else make_console()
+    if headless:
+        people = Console(file=sys.stderr if as_json else sys.stdout, highlight=False, no_color=True, width=120)
+    _introduce(people, protocol, seed)
+    cluster = Cluster(protocol, GROUPS, dict.fromkeys(BRANCHES, ORDERS_PER_SECOND), bank_options(protocol))
+    with KeptFolder(keep) as folder:
+        outcome = run_cluster(cluster, PLAN, seed, folder, people)
+        people.print(Text("the processes have ended; their traces go through Spark", "dim"))
+        verified = verify_folder(
+            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, measure_too=True
         )
-    )
-    _heading(console, "Orders applied in each second")
-    console.print(_timeline(outcome))
-    _heading(console, f"Three orders around the crash of {CRASHES}")
-    chosen = _orders_around_the_crash(outcome.events)
-    console.print(with_legend(draw_rich(outcome.events, chosen, min(console.width, 120), packets=False)))
-    _heading(console, "The books in the end")
-    console.print(_books(outcome))
-    _heading(console, f"What {scenario.protocol.contract.name} claims, judged on the trace of this run")
-    console.print(verdict_table(outcome.verdicts))
-    console.print()
-    console.print(_conclusion(scenario, outcome))
+    document = describe(cluster, outcome, verified) | {
+        "balances": {site: outcome.results[site].ledger.balances for site in MAIN_COMPUTERS if site in outcome.results},
+        "latency": verified.measured["latency"],
+        "throughput": verified.measured["throughput"],
+        "report": verified.page,
+        "demo_seconds": round(time.monotonic() - began, 1),
+    }
+    if as_json:
+        print(json.dumps(document, indent=2))
+    else:
+        show(people, verified.summary, verified.examples, None)
+        _conclude(people, outcome, verified, document)
+    return 0 if document["fine"] else 1
 
 
-def _heading(console: Console, text: str) -> None:
-    console.print()
-    console.print(Text(text, "bold"))
+def _check(protocol: str) -> None:
+    contract = find_protocol(protocol).contract
+    if "crash" not in contract.faults or "multiple-group-order" not in contract.guarantees:
+        raise UsageError(
+            f"the bank needs a protocol that orders across groups and survives a crash, which {protocol} does not "
+            f"promise; see what happens without processes: ordercast demo --simulated --protocol {protocol}"
+        )
 
 
-def _timeline(outcome: Outcome) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("second", justify="right")
-    for site in MAIN_COMPUTERS:
-        table.add_column(site, width=BAR_WIDTH + 5)
-    table.add_column("lost packets", justify="right")
-    table.add_column("")
-    drops = outcome.events.filter(pc.equal(outcome.events.column("kind"), "drop")).column("time").to_pylist()
-    lost = Counter(int(when) for when in drops)
-    counters = [outcome.applied_per_second[site] for site in MAIN_COMPUTERS]
-    most = max((count for counter in counters for count in counter.values()), default=1)
-    notes = _notes(outcome.events)
-    last = max((second for counter in counters for second in counter), default=0)
-    for second in range(max(last, int(DAY_SECONDS)) + 1):
-        bars = [_bar(counter[second], most) for counter in counters]
-        table.add_row(str(second), *bars, str(lost[second] or ""), Text(notes.get(second, ""), "yellow"))
-    return table
+def _introduce(people: Console, protocol: str, seed: int) -> None:
+    lines = [
+        f"Five processes: {', '.join(MAIN_COMPUTERS)} keep the accounts; {', '.join(BRANCHES)} take orders.",
+        "Group accounts: the main computers. Group rates: everyone. What an order does depends on its place.",
+        f"One datagram in {round(1 / PLAN.loss)} is lost, all are delayed; main-2 is killed; the network splits.",
+    ]
+    title = Text.assemble(("a replicated bank", "bold"), f" on {protocol}, seed {seed}")
+    people.print(Panel(Text("\n".join(lines)), title=title, title_align="left", border_style="dim", padding=(0, 1)))
 
 
-def _bar(count: int, most: int) -> Text:
-    return Text.assemble((f"{count or '':>4} ", "dim"), ("█" * round(BAR_WIDTH * count / most), "green"))
-
-
-def _notes(events: pa.Table) -> dict[int, str]:
-    words = {"fail": "crashes", "awake": "is awake", "recover": "takes part again"}
-    notes: dict[int, str] = {}
-    for row in events.filter(pc.is_in(events.column("kind"), pa.array(list(words)))).sort_by("time").to_pylist():
-        second = int(row["time"])
-        note = f"{row['site']} {words[row['kind']]}"
-        notes[second] = f"{notes[second]}, {words[row['kind']]}" if second in notes else note
-    return notes
-
-
-def _orders_around_the_crash(events: pa.Table) -> set[str]:
-    """The last order before the crash, the first during it, the first after the recovery; all of the group accounts."""
-    multicasts = events.filter(pc.equal(events.column("kind"), "multicast")).sort_by("time").to_pylist()
-    orders = [(row["time"], row["message"]) for row in multicasts if "accounts" in row["groups"]]
-    before = [message for when, message in orders if when < CRASH_SECONDS][-1:]
-    during = [message for when, message in orders if CRASH_SECONDS < when < RECOVERY_SECONDS][:1]
-    after = [message for when, message in orders if when > RECOVERY_SECONDS + 0.5][:1]
-    return {*before, *during, *after}
-
-
-def _books(outcome: Outcome) -> Group:
+def _conclude(people: Console, outcome: Outcome, verified: Verified, document: dict[str, Any]) -> None:
+    people.print()
+    people.print(Text("The books in the end", "bold"))
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("account")
-    for site in MAIN_COMPUTERS:
+    ledgers = {site: outcome.results[site].ledger for site in MAIN_COMPUTERS if site in outcome.results}
+    for site in ledgers:
         table.add_column(site, justify="right")
     table.add_column("")
-    ledgers = [outcome.ledgers[site] for site in MAIN_COMPUTERS]
     for account in ACCOUNTS:
-        amounts = [ledger.balances[account] for ledger in ledgers]
-        table.add_row(account, *(f"{amount / 100:,.2f}" for amount in amounts), _equal(len(set(amounts)) == 1))
-    for name in ("applied", "refused"):
-        numbers = [getattr(ledger, name) for ledger in ledgers]
-        table.add_row(
-            Text(f"orders {name}", "dim"), *(f"{number:,}" for number in numbers), _equal(len(set(numbers)) == 1)
-        )
-    rates = " ".join(f"{site} {ledger.rate / 100:.2f}%" for site, ledger in outcome.ledgers.items())
-    return Group(table, Text.assemble(("rates   ", "dim"), rates, "   ", _equal(outcome.rates_agree)))
-
-
-def _equal(equal: bool) -> Text:
-    return Text("equal", "green") if equal else Text("differ", "bold red")
-
-
-def _conclusion(scenario: Scenario, outcome: Outcome) -> Text:
-    contract = scenario.protocol.contract
-    if outcome.fine:
-        return Text("The books agree, no order is missing, and every claim holds.", "bold green")
-    words = []
-    if violated_claims(outcome.verdicts):
-        words.append(f"{contract.name} does not keep what it claims")
-    if not outcome.complete:
-        words.append("orders are missing")
-    if not outcome.books_agree or not outcome.rates_agree:
-        words.append("the books differ")
-    sentence = "; ".join(words)
-    if scenario.outside_contract:
-        reason = ", ".join(scenario.outside_contract)
-    elif violated_claims(outcome.verdicts):
-        reason = "that is a bug in ordercast, please report the seed"
+        _row(table, account, [f"{ledger.balances[account] / 100:,.2f}" for ledger in ledgers.values()])
+    _row(table, "orders applied", [f"{ledger.applied:,}" for ledger in ledgers.values()])
+    _row(table, "orders refused", [f"{ledger.refused:,}" for ledger in ledgers.values()])
+    people.print(table)
+    latency = {row["at"]: row for row in verified.measured["latency"]}
+    last = latency.get("all", next(iter(latency.values()), None))
+    if last is not None:
+        half, most = seconds_text(last["p50"]), seconds_text(last["p99"])
+        words = f"half of the messages were everywhere within {half}, 99 % within {most}"
+        people.print(Text(f"{document['messages_per_second']:,.0f} orders a second; {words}, faults included", "dim"))
+    people.print(Text(f"the page with pictures: {verified.page}", "dim"))
+    for problem in outcome.problems:
+        people.print(Text(problem, "bold red"))
+    if document["fine"]:
+        people.print(Text("The books agree, and every claim holds.", "bold green"))
     else:
-        reason = f"{contract.name} promises no more; a bank needs multiple-group-order and termination"
-    return Text(f"{sentence[0].upper()}{sentence[1:]}: {reason}.", "bold red")
+        people.print(Text("The books differ, or a claim is violated: see above.", "bold red"))
+
+
+def _row(table: Table, name: str, cells: list[str]) -> None:
+    equal = len(set(cells)) == 1 and len(cells) > 1
+    table.add_row(name, *cells, Text("equal", "green") if equal else Text("differ", "bold red"))

@@ -6,6 +6,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +27,7 @@ from ordercast.cli.verify_summary import (
     show,
     summarize,
 )
+from ordercast.spark.measure.folder import measure_speed
 from ordercast.spark.quarantine import ROWS_NAME, sift
 from ordercast.spark.session import BRIEF
 from ordercast.spark.tables import Trace, open_trace
@@ -70,6 +72,57 @@ def verify_trace(
 
     Example: ordercast verify crash-7 --report page
     """
+    names = list(dict.fromkeys(properties)) if properties else None
+    verified = verify_folder(
+        trace,
+        names,
+        everything,
+        master,
+        quarantine,
+        report,
+        large_rows,
+        show_progress=not as_json,
+        examples=not as_json,
+    )
+    summary = verified.summary
+    if as_json:
+        print(json.dumps(_document(verified.verdicts, summary), indent=2))
+        complaints = Console(stderr=True, highlight=False, soft_wrap=True)
+        for note in summary.notes:
+            complaints.print(Text(f"note: {note}"))
+    else:
+        show(make_console(), summary, verified.examples, verified.page)
+    sys.stdout.flush()
+    return 1 if summary.violated_claims else 0
+
+
+@dataclass
+class Verified:
+    """What came of a verification."""
+
+    summary: Summary
+    verdicts: dict[str, dict[str, Verdict]]
+    examples: list[Counterexample]
+    page: str | None
+    """The report, where one was asked for."""
+    measured: dict[str, Any]
+    """Latency and throughput, where they were asked for."""
+
+
+def verify_folder(
+    trace: str,
+    names: list[str] | None = None,
+    everything: bool = False,
+    master: str | None = None,
+    quarantine: str | None = None,
+    report: str | None = None,
+    large_rows: int = LARGE_ROWS,
+    show_progress: bool = True,
+    examples: bool = True,
+    measure_too: bool = False,
+) -> Verified:
+    """Verify a trace on Spark; `examples` asks for the first counterexample, a report for several, `measure_too` for
+    latency and throughput."""
     page = None
     if report is not None:
         # First of all: neither a missing matplotlib nor a folder that cannot be written should cost a verification.
@@ -79,29 +132,21 @@ def verify_trace(
     # Before Java is started, for that takes seconds.
     read_runs(trace)
     size = sum(file.stat().st_size for file in event_files(Path(trace)))
-    names = list(dict.fromkeys(properties)) if properties else None
     with (
-        command_session("verify", master, not as_json, BRIEF if size <= BRIEF_BYTES else None) as spark,
+        command_session("verify", master, show_progress, BRIEF if size <= BRIEF_BYTES else None) as spark,
         _opened(spark, trace, quarantine) as (opened, notes),
         verify(spark, opened, names, everything, large_rows) as verification,
     ):
         verdicts = verification.collect()
         summary = summarize(opened, verdicts, everything or names is not None, [*notes, *verification.notes])
-        wanted = EXAMPLES_MAX if page is not None else 0 if as_json else EXAMPLES_SHOWN
-        examples = _examples(spark, opened, summary, names is not None, wanted)
+        wanted = EXAMPLES_MAX if page is not None else EXAMPLES_SHOWN if examples else 0
+        found = _examples(spark, opened, summary, names is not None, wanted)
         if page is not None:
-            page.add(summary, verdicts, examples, _curves(spark, opened, summary))
+            page.add(summary, verdicts, found, _curves(spark, opened, summary))
+        measured = measure_speed(spark, opened) if measure_too else {}
     if page is not None:
         page.write()
-    if as_json:
-        print(json.dumps(_document(verdicts, summary), indent=2))
-        complaints = Console(stderr=True, highlight=False, soft_wrap=True)
-        for note in summary.notes:
-            complaints.print(Text(f"note: {note}"))
-    else:
-        show(make_console(), summary, examples, None if page is None else str(page.file))
-    sys.stdout.flush()
-    return 1 if summary.violated_claims else 0
+    return Verified(summary, verdicts, found, None if page is None else str(page.file), measured)
 
 
 @contextlib.contextmanager

@@ -183,9 +183,10 @@ class Protocol(ABC):
         self.outbox.append(effects.CancelTimer(timer))
 
     def append(self, record: Record) -> None:
-        """Write an `Append` to the outbox."""
-        self._appended += 1
-        self.outbox.append(effects.Append(record))
+        """Write an `Append` to the outbox; without a stable log there is nothing to write, and nothing to sum up."""
+        if self.context.stable:
+            self._appended += 1
+            self.outbox.append(effects.Append(record))
 
     def checkpoint(self, state: Record) -> None:
         """Write a `Checkpoint` to the outbox."""

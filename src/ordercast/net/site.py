@@ -37,6 +37,10 @@ logger = logging.getLogger("ordercast.net")
 NET_INSTANCE: InstanceId = "net"
 """Under this name sites talk about the network itself."""
 
+CONSUMED_SECONDS = 0.02
+"""How long an instance may not know what the application has taken, when nothing else happens: senders wait for that
+only when they are far ahead."""
+
 _ARRIVAL = Arrival()
 
 
@@ -103,8 +107,10 @@ class LiveSite:
         self._transport: Transport | None = None
         self._reach: Reach | None = None
         self._timers: dict[tuple[InstanceId, Timer], _TimerState] = {}
+        self._deliveries: list[tuple[InstanceId, Deliver | Replay]] = []
         self._to_self: deque[tuple[InstanceId, Message]] = deque()
         self._taken: dict[InstanceId, int] = {}
+        self._tells_consumed = False
         self._tick_handle: asyncio.TimerHandle | None = None
         self._tick_at = inf
         self._probe_handle: asyncio.TimerHandle | None = None
@@ -189,12 +195,20 @@ class LiveSite:
                 transport.send_multicast(outgoing.buffer, outgoing.segment)
             else:
                 transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
+        if self._deliveries:
+            self.hand_over()
         deadline = endpoint.deadline
         if deadline < self._tick_at:
             self._tick_soon(deadline)
         if len(endpoint.established) != self._peers:
             self._peers = len(endpoint.established)
             self._application.peers_changed()
+
+    def hand_over(self) -> None:
+        """Give the application what was delivered and waits for the end of the turn."""
+        deliveries, self._deliveries = self._deliveries, []
+        for name, effect in deliveries:
+            self._application.deliver(name, effect)
 
     @property
     def uses_multicast(self) -> bool:
@@ -205,6 +219,8 @@ class LiveSite:
         """A socket is empty for now."""
         if self._running:
             try:
+                if self._taken:
+                    self._tell_consumed(self._loop.time())
                 self.leave()
             except Exception as error:
                 self._fail(error)
@@ -260,16 +276,21 @@ class LiveSite:
         return message
 
     def consumed(self, instance: InstanceId, count: int) -> None:
-        """The application has taken deliveries. The instance hears of it once in a turn of the event loop."""
-        taken = self._taken.get(instance, 0)
-        self._taken[instance] = taken + count
-        if not taken:
-            self._loop.call_soon(self._tell_consumed, instance)
+        """The application has taken deliveries. The instance hears of it with the next datagram, or soon."""
+        self._taken[instance] = self._taken.get(instance, 0) + count
+        if not self._tells_consumed:
+            self._tells_consumed = True
+            self._loop.call_later(CONSUMED_SECONDS, self._consumed_due)
 
-    def _tell_consumed(self, instance: InstanceId) -> None:
-        count = self._taken.pop(instance, 0)
-        if self._running:
-            self._enter(self.instances[instance].handle, Consumed(count))
+    def _consumed_due(self) -> None:
+        self._tells_consumed = False
+        if self._taken and self._running:
+            self._enter(self._tell_consumed)
+
+    def _tell_consumed(self, now: float) -> None:
+        taken, self._taken = self._taken, {}
+        for name, count in taken.items():
+            self.instances[name].handle(now, Consumed(count))
 
     def tell(self, instance: InstanceId, event: Event) -> None:
         """Something else happens to an instance."""
@@ -344,9 +365,8 @@ class LiveSite:
 
     def deliver(self, instance: Instance, effect: Deliver | Replay) -> None:
         """Hand a message to the application."""
-        if self._recorder is not None:
-            self._recorder.flush()
-        self._application.deliver(instance.name, effect)
+        # After what this step sends: others should not wait for our own application.
+        self._deliveries.append((instance.name, effect))
 
     def rollback(self, instance: Instance, messages: tuple[MessageId, ...]) -> None:
         """Take deliveries back."""

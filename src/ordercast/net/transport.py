@@ -14,6 +14,9 @@ from ordercast.net.sockets import Address, Resolved
 DRAIN_MAX = 64
 """Datagrams taken from a socket before anything else gets its turn: a socket buffer's worth of the largest."""
 
+BUSY_SECONDS = 0.0005
+"""Datagrams that come in shorter intervals are worth looking for."""
+
 BACKLOG_MAX = 1024
 """Datagrams that wait for a full socket buffer. More are dropped, as a network would: protocols send again."""
 
@@ -50,6 +53,9 @@ class Transport:
         self._buffer = memoryview(bytearray(1 << 16))
         self._backlog: deque[tuple[bytes | memoryview, int | None, Address]] = deque()
         self._paused = False
+        self._limit = 1
+        """Datagrams that are taken at a time."""
+        self._drained_at = 0.0
         loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
 
     # ------------------------------------------------------------------ IP multicast
@@ -66,18 +72,32 @@ class Transport:
     def _drain(self, opened: socket.socket, multicast: bool) -> None:
         """Take what lies there, then let what came of it leave together."""
         buffer, on_datagram = self._buffer, self._on_datagram
+        limit, taken = self._limit, 0
         try:
             if self._coalesced:
                 self._drain_coalesced(opened, multicast)
             else:
                 receive = opened.recv_into
-                for _ in range(DRAIN_MAX):
+                while taken < limit:
                     on_datagram(buffer[: receive(buffer)], multicast)
+                    taken += 1
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self.counters["receive-errors"] += 1
         self._on_drained()
+        if not self._coalesced:
+            self._adapt(taken)
+
+    def _adapt(self, taken: int) -> None:
+        """To find a socket empty costs as much as to read it, so where datagrams come one by one, one is taken at a
+        time; when the next is there at once, more are."""
+        now = self._loop.time()
+        if taken < self._limit:
+            self._limit = max(1, taken)
+        elif now - self._drained_at < BUSY_SECONDS:
+            self._limit = min(DRAIN_MAX, 4 * self._limit)
+        self._drained_at = now
 
     def _drain_coalesced(self, opened: socket.socket, multicast: bool) -> None:
         buffer, on_datagram = self._buffer, self._on_datagram

@@ -384,6 +384,8 @@ class Node:
         return self._engine.journal.attachment.snapshot
 
     def _attachment(self) -> Attachment:
+        # The log is about to forget what it has delivered: what has not reached us yet would be lost.
+        self._engine.site.hand_over()
         snapshot = self._engine.journal.attachment.snapshot if self._take_snapshot is None else self._take_snapshot()
         return self._receiver.attachment(snapshot)
 

@@ -26,11 +26,14 @@ def live_options(contract: Contract, given: dict[str, Any], buffer_bytes: int, p
         "window": window,
         "window_messages": window,
         "batch_messages_max": max(1, window // 2),
-        # Often enough that nobody waits for news of what everyone has.
-        "acknowledge_every": max(1, window // 4),
         # What is sent ahead of the slowest reader is what fits into that one's buffer.
         "history_bytes_max": max(2 * window, fitting) * BUNDLE_BYTES_MAX,
         "log_messages_max": max(2 * window, fitting),
     }
+    if "acknowledge_bytes" in contract.options.__struct_fields__:
+        chosen["acknowledge_bytes"] = max(1, window // 4) * BUNDLE_BYTES_MAX
+    else:
+        # Often enough that nobody waits for news of what everyone has.
+        chosen["acknowledge_every"] = max(1, window // 4)
     known = contract.options.__struct_fields__
     return contract.options(**{name: value for name, value in chosen.items() if name in known} | given)

@@ -15,6 +15,9 @@ from ordercast.core import StorageError
 TEMPORARY_SUFFIX = ".new"
 """A file of that name was being written when the process ended; it never counted."""
 
+PARTS_MAX = 1024
+"""What one call takes on every system (IOV_MAX)."""
+
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 """The log holds what the application multicasts: nobody else's business."""
@@ -38,7 +41,19 @@ def open_to_append(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
 
 
-def write_all(descriptor: int, data: bytes) -> None:
+def write_parts(descriptor: int, parts: list[bytes]) -> None:
+    """Write the parts one after the other, in one call: after each, a thread has to wait for the interpreter.
+
+    Large parts are not copied for it; many parts are small ones.
+    """
+    if len(parts) > PARTS_MAX:
+        parts = [b"".join(parts)]
+    written = os.writev(descriptor, parts)
+    if written < sum(map(len, parts)):
+        write_all(descriptor, memoryview(b"".join(parts))[written:])
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """Write everything: a disk may take less at a time (2 GiB at most on Linux)."""
     view = memoryview(data)
     while view:

@@ -232,9 +232,7 @@ class _Writer:
             path = segment_path(self._folder, pending.segment)
             try:
                 descriptor = self._open(pending, path)
-                # Joined first: one call that gives up the interpreter instead of one for each thousand parts, after
-                # each of which the thread would wait for its turn.
-                disk.write_all(descriptor, b"".join(pending.parts))
+                disk.write_parts(descriptor, pending.parts)
                 disk.sync_data(descriptor)
                 if pending.offset == 0:
                     disk.sync_folder(self._folder)

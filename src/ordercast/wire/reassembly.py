@@ -36,7 +36,8 @@ ASK_SECONDS_MAX = 0.25
 """The longest wait for an answer, before asking again."""
 
 ASKS_MAX = 6
-"""With doubling waits these are 126 ms on a LAN; after that the protocol above is better placed to ask."""
+"""In vain, one after the other. With doubling waits these are 126 ms on a LAN; after that the protocol above is better
+placed to ask."""
 
 ASK_FRAGMENTS_MAX = 512
 """Indexes in one question: it fits into the smallest datagram. The others are asked for next time."""
@@ -99,7 +100,7 @@ class Reassembly:
         fragments[index] = fragment
         partial.missing -= 1
         if partial.asked:
-            self._measure(partial, now)
+            self._on_answer(partial, now)
         if not partial.missing:
             self._forget(frame, partial)
             if self._partials:
@@ -168,8 +169,10 @@ class Reassembly:
         partial.asked += 1
         return partial.ask_again
 
-    def _measure(self, partial: _Partial, now: float) -> None:
-        """The first fragment after the first question tells how long an answer takes, or longer if that was lost."""
+    def _on_answer(self, partial: _Partial, now: float) -> None:
+        # The first fragment after the first question tells how long an answer takes, or longer if that was lost.
         if partial.asked_at > -inf:
             self._round_trip_seconds += (now - partial.asked_at - self._round_trip_seconds) / 4
             partial.asked_at = -inf
+        # Only questions in vain count: a frame that lacks more than one question can name takes many.
+        partial.asked = 1

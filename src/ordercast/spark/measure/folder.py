@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from ordercast.spark.measure.cells import Grouping
 from ordercast.spark.measure.prepare import Prepared, prepare
-from ordercast.spark.measure.tables import Rows, measure_trace
+from ordercast.spark.measure.tables import Rows, latency_rows, measure_trace, throughput_rows
 from ordercast.spark.sound import refuse_unsound
-from ordercast.spark.tables import open_trace, read_events
+from ordercast.spark.tables import Trace, open_trace, read_events
 from ordercast.spark.tasks import plain_errors
 
 COLUMNS = (
@@ -56,3 +56,15 @@ def measure_folder(
         finally:
             events.unpersist()
     return measured
+
+
+def measure_speed(spark: SparkSession, trace: Trace) -> dict[str, Rows]:
+    """Latency and throughput of each protocol alone, which takes a fraction of the time."""
+    grouping = Grouping("protocol", None)
+    with plain_errors():
+        events = read_events(spark, trace, columns=COLUMNS).persist()
+        try:
+            with prepare(events, list(trace.runs.values())) as prepared:
+                return {"latency": latency_rows(prepared, grouping)[0], "throughput": throughput_rows(prepared, grouping)}
+        finally:
+            events.unpersist()

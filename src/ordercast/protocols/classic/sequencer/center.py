@@ -53,7 +53,7 @@ class Center:
         early = self._early.setdefault(source, {})
         if self._is_next(last, submit) and not self._no_room(submit.multicast):
             self.order(submit.multicast)
-            self._report(source)
+            self._report(source, submit.multicast)
         elif self._is_next(last, submit) or self._has_place(early, last):
             core.branch("early-submission")
             early[submit.previous] = submit
@@ -83,7 +83,7 @@ class Center:
                 if not self._no_room(following.multicast):
                     del early[following.previous]
                     self.order(following.multicast)
-                    self._report(source)
+                    self._report(source, following.multicast)
                     progress = True
 
     @staticmethod
@@ -144,9 +144,11 @@ class Center:
                 link.kept[link_number] = ordered
                 link.kept_bytes += len(multicast.payload)
 
-    def _report(self, source: SiteId) -> None:
-        """Tell the source soon that its messages have their places; a member sees them ordered anyway."""
+    def _report(self, source: SiteId, multicast: Multicast) -> None:
+        """Tell the source soon that its messages have their places; a destination sees them ordered anyway."""
         core = self._core
+        if source in core.context.destinations(multicast):
+            return
         unreported = self._unreported.get(source, 0) + 1
         if unreported >= core.options.acknowledge_every:
             core.send((source,), Accepted(self.accepted[source]))

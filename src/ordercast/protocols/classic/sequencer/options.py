@@ -21,6 +21,8 @@ class SequencerOptions(Options, frozen=True):
     acknowledge_every: int = 32
     """Deliveries until a destination acknowledges, and submissions until the sequencer does: the cost of an answer
     shared by 32."""
+    acknowledge_bytes: int = 1 << 20
+    """And bytes of payload until then: of large messages fewer are worth an answer."""
     retransmit_seconds: float = 0.1
     """How long a source waits for acceptance, and a destination for what it has requested."""
     announce_seconds: float = 0.1
@@ -30,10 +32,15 @@ class SequencerOptions(Options, frozen=True):
     """After so many retransmissions in vain the source says that it is blocked."""
 
     def __post_init__(self) -> None:
-        counts = (self.window, self.history_max, self.history_bytes_max, self.acknowledge_every, self.patience)
-        if min(counts) < 1:
-            raise UsageError(
-                "options of the sequencer: window, history_max, history_bytes_max, acknowledge_every, patience: 1 or more"
-            )
+        for name in (
+            "window",
+            "history_max",
+            "history_bytes_max",
+            "acknowledge_every",
+            "acknowledge_bytes",
+            "patience",
+        ):
+            if getattr(self, name) < 1:
+                raise UsageError(f"option {name} of the sequencer is 1 or more, not {getattr(self, name)}")
         if min(self.retransmit_seconds, self.announce_seconds) <= 0:
             raise UsageError("options of the sequencer: retransmit_seconds and announce_seconds are positive")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation
@@ -26,6 +27,9 @@ class Receiver:
         self.consumed = 0
         """The link number up to which the application has taken everything."""
         self._acknowledged = 0
+        self._sizes: deque[int] = deque()
+        """Bytes of what is delivered and not taken yet."""
+        self._unacknowledged_bytes = 0
         self._pending: dict[int, Ordered] = {}
         self._announced = 0
         self._requesting = False
@@ -51,6 +55,7 @@ class Receiver:
         """The link number is stable before the application has the message, so no crash delivers one twice."""
         core = self._core
         self.delivered = link
+        self._sizes.append(len(ordered.multicast.payload))
         core.append(Delivered(link, ordered.number, ordered.multicast))
         core.outbox.append(Deliver(ordered.multicast, (ordered.number,), core.sequencer))
         if ordered.multicast.message.source == core.site:
@@ -88,13 +93,21 @@ class Receiver:
 
     def on_consumed(self, count: int) -> None:
         """The application has taken deliveries: acknowledge from time to time, so that the sequencer can forget."""
-        self.consumed = min(self.consumed + count, self.delivered)
-        if self.consumed - self._acknowledged >= self._core.options.acknowledge_every:
+        options = self._core.options
+        taken = min(count, len(self._sizes))
+        self.consumed += taken
+        for _ in range(taken):
+            self._unacknowledged_bytes += self._sizes.popleft()
+        if (
+            self.consumed - self._acknowledged >= options.acknowledge_every
+            or self._unacknowledged_bytes >= options.acknowledge_bytes
+        ):
             self._acknowledge()
 
     def _acknowledge(self) -> None:
         core = self._core
         self._acknowledged = self.consumed
+        self._unacknowledged_bytes = 0
         if core.site == core.sequencer:
             core.center.on_acknowledge(core.site, self.consumed)
         else:

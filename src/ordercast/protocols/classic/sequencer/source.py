@@ -107,7 +107,8 @@ class Source:
             self._vain += 1
             if self._vain == core.options.patience:
                 core.branch("blocked")
-                core.outbox.append(Blocked(f"the sequencer {core.sequencer} accepts nothing: it is down, or waits for a member"))
+                reason = f"the sequencer {core.sequencer} accepts nothing: it is down, or waits for a member"
+                core.outbox.append(Blocked(reason))
             core.set_timer("submit", core.options.retransmit_seconds)
 
     def give_credit(self) -> None:
