@@ -342,7 +342,8 @@ def test_sent_frames_are_bounded_in_bytes() -> None:
 def test_repairs_of_a_frame_are_bounded() -> None:
     frame = KeptFrame(("b", "c"), bytearray(1000), 100)
     total = 0
-    while chosen := frame.take_repairs((9, 3, 3, 77, 0)):
+    for _ in range(100):
+        chosen = frame.take_repairs((9, 3, 3, 77, 0))
         assert chosen == sorted(set(chosen))
         assert set(chosen) <= {0, 3, 9}
         total += len(chosen)

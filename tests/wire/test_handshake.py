@@ -452,3 +452,18 @@ def test_the_longest_names_fit_into_the_smallest_datagrams() -> None:
     names = tuple(f"{letter * 255}" for letter in "ab")
     cluster = known_cluster(names, cluster="c" * 255, processes=names, max_datagram=1200)
     assert max(len(datagram) for _, _, datagram in cluster.sent) <= 1200
+
+
+def test_a_restarted_process_whose_response_is_lost_is_greeted_by_those_who_hear_it() -> None:
+    """Both would wait for ever: the one has a session, the other still has the one of the last life."""
+    names = ("a", "b")
+    cluster = Cluster((name, make_endpoint(name, processes=names)) for name in names)
+    cluster.introduce()
+    new = cluster.endpoints["a"] = make_endpoint("a", processes=names, seed="second life", incarnation=1)
+    b = cluster.endpoints["b"]
+    cluster.pass_time(1.0, lambda sent: sent[1] == "b" and sent[2][1] & 0x7F == RESPONSE)
+    assert "b" in new.established
+    assert b.incarnation_of("a") == 0, "b never heard the response"
+    new.send(("b",), MAIN_INSTANCE, Note(1))
+    cluster.pass_time(1.0)
+    assert b.incarnation_of("a") == 1

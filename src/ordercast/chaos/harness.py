@@ -18,7 +18,7 @@ import msgspec
 
 from ordercast.chaos.proxy import CALM, Proxy, Weather
 from ordercast.chaos.schedule import Action, Kill, Partition, Pause, Plan
-from ordercast.chaos.worker import Result, Work
+from ordercast.chaos.worker import Work
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.net.ports import free_ports
 from ordercast.node.control import ask, read
@@ -43,6 +43,8 @@ class Cluster(msgspec.Struct, frozen=True):
     rates: Mapping[SiteId, float]
     """Orders a second of each process."""
     options: Mapping[str, Any] = {}
+    worker: str = "ordercast.chaos.worker"
+    """The module that each process runs; see there for what is expected of it."""
 
     @property
     def processes(self) -> list[SiteId]:
@@ -54,7 +56,8 @@ class Outcome(msgspec.Struct):
     """What came of it."""
 
     folder: Path
-    results: dict[SiteId, Result]
+    results: dict[SiteId, dict[str, Any]]
+    """What each process wrote in the end."""
     happened: Counter[str]
     network: Counter[str]
     deliveries: dict[SiteId, int]
@@ -74,7 +77,7 @@ class Outcome(msgspec.Struct):
         for site, result in self.results.items():
             own = tuple(sorted(group for group, members in groups.items() if site in members))
             if own:
-                books.setdefault(own, set()).add(result.digest)
+                books.setdefault(own, set()).add(result["digest"])
         return all(len(digests) == 1 for digests in books.values())
 
 
@@ -171,7 +174,7 @@ class Harness:
             self._running[process] = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
-                "ordercast.chaos.worker",
+                self._cluster.worker,
                 msgspec.json.encode(work).decode(),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.DEVNULL,
@@ -298,10 +301,10 @@ class Harness:
     def _groups_of(self, site: SiteId) -> tuple[GroupId, ...]:
         return tuple(sorted(group for group, members in self._cluster.groups.items() if site in members))
 
-    async def _end(self) -> dict[SiteId, Result]:
+    async def _end(self) -> dict[SiteId, dict[str, Any]]:
         for process in self._cluster.processes:
             self._signal(process, signal.SIGTERM)
-        results: dict[SiteId, Result] = {}
+        results: dict[SiteId, dict[str, Any]] = {}
         for process, running in self._running.items():
             try:
                 code = await asyncio.wait_for(running.wait(), END_SECONDS)
@@ -311,7 +314,7 @@ class Harness:
             if code:
                 self._problems.append(f"{process} ended with exit code {code}")
             else:
-                results[process] = msgspec.json.decode((self._folder / f"{process}.json").read_bytes(), type=Result)
+                results[process] = json.loads((self._folder / f"{process}.json").read_bytes())
         return results
 
     async def _kill_all(self) -> None:

@@ -84,7 +84,7 @@ def demo(
             str(outcome.trace), report=str(report), show_progress=not as_json and not headless, measure_too=True
         )
     document = describe(cluster, outcome, verified) | {
-        "balances": {site: outcome.results[site].ledger.balances for site in MAIN_COMPUTERS if site in outcome.results},
+        "balances": {site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results},
         "latency": verified.measured["latency"],
         "throughput": verified.measured["throughput"],
         "report": verified.page,
@@ -122,14 +122,14 @@ def _conclude(people: Console, outcome: Outcome, verified: Verified, document: d
     people.print(Text("The books in the end", "bold"))
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("account")
-    ledgers = {site: outcome.results[site].ledger for site in MAIN_COMPUTERS if site in outcome.results}
+    ledgers = {site: outcome.results[site]["ledger"] for site in MAIN_COMPUTERS if site in outcome.results}
     for site in ledgers:
         table.add_column(site, justify="right")
     table.add_column("")
     for account in ACCOUNTS:
-        _row(table, account, [f"{ledger.balances[account] / 100:,.2f}" for ledger in ledgers.values()])
-    _row(table, "orders applied", [f"{ledger.applied:,}" for ledger in ledgers.values()])
-    _row(table, "orders refused", [f"{ledger.refused:,}" for ledger in ledgers.values()])
+        _row(table, account, [f"{ledger["balances"][account] / 100:,.2f}" for ledger in ledgers.values()])
+    _row(table, "orders applied", [f"{ledger['applied']:,}" for ledger in ledgers.values()])
+    _row(table, "orders refused", [f"{ledger['refused']:,}" for ledger in ledgers.values()])
     people.print(table)
     latency = {row["at"]: row for row in verified.measured["latency"]}
     last = latency.get("all", next(iter(latency.values()), None))

@@ -39,7 +39,7 @@ def plot_latency(curves: Sequence[Row]) -> str:
                 where="post",
                 color=f"C{protocols.index(curve['protocol']) % 10}",
                 linestyle="-" if curve["at"] == EACH else "--",
-                label=_legend(curve["protocol"], "all destinations" if curve["at"] == ALL else "each destination"),
+                label=_legend(protocols, curve, "all destinations" if curve["at"] == ALL else "each destination"),
             )
         if all(latency > 0 for curve in curves for latency in curve["latencies"]):
             axes.set_xscale("log")
@@ -60,7 +60,8 @@ def plot_throughput(windows: Sequence[Row]) -> str:
             middle = [(row["from"] + row["to"]) / 2 for row in own]
             for name, line in (("deliveries", "-"), ("messages", ":")):
                 rates = [row[f"{name}_per_second"] for row in own]
-                axes.plot(middle, rates, line, color=f"C{number % 10}", label=_legend(protocol, name), linewidth=1.2)
+                label = _legend(protocols, {"protocol": protocol}, name)
+                axes.plot(middle, rates, line, color=f"C{number % 10}", label=label, linewidth=1.2)
         axes.set_xlabel("time (s)")
         axes.set_ylabel("a second")
         axes.set_ylim(bottom=0)
@@ -102,7 +103,7 @@ def plot_packets(rows: Sequence[Row]) -> str:
                 bottom=bottom[row["protocol"]],
                 hatch="///" if row["background"] else None,
                 edgecolor="white",
-                label=_legend(row["protocol"], row["packet"] or "(no type)"),
+                label=_legend(protocols, row, row["packet"] or "(no type)"),
             )
             bottom[row["protocol"]] += each
         axes.set_xticks(range(len(protocols)), protocols)
@@ -111,8 +112,8 @@ def plot_packets(rows: Sequence[Row]) -> str:
     return _svg(draw, legend=bool(rows))
 
 
-def _legend(protocol: str, what: str) -> str:
-    return f"{protocol}: {what}" if protocol else what
+def _legend(protocols: Sequence[str], row: Row, what: str) -> str:
+    return f"{row['protocol']}: {what}" if len(protocols) > 1 else what
 
 
 def _svg(draw: Any, legend: bool) -> str:

@@ -67,7 +67,7 @@ def space_time_figure(events: pa.Table, messages: set[str] | None, sites: Sequen
     axes.set_xticks(list(shown), labels=[f"{happenings[at].time:.3f}" for at in shown], fontsize=7)
     axes.set_xlabel("seconds (not to scale: one step for each thing that happens)", fontsize=8)
     axes.set_xlim(-1, max(1, len(happenings)))
-    axes.set_ylim(-0.6, len(sites) - 0.2)
+    axes.set_ylim(-0.6, len(sites) - 0.55)
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
     return figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,7 +36,7 @@ from ordercast.spark.verify.extract import delivery_curves, events_about
 from ordercast.trace.read import event_files, read_runs
 
 BRIEF_BYTES = 200_000_000
-"""Traces up to this size (10^7 events) are judged in seconds, most of which is Java's start."""
+"""A run up to this size (10^7 events) is judged by a worker; Java only hands it out."""
 
 
 def register(app: typer.Typer) -> None:
@@ -129,11 +129,9 @@ def verify_folder(
         from ordercast.cli.verify_report import VerifyPage
 
         page = VerifyPage(report, trace)
-    # Before Java is started, for that takes seconds.
-    read_runs(trace)
-    size = sum(file.stat().st_size for file in event_files(Path(trace)))
     with (
-        command_session("verify", master, show_progress, BRIEF if size <= BRIEF_BYTES else None) as spark,
+        # What is no trace is refused before Java is started, for that takes seconds.
+        command_session("verify", master, show_progress, session_settings(trace)) as spark,
         _opened(spark, trace, quarantine) as (opened, notes),
         verify(spark, opened, names, everything, large_rows) as verification,
     ):
@@ -147,6 +145,13 @@ def verify_folder(
     if page is not None:
         page.write()
     return Verified(summary, verdicts, found, None if page is None else str(page.file), measured)
+
+
+def session_settings(trace: str) -> Mapping[str, str] | None:
+    """Those of a brief session, unless runs are so large that Spark's SQL may have to judge them."""
+    runs = read_runs(trace)
+    size = sum(file.stat().st_size for file in event_files(Path(trace)))
+    return BRIEF if size <= BRIEF_BYTES * len(runs) else None
 
 
 @contextlib.contextmanager

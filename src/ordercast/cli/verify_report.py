@@ -37,15 +37,15 @@ class VerifyPage:
     ) -> None:
         """Everything that is on it."""
         page = self._page
-        page.text(f"{summary.runs:,} runs, {summary.events:,} events", "note")
+        page.text(f"{summary.runs:,} run{'s' if summary.runs != 1 else ''}, {summary.events:,} events", "note")
         for note in summary.notes:
             page.text(note, "doubt")
         count = summary.violated_claims
         page.text(
-            f"{count:,} claims violated" if count else "No claim is violated.",
+            f"{count:,} claim{'s' if count != 1 else ''} violated" if count else "No claim is violated.",
             "bad" if count else "good",
         )
-        page.table(["property", "claimed", "verdict", "runs", "witnesses", "first witness"], _verdict_rows(summary))
+        page.table(*_verdict_table(summary))
         for example in examples:
             assert example.verdict.first is not None
             first = example.verdict.first
@@ -81,15 +81,17 @@ class VerifyPage:
                 self._page.text(f"and {len(violated) - RUNS_MAX:,} more", "note")
 
 
-def _verdict_rows(summary: Summary) -> list[list[str]]:
-    return [
-        [
-            each.name,
-            claimed_words(each, summary.runs),
-            Cell(each.verdict, _MEANINGS[each.verdict]),
-            each.runs,
-            f"{each.witnesses:,}" if each.witnesses else "",
-            "" if each.first is None or each.first[1].first is None else each.first[1].first.why,
-        ]
-        for each in summary.properties
-    ]
+def _verdict_table(summary: Summary) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows: of one run nothing is counted, and where nothing is violated there are no witnesses."""
+    several = summary.runs > 1
+    violated = any(each.first for each in summary.properties)
+    headings = ["property", "claimed", "verdict", *(["runs"] if several else [])]
+    headings += ["witnesses", "first witness"] if violated else []
+    rows = []
+    for each in summary.properties:
+        first = each.first[1].first if each.first is not None else None
+        row = [each.name, claimed_words(each, summary.runs), Cell(each.verdict, _MEANINGS[each.verdict])]
+        row += [each.runs] if several else []
+        row += [f"{each.witnesses:,}" if each.witnesses else "", "" if first is None else first.why] if violated else []
+        rows.append(row)
+    return headings, rows

@@ -72,11 +72,13 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
 
 
 class _Salute:
-    """When to say hello to a peer that has no session."""
+    """When to say hello to a peer."""
 
-    __slots__ = ("due", "last", "wait_seconds")
+    __slots__ = ("doubted", "due", "last", "wait_seconds")
 
     def __init__(self) -> None:
+        self.doubted = False
+        """The peer has a session, and perhaps a newer one that we have not heard of."""
         self.due = 0.0
         self.last = -inf
         self.wait_seconds = HELLO_SECONDS_MIN
@@ -120,26 +122,37 @@ class Handshake:
 
     # ------------------------------------------------------------------ saying hello
     def hellos(self, now: float) -> list[tuple[SiteId, bytes]]:
-        """Hellos that are due, to those who have no session; with longer and longer waits."""
+        """Hellos that are due, to those who have no session, or perhaps another; with longer and longer waits."""
         due = []
         self.deadline = inf
         for site, salute in self._salutes.items():
-            if site in self.peers:
+            if site in self.peers and not salute.doubted:
                 continue
             if salute.due <= now:
+                salute.doubted = False
                 due.append((site, self._make(HELLO, site, self._nonce(now, b"hello", site))))
                 salute.last = now
                 salute.due = now + salute.wait_seconds
                 salute.wait_seconds = min(2 * salute.wait_seconds, HELLO_SECONDS_MAX)
-            self.deadline = min(self.deadline, salute.due)
+            if site not in self.peers:
+                self.deadline = min(self.deadline, salute.due)
         return due
 
     def provoke(self, now: float) -> None:
-        """Somebody unknown has sent something: hurry up with those from whom it may be."""
+        """Somebody unknown has sent something: hurry up with those from whom it may be.
+
+        That is everybody: (1) a restarts and greets b; (2) b challenges a; (3) a accepts b, and its response is lost.
+        Now a has a session of b and says no more, and b still has the one of a's last life.
+        """
         for site, salute in self._salutes.items():
-            if site not in self.peers:
-                salute.due = min(salute.due, max(now, salute.last + PROVOKED_SECONDS))
-                self.deadline = min(self.deadline, salute.due)
+            soon = max(now, salute.last + PROVOKED_SECONDS)
+            if site in self.peers:
+                if not salute.doubted:
+                    salute.doubted = True
+                    salute.due = soon
+            else:
+                salute.due = min(salute.due, soon)
+            self.deadline = min(self.deadline, salute.due)
 
     # ------------------------------------------------------------------ nonces
     def _nonce(self, now: float, purpose: bytes, site: SiteId, salt: bytes = b"", slots_ago: int = 0) -> bytes:
