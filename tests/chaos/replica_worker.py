@@ -24,7 +24,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "bank.py"
 def load_example() -> Any:
     """The example as a module."""
     specification = importlib.util.spec_from_file_location("bank", EXAMPLE)
-    assert specification is not None and specification.loader is not None
+    assert specification is not None
+    assert specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     sys.modules["bank"] = module
     specification.loader.exec_module(module)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def test_a_plan_has_what_was_asked_for_and_no_process_is_down_twice(
     assert [action.at for action in plan.actions] == sorted(action.at for action in plan.actions)
     for name in NAMES:
         down = [each for each in plan.actions if not isinstance(each, Partition) and each.process == name]
-        for first, second in zip(down, down[1:], strict=False):
+        for first, second in itertools.pairwise(down):
             assert first.at + first.seconds < second.at
     for action in plan.actions:
         assert action.at + action.seconds <= plan.seconds
