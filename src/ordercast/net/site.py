@@ -181,6 +181,8 @@ class LiveSite:
             name, message = self._to_self.popleft()
             instance = self.instances.get(name)
             if instance is not None:
+                if self._recorder is not None:
+                    self._recorder.packet_received(self.name, message)
                 instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
         transport, endpoint = self._transport, self._endpoint
         if transport is None or not self._running:
@@ -305,13 +307,13 @@ class LiveSite:
         """Pack a message for its receivers; it leaves at the end of the turn."""
         name = effect.instance or instance.name
         to = effect.to
+        if self._recorder is not None:
+            for site in to:
+                self._recorder.packet_sent(site, effect.message)
         if self.name in to:
             self._to_self.append((name, effect.message))
             to = tuple(site for site in to if site != self.name)
         if to:
-            if self._recorder is not None:
-                for site in to:
-                    self._recorder.packet_sent(site, effect.message)
             self._endpoint.send(to, name, effect.message)
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
