@@ -8,7 +8,7 @@ import msgspec
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
 from ordercast.core.effects import Blocked
-from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Sequenced, Submit
+from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Placed, Sequenced, Submit
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -125,7 +125,15 @@ class Center:
         ordered = Ordered(self.number, tuple(links[site].highest + 1 for site in destinations), multicast)
         core.append(Sequenced(ordered))
         self.keep(ordered)
-        core.send(tuple(site for site in destinations if site != core.site), ordered)
+        others = tuple(site for site in destinations if site != core.site)
+        if core.is_direct(multicast):
+            core.branch("direct")
+            core.send(
+                others,
+                Placed(ordered.number, ordered.links, multicast.message, multicast.groups, multicast.destinations),
+            )
+        else:
+            core.send(others, ordered)
         if core.site in destinations:
             core.receiver.on_ordered(links[core.site].highest, ordered)
         if not self._announcing:

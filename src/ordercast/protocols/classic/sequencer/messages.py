@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ordercast.core import Message, MessageId, Multicast, Record, SiteId
+from ordercast.core import GroupId, Message, MessageId, Multicast, Record, SiteId
 
 
 class Submit(Message, frozen=True):
     """Source -> sequencer: order this message. `previous` is the source's message before it: a chain without numbers
-    of its own."""
+    of its own. A large one goes to the destinations as well, which wait for its place."""
 
     multicast: Multicast
     previous: MessageId | None
@@ -37,6 +37,19 @@ class Ordered(Message, frozen=True):
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.multicast.message,)
+
+
+class Placed(Message, frozen=True):
+    """Sequencer -> destinations: the place of a large message, which its source has sent them itself."""
+
+    number: int
+    links: tuple[int, ...]
+    message: MessageId
+    groups: tuple[GroupId, ...]
+    destinations: tuple[SiteId, ...] | None
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.message,)
 
 
 class Request(Message, frozen=True):

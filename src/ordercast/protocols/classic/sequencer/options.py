@@ -18,6 +18,9 @@ class SequencerOptions(Options, frozen=True):
     history_bytes_max: int = 1 << 26
     """And how many bytes of payload: on a live node messages are bundles, and what is kept for a slow destination is
     also what waits in its socket's buffer."""
+    direct_bytes: int = 8192
+    """Messages of this size and more go from their source straight to the destinations, and the sequencer sends only
+    their places: from there on, carrying them twice costs more than the additional packets."""
     acknowledge_every: int = 32
     """Deliveries until a destination acknowledges, and submissions until the sequencer does: the cost of an answer
     shared by 32."""
@@ -36,6 +39,7 @@ class SequencerOptions(Options, frozen=True):
             "window",
             "history_max",
             "history_bytes_max",
+            "direct_bytes",
             "acknowledge_every",
             "acknowledge_bytes",
             "patience",

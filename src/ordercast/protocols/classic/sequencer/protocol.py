@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol, SiteId, UsageError
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Multicast, Protocol, SiteId, UsageError
 from ordercast.core.effects import Replay
 from ordercast.core.events import (
     Arrival,
@@ -21,6 +21,7 @@ from ordercast.protocols.classic.sequencer.messages import (
     Announce,
     Delivered,
     Ordered,
+    Placed,
     Request,
     Sequenced,
     State,
@@ -54,10 +55,12 @@ class Sequencer(Protocol):
             "requested",
             "resent",
             "announced",
+            "direct",
+            "body-late",
         ),
         options=SequencerOptions,
     )
-    messages = (Submit, Accepted, Ordered, Request, Announce, Acknowledge)
+    messages = (Submit, Accepted, Ordered, Placed, Request, Announce, Acknowledge)
     records = (Submitted, Sequenced, Delivered, State)
     wants_consumed = True
 
@@ -98,9 +101,29 @@ class Sequencer(Protocol):
 
     # ------------------------------------------------------------------ messages; what a site may not say is ignored
     def on_submit(self, sender: SiteId, message: Submit, arrival: Arrival) -> None:
-        """At the sequencer."""
-        if self.site == self.sequencer and message.multicast.message.source == sender:
+        """At the sequencer; at a destination, which gets large messages from their sources."""
+        if message.multicast.message.source != sender:
+            return
+        if self.site == self.sequencer:
             self.center.on_submit(sender, message)
+        elif self.site in self.context.destinations(message.multicast):
+            self.receiver.on_body(message.multicast)
+
+    def on_placed(self, sender: SiteId, message: Placed, arrival: Arrival) -> None:
+        """At a destination."""
+        if sender == self.sequencer and self.site in self._destinations_of(message):
+            self.receiver.on_placed(self.link_of(message), message)
+
+    def _destinations_of(self, placed: Placed) -> tuple[SiteId, ...]:
+        return self.context.members(placed.groups) if placed.destinations is None else placed.destinations
+
+    def link_of(self, placed: Placed) -> int:
+        """This site's link number in a place."""
+        return placed.links[self._destinations_of(placed).index(self.site)]
+
+    def is_direct(self, multicast: Multicast) -> bool:
+        """Whether the source sends the message to its destinations itself."""
+        return len(multicast.payload) >= self.options.direct_bytes
 
     def on_accepted(self, sender: SiteId, message: Accepted, arrival: Arrival) -> None:
         """At a source."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation
+from ordercast.core import InvariantViolation, Multicast
 from ordercast.core.effects import Deliver
-from ordercast.protocols.classic.sequencer.messages import Acknowledge, Delivered, Ordered, Request
+from ordercast.protocols.classic.sequencer.bodies import Bodies
+from ordercast.protocols.classic.sequencer.messages import Acknowledge, Delivered, Ordered, Placed, Request
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -33,6 +34,7 @@ class Receiver:
         self._pending: dict[int, Ordered] = {}
         self._announced = 0
         self._requesting = False
+        self._bodies = Bodies(core)
 
     def on_ordered(self, link: int, ordered: Ordered) -> None:
         """Deliver it if it is next, keep it if it is early, ignore it if it is old."""
@@ -51,6 +53,27 @@ class Receiver:
             if not self._requesting:
                 self._request()
 
+    def on_body(self, multicast: Multicast) -> None:
+        """A large message from its source."""
+        placed = self._bodies.on_body(multicast)
+        if placed is not None:
+            self._core.branch("body-late")
+            self.on_ordered(self._core.link_of(placed), Ordered(placed.number, placed.links, multicast))
+
+    def on_placed(self, link: int, placed: Placed) -> None:
+        """The place of a large message: deliver that, or wait for it a while, for it may be on its way."""
+        if link <= self.delivered:
+            self._core.branch("old")
+            return
+        multicast = self._bodies.on_placed(placed)
+        if multicast is not None:
+            self.on_ordered(link, Ordered(placed.number, placed.links, multicast))
+            return
+        self._announced = max(self._announced, link)
+        if not self._requesting:
+            self._requesting = True
+            self._core.set_timer("request", self._core.options.retransmit_seconds)
+
     def _deliver(self, link: int, ordered: Ordered) -> None:
         """The link number is stable before the application has the message, so no crash delivers one twice."""
         core = self._core
@@ -58,6 +81,7 @@ class Receiver:
         self._sizes.append(len(ordered.multicast.payload))
         core.append(Delivered(link, ordered.number, ordered.multicast))
         core.outbox.append(Deliver(ordered.multicast, (ordered.number,), core.sequencer))
+        self._bodies.on_delivered(ordered.multicast.message)
         if ordered.multicast.message.source == core.site:
             core.source.on_accepted(ordered.multicast.message)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, Multicast
+from ordercast.core import MessageId, Multicast, SiteId
 from ordercast.core.effects import Blocked, Credit
 from ordercast.protocols.classic.sequencer.messages import Submit, Submitted
 
@@ -41,8 +41,16 @@ class Source:
         self.remember(submit)
         if self._unsent:
             self._unsent.append(submit)
+        elif core.is_direct(multicast):
+            core.send(self._everyone(multicast), submit)
         else:
             core.send((core.sequencer,), submit)
+
+    def _everyone(self, multicast: Multicast) -> tuple[SiteId, ...]:
+        """The sequencer and the destinations, this site only when it is the sequencer."""
+        core = self._core
+        others = [site for site in core.context.destinations(multicast) if site not in (core.site, core.sequencer)]
+        return (core.sequencer, *others)
 
     def remember(self, submit: Submit) -> None:
         """Keep a submission until it is accepted."""
