@@ -10,7 +10,7 @@ from ordercast.node.bundles import BUNDLE_BYTES_MAX
 KERNEL_SHARE = 1.2
 """The kernel counts what a datagram occupies, headers and slack included. It also doubles the buffer."""
 
-WINDOW_MIN, WINDOW_MAX = 4, 64
+WINDOW_MIN, WINDOW_MAX = 4, 8
 """Below, a round trip starves a source; above, bundles only queue up."""
 
 
