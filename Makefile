@@ -15,7 +15,7 @@ export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign mutants reproduce benchmark-simulator benchmark-pipeline benchmark-sweep install
+.PHONY: help demo test check format lock clean campaign mutants reproduce benchmark-simulator benchmark-pipeline benchmark-sweep benchmark-wire benchmark-live install
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -51,6 +51,12 @@ benchmark-simulator: $(STAMP) ## events per second of the simulator, beside simp
 
 benchmark-pipeline: $(STAMP) ## rows per second of the pipeline, beside pandas, Polars and DuckDB
 	$(PYTHON) benchmarks/pipeline.py
+
+benchmark-wire: $(STAMP) ## microseconds per datagram, beside bare AES-GCM
+	$(PYTHON) benchmarks/wire.py
+
+benchmark-live: $(STAMP) ## the live node beside the bare limit of sockets, and beside peers where they are
+	$(PYTHON) benchmarks/live.py
 
 benchmark-sweep: $(STAMP) ## experiments on Spark, beside multiprocessing
 	$(PYTHON) benchmarks/sweep.py

@@ -9,6 +9,7 @@ import logging
 import signal
 import sys
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -67,7 +68,8 @@ async def _call(replica: Any, bank: Any, work: Work, incarnation: int, no_more: 
             assert balance == amount
             answers.write(f"{account} {amount}\n")
             answers.flush()
-            await asyncio.sleep(random.expovariate(work.rate))
+            with suppress(TimeoutError):
+                await asyncio.wait_for(no_more.wait(), random.expovariate(work.rate))
 
 
 if __name__ == "__main__":

@@ -6,14 +6,19 @@ never would in a run of a few dozen messages.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
 import msgspec
 
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, log_uniform
-from ordercast.core import SiteId
+from ordercast.core import GroupId, SiteId
+from ordercast.protocols.scalatom.cells import Cells
+
+Groups = Mapping[GroupId, tuple[SiteId, ...]]
+
+SITES_MAX = 6
 
 TIMEOUT_MIN = 0.03
 """With fifty messages pending, a question for each of them every 30 ms is a sixth of what a slow medium takes."""
@@ -51,6 +56,17 @@ class Tuning(msgspec.Struct, frozen=True):
     """One protocol's line of the table."""
 
     options: Callable[[Situation], dict[str, Any]] = _no_options
+    networks: dict[str, int] | None = None
+    """Kinds of network and their weights; None: those that every protocol is tried on."""
+    sites_max: int = SITES_MAX
+    """More than usual only in one run of sixteen, and never in calm ones: many hosts make many events."""
+    sources_max: int | None = None
+    """Sites that multicast, at the most; None: any number."""
+    layout: Callable[[Random], Groups] | None = None
+    """Draws the groups, for protocols whose promises depend on how groups overlap; None: as for every protocol. The
+    sites that this names in no group are sources only."""
+    majorities: Callable[[Groups], Iterable[tuple[SiteId, ...]]] | None = None
+    """The sets of sites of which a minority may die each; None: all sites are one."""
     settle: float = 5.0
     """Seconds that the protocol needs at the most, once everything works and nothing is under way, to finish what was
     begun. Packets that the last fault delayed come before that."""
@@ -76,6 +92,8 @@ def _sequencer(situation: Situation) -> dict[str, Any]:
         "retransmit_seconds": situation.timeout(0.3),
         "announce_seconds": situation.timeout(0.3),
         "patience": situation.rarely(10, 1, 3),
+        # Drawn last: what comes before keeps its draws.
+        "direct_bytes": situation.random.choice((1, 8192)),
     }
 
 
@@ -124,6 +142,119 @@ def _token(situation: Situation) -> dict[str, Any]:
     return options if random.random() < 0.5 else options | {"resilience": random.randrange(len(situation.sites))}
 
 
+def _broadcast_tree(situation: Situation) -> dict[str, Any]:
+    random, sites = situation.random, situation.sites
+    # n hosts tell n others what they have: so often that half a minute of it is some tens of thousands of packets.
+    shortest = max(0.2, situation.round_trip / 2, len(sites) ** 2 / 1000)
+    within = situation.seconds(shortest, max(0.5, 2 * shortest))
+    between = round(within * random.uniform(1.0, 3.0), 4)
+    few = len(sites) <= 12
+    clusters = random.choice(("cost-bit",) * 5 + ("transit-time",) * 3 + ("static", "none"))
+    options = {
+        "np1_seconds": round(within * random.uniform(1.0, 3.0), 4),
+        "np2_seconds": situation.timeout(1.0),
+        "pa_seconds": round(within * random.uniform(2.0, 5.0), 4),
+        "eic_seconds": within,
+        "ein_seconds": between,
+        "gfc_seconds": within,
+        "gfn_seconds": between,
+        "gfo_seconds": round(between * random.uniform(1.0, 2.0), 4),
+        "epp_seconds": round(within * random.choice((1.0, 1.7)), 4),
+        "piggyback_seconds": random.choice((0.0, 0.01, 0.05)),
+        "clusters": clusters,
+        "transit_seconds": round(max(0.002, situation.round_trip / random.choice((2, 8))), 5),
+        "order": random.choice(("none", "none", "source")),
+        "window": situation.rarely(2048, 8, 16) if few else 2048,
+        "gap_messages_max": situation.rarely(256, 2, 8) if few else 256,
+        "silent_exchanges_max": situation.rarely(3, 1, 2),
+    }
+    if clusters == "static":
+        half = random.sample(sites, (len(sites) + 1) // 2)
+        options["static_clusters"] = [sorted(half), sorted(set(sites) - set(half))]
+    return options
+
+
+def _scalatom(situation: Situation) -> dict[str, Any]:
+    random = situation.random
+    window = situation.rarely(256, 1, 4)
+    retransmit = situation.timeout(0.3)
+    ping = situation.seconds(0.03, 0.2)
+    return {
+        "batch_messages_max": random.choice((64, 64, 2, 1)),
+        "relay_eagerly": random.random() < 0.3,
+        "history_seconds": random.choice((0.0, 0.0, 0.02, 0.2)),
+        "window": window,
+        "kept_messages_max": max(window, situation.rarely(16384, 4, 16)),
+        "acknowledge_every": situation.rarely(32, 1, 4),
+        "acknowledge_seconds": situation.timeout(0.1),
+        "retransmit_seconds": retransmit,
+        "retransmit_seconds_max": round(random.uniform(1.0, 8.0) * retransmit, 4),
+        "receipt_seconds": round(random.uniform(0.1, 0.4) * retransmit, 4),
+        "letters_max": situation.rarely(2048, 16, 48),
+        "want_seconds": situation.timeout(0.2),
+        # Often shorter than a round trip: coordinators are suspected wrongly all the time.
+        "ping_seconds": ping,
+        "suspicion_seconds": round(random.uniform(0.5, 4.0) * ping, 4),
+        "blocked_seconds": situation.seconds(0.2, 2.0),
+    }
+
+
+def _scalatom_layout(random: Random) -> Groups:
+    """Groups of three that share nothing, three that share pairwise one site each, and others in between."""
+    layouts: tuple[tuple[str, ...], ...] = (
+        ("abc", "def", "ghi"),
+        ("abc", "cde", "efa"),
+        ("abc",),
+        ("abcde",),
+        ("abc", "def"),
+        ("abcd", "bcde"),
+        ("abcdef", "defghi"),
+        ("abcd", "ab"),
+    )
+    names = ("g", "h", "i")
+    return {name: tuple(members) for name, members in zip(names, random.choice(layouts), strict=False)}
+
+
+def _propagation_graph_layout(random: Random) -> Groups:
+    """Many small groups: where they overlap in few sites the trees are deep, with extra nodes, or there are several."""
+    sites = "abcdefgh"[: random.randint(3, 8)]
+    names = ("g", "h", "i", "j", "k", "l")[: random.randint(1, 6)]
+    return {name: tuple(sorted(random.sample(sites, random.randint(2, min(4, len(sites)))))) for name in names}
+
+
+def _propagation_graph(situation: Situation) -> dict[str, Any]:
+    random = situation.random
+    return {
+        "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
+        "load_bound": situation.rarely(0, 2, 6),
+        "window": situation.rarely(256, 1, 3),
+        "history_max": situation.rarely(4096, 2, 8),
+        "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
+        "reader_max": situation.rarely(4096, 1, 4),
+        "acknowledge_every": situation.rarely(32, 1, 4),
+        "retransmit_seconds": situation.timeout(0.3),
+        "patience": situation.rarely(10, 1, 3),
+    }
+
+
+def _selective_total(situation: Situation) -> dict[str, Any]:
+    random = situation.random
+    share = random.randint(1, 2)
+    # Each process has its share of the smallest buffers; less than one message would stop everyone for good.
+    least = share * len(situation.sites)
+    return {
+        "window_messages": situation.rarely(64, 1, 4),
+        "buffer_share": share,
+        "buffer_messages": situation.rarely(2048, least, 3 * least),
+        "pending_messages_max": situation.rarely(256, 1, 4),
+        "receive_ready_seconds": situation.seconds(0.07, 0.15),
+        "acknowledge_seconds": situation.seconds(0.0005, 0.02),
+        "idle_periods": random.randint(4, 10),
+        "loss_periods": random.randint(1, 4),
+        "recovery": "go-back-n" if random.random() < 0.2 else "selective",
+    }
+
+
 TUNING: dict[str, Tuning] = {
     "fan-1": Tuning(_fan),
     "fan-2": Tuning(_fan),
@@ -133,6 +264,21 @@ TUNING: dict[str, Tuning] = {
     # A site that comes back is asked within eight retransmission times, and a window of one needs a round for each.
     "two-phase": Tuning(_two_phase, settle=20.0),
     "lamport": Tuning(_lamport, settle=20.0),
+    # A host is found again by the next exchange, looks for a parent, is answered; then gaps are filled in turns.
+    "broadcast-tree": Tuning(
+        _broadcast_tree,
+        networks={"servers": 6, "point-to-point": 1, "wide-area": 1, "topology": 1, "broadcast": 1},
+        sites_max=50,
+        sources_max=3,
+        settle=20.0,
+    ),
+    # A site that was away is told that it is behind, asks, is answered in pieces, and asks for bodies; then every
+    # message needs a round of each step, with suspicions that are wrong at first.
+    "scalatom": Tuning(_scalatom, layout=_scalatom_layout, majorities=lambda groups: Cells(groups).cells, settle=40.0),
+    # Fifty messages through histories of two on each level of a tree, each pair waiting for a look.
+    "propagation-graph": Tuning(_propagation_graph, layout=_propagation_graph_layout, settle=30.0),
+    # Eight seconds of silence, by a clock that runs slow, until a crash is noticed; then an agreement or two.
+    "selective-total": Tuning(_selective_total, networks={"one-channel": 5, "broadcast": 1}, settle=20.0),
     # A few attempts to form a list, each ended by retries that double.
     "token": Tuning(_token, settle=30.0),
 }

@@ -84,7 +84,9 @@ def demo(
             str(outcome.trace), report=str(report), show_progress=not as_json and not headless, measure_too=True
         )
     document = describe(cluster, outcome, verified) | {
-        "balances": {site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results},
+        "balances": {
+            site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results
+        },
         "latency": verified.measured["latency"],
         "throughput": verified.measured["throughput"],
         "report": verified.page,
@@ -127,7 +129,7 @@ def _conclude(people: Console, outcome: Outcome, verified: Verified, document: d
         table.add_column(site, justify="right")
     table.add_column("")
     for account in ACCOUNTS:
-        _row(table, account, [f"{ledger["balances"][account] / 100:,.2f}" for ledger in ledgers.values()])
+        _row(table, account, [f"{ledger['balances'][account] / 100:,.2f}" for ledger in ledgers.values()])
     _row(table, "orders applied", [f"{ledger['applied']:,}" for ledger in ledgers.values()])
     _row(table, "orders refused", [f"{ledger['refused']:,}" for ledger in ledgers.values()])
     people.print(table)
