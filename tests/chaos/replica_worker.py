@@ -47,6 +47,7 @@ async def _main(work: Work) -> None:
         no_more.set()
         await asyncio.wait((calling,), timeout=2)
         calling.cancel()
+    assert replica.state is not None
     balances = dict(sorted(replica.state.balances.items()))
     digest = zlib.crc32(json.dumps(balances).encode())
     (folder / f"{work.process}.json").write_text(json.dumps({"digest": digest, "balances": balances}))

@@ -141,7 +141,8 @@ def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) ->
     table.add_column("refused", justify="right")
     table.add_column("books", justify="right")
     for process, result in sorted(outcome.results.items()):
-        table.add_row(process, f"{result['ledger']['applied']:,}", f"{result['ledger']['refused']:,}", f"{result['digest']:x}"[-8:])
+        ledger = result["ledger"]
+        table.add_row(process, f"{ledger['applied']:,}", f"{ledger['refused']:,}", f"{result['digest']:x}"[-8:])
     people.print()
     people.print(table)
     network = ", ".join(f"{count:,} {words}" for words, count in sorted(outcome.network.items()))
