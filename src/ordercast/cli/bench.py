@@ -8,6 +8,8 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,8 +19,11 @@ import typer
 
 from ordercast.cli.bench_member import GROUP, WARM_UP_SECONDS, Work
 from ordercast.core import UsageError
+from ordercast.net.hub import Hub
 from ordercast.net.ports import free_ports
-from ordercast.node.configuration import read_configuration
+from ordercast.net.sockets import resolve
+from ordercast.node.configuration import Configuration, read_configuration
+from ordercast.protocols import find_protocol
 from ordercast.wire.keys import key_text, new_key
 
 START_SECONDS = 60
@@ -60,10 +65,10 @@ def bench(
     options = {"insecure": insecure, "log": log, "max_datagram": max_datagram, "multicast": multicast}
     with tempfile.TemporaryDirectory(prefix="ordercast-bench-") as folder:
         config = _write_config(Path(folder), nodes, protocol, options)
-        read_configuration(config, {}, {})
+        configuration = read_configuration(config, {}, {})
         each = None if rate is None else rate / nodes
         works = [Work(str(config), f"p{index:02}", size, seconds, each, api.value) for index in range(nodes)]
-        reports = asyncio.run(_run(works))
+        reports = asyncio.run(_run(works, configuration))
     result = summarize(reports, works[0]) | {"sealed": not insecure, "protocol": protocol, "nodes": nodes, "size": size}
     if as_json:
         print(json.dumps(result))
@@ -83,6 +88,8 @@ def _write_config(folder: Path, nodes: int, protocol: str, options: dict[str, An
         lines.append('key_file = "bench.key"')
     if options["log"]:
         lines.append('log_directory = "log"')
+    if find_protocol(protocol).contract.one_channel:
+        lines.append(f'channel = "127.0.0.1:{free_ports(1)[0]}"')
     if options["multicast"]:
         lines.append(f'multicast = "{options["multicast"]}"')
     names = [f"p{index:02}" for index in range(nodes)]
@@ -94,7 +101,26 @@ def _write_config(folder: Path, nodes: int, protocol: str, options: dict[str, An
     return path
 
 
-async def _run(works: list[Work]) -> list[dict[str, Any]]:
+async def _run(works: list[Work], configuration: Configuration) -> list[dict[str, Any]]:
+    with _channel(configuration):
+        return await _run_members(works)
+
+
+@contextmanager
+def _channel(configuration: Configuration) -> Iterator[None]:
+    """The hub, for protocols that need one; it takes a part of the machine, as it would of the network."""
+    if configuration.channel is None:
+        yield
+        return
+    processes = {name: resolve(*where) for name, where in configuration.processes.items()}
+    hub = Hub(asyncio.get_running_loop(), resolve(*configuration.channel), processes, configuration.socket_buffer)
+    try:
+        yield
+    finally:
+        hub.close()
+
+
+async def _run_members(works: list[Work]) -> list[dict[str, Any]]:
     members = [
         await asyncio.create_subprocess_exec(
             sys.executable,

@@ -22,6 +22,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "node": CommandEntry("ordercast.cli.node", "Run one process of a cluster."),
     "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
     "tail": CommandEntry("ordercast.cli.tail", "Follow what a running node delivers to a group."),
+    "hub": CommandEntry("ordercast.cli.hub", "The one channel of a cluster, for protocols that need one."),
     "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
     "chaos": CommandEntry(
         "ordercast.cli.chaos", "Real processes under kills, partitions and loss, then verified.", ("lab", "spark")

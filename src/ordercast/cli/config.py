@@ -170,6 +170,8 @@ def plain_values(configuration: Configuration) -> dict[str, Any]:
         values["control"] = f"{CONTROL_SCHEME}{configuration.control}"
     if configuration.multicast is not None:
         values["multicast"] = show_address(configuration.multicast)
+    if configuration.channel is not None:
+        values["channel"] = show_address(configuration.channel)
     values["processes"] = {name: show_address(address) for name, address in configuration.processes.items()}
     values["groups"] = {name: list(members) for name, members in configuration.groups.items()}
     values["options"] = msgspec.to_builtins(options)

@@ -99,7 +99,9 @@ class LiveSite:
         self.name = name
         self.instances: dict[InstanceId, Instance] = {}
         self._loop = loop
+        self._everyone = sites
         self._others = tuple(site for site in sites if site != name)
+        self._arrivals: dict[InstanceId, Arrival] = {}
         self._endpoint = endpoint
         self._application = application
         self._start_sync = start_sync
@@ -167,7 +169,7 @@ class LiveSite:
                 if instance is not None:
                     if self._recorder is not None:
                         self._recorder.packet_received(sender, message)
-                    instance.handle(now, Received(sender, message, _ARRIVAL))
+                    instance.handle(now, Received(sender, message, self._arrivals.get(name, _ARRIVAL)))
                 elif name == NET_INSTANCE:
                     self._on_net(sender, message, multicast)
         except Exception as error:
@@ -192,6 +194,9 @@ class LiveSite:
             self._recorder.flush()
         everyone = self.uses_multicast
         for outgoing in endpoint.flush():
+            if outgoing.to == self._everyone:
+                transport.send_to_channel(outgoing.buffer, outgoing.segment)
+                continue
             # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
             if everyone and 2 * len(outgoing.to) > len(self._others) > 1:
                 transport.send_multicast(outgoing.buffer, outgoing.segment)
@@ -317,15 +322,18 @@ class LiveSite:
             self._endpoint.send(to, name, effect.message)
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
-        """Everyone hears it, the sender too."""
-        self._to_self.append((instance.name, effect.message))
-        self._endpoint.send(self._others, instance.name, effect.message)
+        """Everyone hears it, the sender too, where the channel shows it."""
+        if self._recorder is not None:
+            self._recorder.packet_sent(None, effect.message)
+        self._endpoint.send(self._everyone, instance.name, effect.message)
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
-        """Everyone hears every channel: there is one network."""
+        """There is one channel, and everyone hears it."""
+        self._arrivals[instance.name] = Arrival(channel=effect.channel)
 
     def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
-        """See `join_channel`."""
+        """Hear it like anything else."""
+        self._arrivals.pop(instance.name, None)
 
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds."""

@@ -48,6 +48,7 @@ class Transport:
         self.buffer_bytes = sockets.receive_buffer_bytes(self._socket)
         self._multicast_socket: socket.socket | None = None
         self._multicast_address: Address | None = None
+        self._channel_address: Address | None = None
         self._segments = sockets.can_segment(self._socket)
         self._coalesced = max_datagram < COALESCE_BELOW and sockets.receive_coalesced(self._socket)
         self._buffer = memoryview(bytearray(1 << 16))
@@ -67,6 +68,10 @@ class Transport:
         if self._coalesced:
             sockets.receive_coalesced(self._multicast_socket)
         self._loop.add_reader(self._multicast_socket.fileno(), self._drain, self._multicast_socket, True)
+
+    def use_channel(self, hub: Resolved) -> None:
+        """Where the hub is that shows everybody everything in one order."""
+        self._channel_address = hub.address
 
     # ------------------------------------------------------------------ in
     def _drain(self, opened: socket.socket, multicast: bool) -> None:
@@ -133,6 +138,11 @@ class Transport:
         if self._multicast_address is not None:
             self.counters["multicasts"] += 1
             self._send(buffer, segment, self._multicast_address)
+
+    def send_to_channel(self, buffer: bytes | memoryview, segment: int | None) -> None:
+        """Send to everybody, oneself included, by the hub."""
+        if self._channel_address is not None:
+            self._send(buffer, segment, self._channel_address)
 
     def _send(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
         if self._backlog:

@@ -51,6 +51,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Nearly what UDP carries: the loopback and every network fragment it. 1450 where fragments are lost."""
     multicast: HostPort | None = None
     interface: str | None = None
+    channel: HostPort | None = None
+    """Where the hub is, for protocols that need one channel (`ordercast hub`)."""
     socket_buffer: int = 1 << 22
     """Sixty of the largest datagrams may wait in the kernel while the process is busy."""
     retain_bytes: int = 1 << 27
@@ -138,6 +140,8 @@ class _Reader:
         if "multicast" in self._values:
             values["multicast"] = self._checked("multicast", parse_multicast)
             self._check_family(processes)
+        if "channel" in self._values:
+            values["channel"] = self._checked("channel", parse_address)
         if "interface" in self._values:
             values["interface"] = self._checked("interface", _check_interface)
         configuration = Configuration(**values)

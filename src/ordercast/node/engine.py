@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from random import Random
 
-from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId
+from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.messages import Heard, Probe
 from ordercast.net.site import NET_INSTANCE, Application, LiveSite
 from ordercast.net.sockets import Resolved, resolve
@@ -26,6 +26,9 @@ from ordercast.wire.endpoint import Endpoint
 from ordercast.wire.keys import read_keys
 
 logger = logging.getLogger("ordercast.node")
+
+WHOLE_DATAGRAM = 65_000
+"""Holds any bundle: on one channel a message must not be put together from pieces, of which some came later."""
 
 
 class Engine:
@@ -48,6 +51,8 @@ class Engine:
         self.groups: dict[GroupId, tuple[SiteId, ...]] = {
             name: tuple(sorted(members)) for name, members in configuration.groups.items()
         }
+        if self.protocol.contract.one_channel:
+            _check_channel(configuration)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
         addresses = {name: resolve(*where) for name, where in configuration.processes.items()}
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
@@ -63,6 +68,7 @@ class Engine:
                 incarnation=self.journal.incarnation,
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,
+                hears_itself=self.protocol.contract.one_channel,
             )
             self.site = LiveSite(
                 loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder
@@ -106,6 +112,8 @@ class Engine:
                 transport.buffer_bytes,
                 configuration.socket_buffer,
             )
+        if configuration.channel is not None:
+            transport.use_channel(resolve(*configuration.channel))
         if configuration.multicast is not None:
             host = own.address[0]
             try:
@@ -157,3 +165,16 @@ class Engine:
         self.journal.close()
         if self.recorder is not None:
             self.recorder.close(settled)
+
+
+def _check_channel(configuration: Configuration) -> None:
+    """A protocol that is made for one channel must have one: without it, it would see orders that differ."""
+    if configuration.channel is None:
+        raise UsageError(
+            f"{configuration.protocol} needs a channel that shows every process the same order: set "
+            f'channel = "HOST:PORT" and run `ordercast hub` there'
+        )
+    if configuration.max_datagram < WHOLE_DATAGRAM:
+        raise UsageError(
+            f"{configuration.protocol} needs whole datagrams on its channel: leave max_datagram at {WHOLE_DATAGRAM}"
+        )

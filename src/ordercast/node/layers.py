@@ -19,7 +19,17 @@ VARIABLE_PREFIX = "ORDERCAST_"
 Source = str | Path | Mapping[str, Any]
 """A file, or a mapping of the same keys."""
 
-_TEXTS = ("cluster", "protocol", "key_file", "log_directory", "trace_directory", "control", "multicast", "interface")
+_TEXTS = (
+    "cluster",
+    "protocol",
+    "key_file",
+    "log_directory",
+    "trace_directory",
+    "control",
+    "multicast",
+    "channel",
+    "interface",
+)
 _TABLES = ("processes", "groups", "options")
 KEYS: tuple[str, ...] = (
     "cluster",
@@ -31,6 +41,7 @@ KEYS: tuple[str, ...] = (
     "control",
     "max_datagram",
     "multicast",
+    "channel",
     "interface",
     "socket_buffer",
     "retain_bytes",

@@ -92,9 +92,11 @@ class Endpoint:
         stable: bool,
         max_datagram: int,
         random_bytes: Callable[[int], bytes] = os.urandom,
+        hears_itself: bool = False,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
-        process with a log; `stable` says whether it has one."""
+        process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
+        `hears_itself`: its own datagrams are taken like the others', where they stand among them."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         self.counters: Counter[str] = Counter()
@@ -112,6 +114,20 @@ class Endpoint:
             cluster, process, places, keys, own, incarnation, stable, random_bytes(SECRET_BYTES), self.counters
         )
         self._sessions = self._handshake.sessions
+        self._hears_itself = hears_itself
+        if hears_itself:
+            # A session counts the datagram that proved it as taken: here it is one that was never sent.
+            self._sessions[own.keys.name] = PeerSession(
+                own.keys,
+                process,
+                incarnation,
+                stable,
+                self._places[process],
+                len(places),
+                own.counter,
+                self.counters,
+            )
+            own.counter += 1
         self._packets: dict[tuple[SiteId, ...], _Packet] = {}
         self._filling: list[_Packet] = []
         self._ready: list[Outgoing] = []
@@ -174,7 +190,7 @@ class Endpoint:
     def _destinations(self, to: tuple[SiteId, ...]) -> bytes:
         bits = 0
         for site in to:
-            if site not in self._places or site == self._process:
+            if site not in self._places or (site == self._process and not self._hears_itself):
                 raise UsageError(f"{self._process} cannot send to {site!r}: it is not among the other processes")
             bits |= 1 << self._places[site]
         return bits.to_bytes(self._destination_bytes, "little")
