@@ -1,0 +1,115 @@
+"""What is asked of a live group, a row a question: whom it is held against, and how much of that is enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from live_contestants import SMALL_DATAGRAM, Bare, Contestant, Disk, Group, PeerGroup
+from live_figures import Result
+from live_peers import Peer
+
+RATE = 500.0
+NODES_THAT_LOG = 4
+DISK_CHUNKS = (65_000, 1_000_000, 8_000_000)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Which figure of a result counts, and how it is written."""
+
+    read: Callable[[Result], float | None]
+    unit: str
+    digits: int
+    lower_is_better: bool = False
+
+    def text(self, value: float | None) -> str:
+        return "–" if value is None else f"{value:,.{self.digits}f}{self.unit}"
+
+
+def messages_per_second(result: Result) -> float | None:
+    return result.get("messages_per_second")
+
+
+def logged_per_second(size: int) -> Callable[[Result], float | None]:
+    """Megabytes that all nodes' logs take in: of a result of ours by its messages, of the disk's as it is."""
+
+    def read(result: Result) -> float | None:
+        if "bytes_per_second" in result:
+            return float(result["bytes_per_second"]) / 1e6
+        return float(result["messages_per_second"]) * size * NODES_THAT_LOG / 1e6
+
+    return read
+
+
+THROUGHPUT = Figure(messages_per_second, "/s", 0)
+HALF = Figure(lambda result: result.get("p50_ms"), " ms", 3, lower_is_better=True)
+MOST = Figure(lambda result: result.get("p99_ms"), " ms", 3, lower_is_better=True)
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    ours: Contestant | None
+    against: tuple[Contestant, ...]  # the best of them counts; where nothing is ours, each is only shown
+    figure: Figure = THROUGHPUT
+    target: float | None = None  # our figure by theirs: at least, or, where lower is better, at most
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        return [*self.against, *([self.ours] if self.ours is not None else [])]
+
+    def best(self, figures: dict[str, float]) -> str | None:
+        """Whose figure is the best of those that ours is held against."""
+        known = [each.key for each in self.against if each.key in figures]
+        choose = min if self.figure.lower_is_better else max
+        return choose(known, key=figures.__getitem__) if known else None
+
+    def holds(self, ratio: float) -> bool | None:
+        if self.target is None:
+            return None
+        return ratio <= self.target if self.figure.lower_is_better else ratio >= self.target
+
+
+def all_rows(peers: list[Peer]) -> list[Row]:
+    """In the order in which they are shown; peers only those that are here."""
+    plain = Bare(100)
+    small = {size: Bare(size, max_datagram=SMALL_DATAGRAM, segment_offload=True) for size in (100, 1000)}
+    rows = [
+        Row(f"sequencer-{size}", Group(size), (Bare(size),), target=target)
+        for size, target in ((100, 0.5), (1000, 0.5), (10000, 0.4))
+    ]
+    rows += [
+        Row("iterate-100", Group(100, api="iterate"), (plain,), target=0.25),
+        Row("two-phase-100", Group(100, protocol="two-phase"), (plain,), target=0.2),
+        Row("unsealed-100", Group(100, insecure=True), (plain,)),
+    ]
+    disk = tuple(Disk(chunk) for chunk in DISK_CHUNKS)
+    for size in (100, 1000):
+        in_logs = Figure(logged_per_second(size), " MB/s", 0)
+        rows += [
+            Row(f"log-{size}", Group(size, log=True), (Group(size),)),
+            Row(f"log-{size}-disk", Group(size, log=True), disk, in_logs),
+        ]
+    rows += [
+        Row("latency-p50", Group(100, rate=RATE), (Bare(100, rate=RATE),), HALF, 2.0),
+        Row("latency-p99", Group(100, rate=RATE), (Bare(100, rate=RATE),), MOST, 4.0),
+    ]
+    rows += [
+        Row(f"datagram-{SMALL_DATAGRAM}-{size}", Group(size, max_datagram=SMALL_DATAGRAM), (small[size],), target=0.5)
+        for size in small
+    ]
+    for size, target in ((100, 3.0), (1000, 2.0), (10000, 1.0)):
+        rows.append(Row(f"peers-{size}", Group(size), tuple(PeerGroup(peer, size) for peer in peers), target=target))
+    with_rate = tuple(PeerGroup(peer, 100, RATE) for peer in peers)
+    rows += [
+        Row("peers-latency-p50", Group(100, rate=RATE), with_rate, HALF),
+        Row("peers-latency-p99", Group(100, rate=RATE), with_rate, MOST),
+    ]
+    variants = (
+        Bare(100, callback="bundle"),
+        Bare(100, multicast=True),
+        *(Bare(size, max_datagram=SMALL_DATAGRAM) for size in small),
+    )
+    rows.append(Row("bare-variants", None, variants))
+    return rows
