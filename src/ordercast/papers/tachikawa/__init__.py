@@ -1,0 +1,1 @@
+"""Figures of Tachikawa and Takizawa (selective total order)."""

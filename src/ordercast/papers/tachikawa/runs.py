@@ -1,0 +1,101 @@
+"""The runs behind the figures: the protocol itself, on a channel that loses with probability f, or by overrun."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ordercast.papers.tachikawa import formulas
+from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
+from ordercast.sim import Simulation
+from ordercast.sim.networks import OneChannel
+from ordercast.sim.workload import Workload
+from ordercast.spark.experiments import Point
+
+PROCESSES = 10
+MESSAGES = 100
+"""n and L, which the paper does not give."""
+FRAME_SECONDS = 0.0001
+_START_SECONDS = 1.5
+"""The cluster is established by then."""
+
+
+def run_losses(point: Point, seed: int) -> dict[str, float | None]:
+    """L messages on the channel before anyone can acknowledge one, each to d processes, each lost with probability
+    f."""
+    f, d = float(point["f"]), round(float(point["share"]) * PROCESSES)
+    recovery = str(point["recovery"])
+    sites = tuple(f"p{number}" for number in range(PROCESSES))
+    simulation = Simulation(
+        SelectiveTotal,
+        {"all": sites},
+        OneChannel(frame=FRAME_SECONDS, processing=0.0, buffers=4 * MESSAGES, loss=f),
+        seed=seed,
+        options=SelectiveTotalOptions(recovery=recovery),  # type: ignore[arg-type]
+        workloads=[
+            Workload(
+                sources=sites,
+                destinations=d,
+                rate=1e5,
+                count=MESSAGES // PROCESSES,
+                start=_START_SECONDS,
+            )
+        ],
+        duration=_START_SECONDS + 0.5,
+        settle=1.0,
+        check_invariants=False,
+    ).execute()
+    sends = _data_sends(simulation)
+    printed, exact = formulas.received_by_all_printed(f, PROCESSES, d), formulas.received_by_all(f, PROCESSES, d)
+    if recovery == "selective":
+        by_formula = formulas.selective(printed), formulas.selective(exact)
+    else:
+        by_formula = formulas.go_back_n(printed, MESSAGES), formulas.go_back_n(exact, MESSAGES)
+    work = simulation.branches["messages-inserted"] + simulation.branches["messages-sorted"]
+    return {
+        "again": sum(count > 1 for count in sends.values()) / MESSAGES,
+        "frames_again": sum(sends.values()) / MESSAGES - 1,
+        "again_printed": by_formula[0],
+        "again_corrected": by_formula[1],
+        "work": work / PROCESSES / MESSAGES,
+        "work_printed": formulas.processing_printed(f, PROCESSES, d, MESSAGES),
+        "work_corrected": formulas.processing(f, PROCESSES, d, MESSAGES),
+    }
+
+
+def run_overrun(point: Point, seed: int) -> dict[str, float | None]:
+    """Five processes send as fast as they may; receivers take `ratio` times as long for a frame as the channel."""
+    sites = tuple(f"p{number}" for number in range(5))
+    count = int(point["messages"]) // len(sites)
+    channel = OneChannel(
+        frame=FRAME_SECONDS, processing=FRAME_SECONDS * float(point["ratio"]), buffers=int(point["buffers"])
+    )
+    simulation = Simulation(
+        SelectiveTotal,
+        {"all": sites},
+        channel,
+        seed=seed,
+        options=SelectiveTotalOptions(recovery=str(point["recovery"])),  # type: ignore[arg-type]
+        workloads=[Workload(sources=sites, destinations=3, rate=1e5, count=count, start=_START_SECONDS)],
+        duration=_START_SECONDS + 1.0,
+        settle=30.0,
+        check_invariants=False,
+    ).execute()
+    messages = count * len(sites)
+    table = simulation.table()
+    delivered = table.column("time").to_numpy()[table.column("kind").to_numpy() == "deliver"]
+    complete = len(delivered) == 3 * messages
+    return {
+        "frames_again": sum(_data_sends(simulation).values()) / messages - 1,
+        "overruns": channel.overruns / messages,
+        "resets": simulation.branches["reset"],
+        "seconds_each": (delivered.max() - _START_SECONDS) / messages if complete else None,
+        "undelivered": float(3 * messages - len(delivered)),
+    }
+
+
+def _data_sends(simulation: Simulation) -> Counter[str]:
+    """Message -> how often it was on the channel, the first time included."""
+    rows = simulation.table().select(["kind", "packet", "messages"]).to_pylist()
+    return Counter(
+        row["messages"][0] for row in rows if row["kind"] == "send" and row["packet"] in ("Data", "Retransmission")
+    )

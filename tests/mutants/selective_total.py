@@ -1,0 +1,113 @@
+"""Mutants of selective total order. The first ones are rules as the paper prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ordercast.core import SiteId
+from ordercast.protocols.selective_total import SelectiveTotal
+from ordercast.protocols.selective_total.agreement import Agreement
+from ordercast.protocols.selective_total.cluster import Cluster
+from ordercast.protocols.selective_total.messages import Data, Epoch, ReceiveReady, ResetAck, Vector
+from ordercast.protocols.selective_total.plan import Plan
+from ordercast.protocols.selective_total.receipt_log import Entry, sorted_log
+from ordercast.protocols.selective_total.source_order import SourceOrder
+from tests.mutants.registry import mutant
+
+
+@mutant(SelectiveTotal, "on_loss")
+def sends_again_without_agreement(self: SelectiveTotal, source: int, number: int, expected: int) -> None:
+    """As printed in 4.1: a lost message is just broadcast again, and its loser puts it behind what came meanwhile."""
+    self.offered[source] = (self.epoch, number, expected)
+    SourceOrder.send_request(self, source)
+
+
+@mutant(SelectiveTotal, "accepts", caught_by="termination")
+def accepts_after_a_gap_only_what_is_for_itself(
+    self: SelectiveTotal, cluster: Cluster, source: int, message: Data | ReceiveReady, destined: bool
+) -> bool:
+    """As printed in 3.2: who has lost a message for others accepts nothing more for others, and its source waits."""
+    return message.tseq == cluster.treq[source] or (destined and message.pseq[cluster.me] == cluster.preq[source])
+
+
+@mutant(SelectiveTotal, "first_line")
+def forgets_its_own_gaps(self: SelectiveTotal, cluster: Cluster, agreement: Agreement) -> Vector:
+    """As printed in step 2 of the agreement: the line is that of what follows the first message that others lost, that
+    message not included, and no longer that of what is missing here."""
+    line = list(cluster.treq)
+    log = list(self.log)
+    for index, entry in enumerate(log):
+        if any(self.lacks(cluster, sender, reset, entry) for sender, reset in agreement.resets.items()):
+            following = log[index + 1 :]
+            for source in {entry.source for entry in following}:
+                line[source] = min(entry.tseq for entry in following if entry.source == source)
+            break
+    return tuple(line)
+
+
+@mutant(SelectiveTotal, "sort")
+def sorts_what_it_has_not_pre_acknowledged(self: SelectiveTotal, plan: Plan, lost: list[Entry]) -> list[Entry]:
+    """As printed in 4.4: each process sorts its own RRL, which begins elsewhere in each log."""
+    cluster = self.cluster
+    assert cluster is not None
+    return sorted_log(self.log, tuple(cluster.accepted_by_all), lost, range(len(plan.cut)))
+
+
+class PrintedPlan(Plan):
+    """FAIL as printed: the number of different values of PR that are below their PS."""
+
+    def _finds_one_place(self, delivered: Mapping[SiteId, Vector]) -> bool:
+        acks, place = self._acks, {member: at for at, member in enumerate(self._members)}
+        return (
+            len(
+                {
+                    ack.preq[place[source]]
+                    for loser, ack in acks.items()
+                    for source, told in acks.items()
+                    if ack.preq[place[source]] < told.pseq[place[loser]]
+                }
+            )
+            == 1
+        )
+
+
+@mutant(SelectiveTotal, "plan")
+def counts_losses_by_their_numbers(
+    self: SelectiveTotal,
+    members: tuple[SiteId, ...],
+    acks: dict[SiteId, ResetAck],
+    frozen: Vector,
+    delivered: dict[SiteId, Vector],
+) -> Plan:
+    """As printed in 4.4: several losses with the same number count as one, and each loser inserts its own."""
+    return PrintedPlan(members, acks, frozen, delivered)
+
+
+@mutant(SelectiveTotal, "deliver_acknowledged")
+def delivers_what_it_accepted(self: SelectiveTotal) -> None:
+    """No levels of receipt: what is delivered can still be lost elsewhere, and sorted."""
+    while self.log and self.agreement is None and not any(self.cluster.beyond if self.cluster else ()):
+        self.hand_over(self.log.popleft())
+
+
+@mutant(SelectiveTotal, "send_data_again", caught_by="termination")
+def sends_nothing_again(self: SelectiveTotal, cluster: Cluster, epoch: Epoch, lost: set[tuple[int, int]]) -> None:
+    """No retransmission."""
+
+
+@mutant(SelectiveTotal, "has_everything", caught_by="termination")
+def is_content_with_what_it_has(self: SelectiveTotal, agreement: Agreement) -> bool:
+    """Nobody waits for what was lost before the next epoch begins."""
+    return True
+
+
+@mutant(SelectiveTotal, "plan")
+def freezes_nothing(
+    self: SelectiveTotal,
+    members: tuple[SiteId, ...],
+    acks: dict[SiteId, ResetAck],
+    frozen: Vector,
+    delivered: dict[SiteId, Vector],
+) -> Plan:
+    """What some have delivered is sorted again by the others."""
+    return Plan(members, acks, (1,) * len(members), delivered)
