@@ -31,6 +31,9 @@ class Network(ABC):
     """Whether the network may lose, delay or repeat packets by itself, without any fault rule; `carry` sees to it
     then."""
 
+    own_frames_travel = False
+    """Whether a site hears its own broadcasts through the network, where they can be lost like any other."""
+
     def __init__(self) -> None:
         self._packets = 0
         self._channels: dict[tuple[InstanceId, ChannelId], set[SiteId]] = {}
@@ -115,7 +118,7 @@ class Network(ABC):
         sites, schedule = self.sites, self.queue.schedule
         departure = -1.0
         for receiver in to:
-            own = receiver == name
+            own = receiver == name and not self.own_frames_travel
             if departure < 0.0 or not shared:
                 # What a site says to itself alone does not touch the network.
                 departure = sender.cursor if own and not shared else self.depart(sender)

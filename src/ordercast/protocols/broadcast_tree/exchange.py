@@ -1,0 +1,140 @@
+"""Exchange of INFO sets and parent pointers, and the packets in which control messages travel together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ordercast.core import SiteId
+from ordercast.protocols.broadcast_tree.info import Numbers
+from ordercast.protocols.broadcast_tree.messages import Adopt, Control, Declare, Detach, Hello, Info, Pointer
+from ordercast.protocols.broadcast_tree.stream import Stream
+
+if TYPE_CHECKING:
+    from ordercast.protocols.broadcast_tree.protocol import BroadcastTree
+
+AnyItem = Info | Pointer | Declare | Adopt | Detach | Hello
+
+ITEMS_MAX = 16
+"""Control messages in a packet: a thousand bytes or so, when INFO sets have few holes. Mostly it is one."""
+INTERVALS_MAX = 64
+"""Of an INFO set that has more holes, the lower ones and the greatest number are told. To say less than one has is
+safe: what others send for it comes twice."""
+
+
+def brief(numbers: Numbers) -> Numbers:
+    """An INFO set that fits into a packet."""
+    return numbers if len(numbers) <= INTERVALS_MAX else (*numbers[: INTERVALS_MAX - 1], numbers[-1])
+
+
+class Exchange:
+    """What one host tells the others about itself."""
+
+    def __init__(self, core: BroadcastTree) -> None:
+        self._core = core
+        self._waiting: dict[SiteId, list[AnyItem]] = {}
+        """Control messages that wait for company, by receiver."""
+        self._stamp = core.context.incarnation << 40
+
+    # ------------------------------------------------------------------ what is told
+    def on_eic(self) -> None:
+        """EXCHANGE-INFO-CLUSTER."""
+        for stream in self._core.streams.values():
+            self.tell_info(stream, (host for host in stream.others if host in self._core.clusters))
+
+    def on_ein(self) -> None:
+        """EXCHANGE-INFO-NONCLUSTER."""
+        for stream in self._core.streams.values():
+            self.tell_info(stream, (host for host in stream.others if host not in self._core.clusters))
+
+    def on_epp(self) -> None:
+        """EXCHANGE-PARENT-POINTERS."""
+        for stream in self._core.streams.values():
+            pointer = Pointer(stream.id, stream.parent)
+            for host in stream.others:
+                if host in self._core.clusters:
+                    self._enqueue(host, pointer)
+
+    def tell_info(self, stream: Stream, hosts: Iterable[SiteId]) -> None:
+        """INFO_i to some hosts, soon."""
+        info = self.info(stream)
+        for host in hosts:
+            self._enqueue(host, info)
+
+    def info(self, stream: Stream) -> Info:
+        """What this host says of itself."""
+        return Info(stream.id, brief(stream.numbers), stream.taken_prefix, stream.floor, stream.parent)
+
+    def greet(self) -> None:
+        """Just started: say so to everyone, and what is in the log."""
+        for host in self._core.context.sites:
+            if host != self._core.site:
+                self._enqueue(host, Hello())
+        for stream in self._core.streams.values():
+            self.tell_info(stream, stream.others)
+        self.flush()
+
+    def answer_hello(self, sender: SiteId) -> None:
+        """Tell a host that has just started everything that concerns it."""
+        for stream in self._core.streams.values():
+            if sender in stream.others:
+                self._enqueue(sender, self.info(stream))
+        self._flush_to(sender)
+
+    # ------------------------------------------------------------------ packets
+    def _enqueue(self, host: SiteId, item: AnyItem) -> None:
+        """Send it soon: with others, and not beside an INFO set that says the same."""
+        if not self._waiting:
+            self._core.set_timer("piggyback", self._core.options.piggyback_seconds)
+        waiting = self._waiting.setdefault(host, [])
+        if isinstance(item, Pointer | Info):
+            # What was to be said about this stream before is older.
+            for place, other in enumerate(waiting):
+                if isinstance(other, Pointer | Info) and other.stream == item.stream:
+                    self._core.branch("piggybacked")
+                    if isinstance(item, Info) or isinstance(other, Pointer):
+                        waiting[place] = item
+                    elif other.parent != item.parent:
+                        waiting[place] = self.info(self._core.streams[item.stream])
+                    return
+        elif waiting:
+            self._core.branch("piggybacked")
+        waiting.append(item)
+
+    def send_at_once(self, host: SiteId, item: AnyItem) -> None:
+        """Send it now, and what waits for the same host with it.
+
+        What waits was said of the host before this: it comes first, and says what is true now.
+        """
+        waiting = self._waiting.get(host, ())
+        self._waiting[host] = [
+            self.info(self._core.streams[each.stream]) if isinstance(each, Info) else each
+            for each in waiting
+            if not isinstance(each, Pointer)
+        ]
+        self._waiting[host].append(item)
+        self._flush_to(host)
+
+    def _flush_to(self, host: SiteId) -> None:
+        items = self._waiting.pop(host, None)
+        if items:
+            self._send((host,), items)
+
+    def flush(self) -> None:
+        """Send what waits; who gets the same gets the same packet."""
+        waiting, self._waiting = self._waiting, {}
+        if self._core.clusters.measures:
+            for host, items in waiting.items():
+                self._send((host,), items)
+            return
+        alike: dict[tuple[int, ...], tuple[list[AnyItem], list[SiteId]]] = {}
+        for host, items in waiting.items():
+            alike.setdefault(tuple(map(id, items)), (items, []))[1].append(host)
+        for items, hosts in alike.values():
+            self._send(tuple(sorted(hosts)), items)
+
+    def _send(self, hosts: tuple[SiteId, ...], items: list[AnyItem]) -> None:
+        times = self._core.clusters.times_for(hosts[0]) if self._core.clusters.measures else (0.0, 0.0, 0.0)
+        for start in range(0, len(items), ITEMS_MAX):
+            self._stamp += 1
+            self._core.send(hosts, Control(self._stamp, tuple(items[start : start + ITEMS_MAX]), *times))
