@@ -28,6 +28,8 @@ class Mutant:
     alone: bool
     """No other property may be violated: it is exactly this one that the mutant breaks."""
     broken: type[Protocol]
+    printed: bool = False
+    """The rule as a paper prints it: it may fail without faults as well."""
 
     def __str__(self) -> str:
         return f"{self.protocol.contract.name}-{self.name.replace('_', '-')}"
@@ -42,7 +44,12 @@ Method = Callable[..., Any]
 
 
 def mutant(
-    protocol: type[Protocol], method: str, *, caught_by: str | None = None, alone: bool = False
+    protocol: type[Protocol],
+    method: str,
+    *,
+    caught_by: str | None = None,
+    alone: bool = False,
+    printed: bool = False,
 ) -> Callable[[Method], Method]:
     """Register a function as the replacement of `method`, or of `part.method`, in a subclass of the protocol."""
 
@@ -53,7 +60,7 @@ def mutant(
         broken = _with_part(protocol, part, name, function) if part else _with_method(protocol, name, function)
         broken.__name__ = function.__name__
         breaks = " ".join(function.__doc__.split())
-        MUTANTS.append(Mutant(function.__name__, protocol, method, breaks, caught_by, alone, broken))
+        MUTANTS.append(Mutant(function.__name__, protocol, method, breaks, caught_by, alone, broken, printed))
         return function
 
     return register

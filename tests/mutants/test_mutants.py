@@ -11,7 +11,18 @@ from ordercast.campaign import find_failing_trial, find_violation, find_violatio
 from ordercast.protocols import PROTOCOL_NAMES
 from tests.mutants.registry import CAUGHT, MUTANTS, Mutant
 
-for module in ("fan", "sequencer", "two_phase", "lamport", "token"):
+for module in (
+    "fan",
+    "sequencer",
+    "two_phase",
+    "lamport",
+    "token",
+    "propagation_graph",
+    "broadcast_tree",
+    "selective_total",
+    "scalatom",
+    "parts",
+):
     import_module(f"tests.mutants.{module}")
 
 SEEDS_MAX = 1000
@@ -21,7 +32,8 @@ SEEDS_WITHOUT_FAULTS = 20
 
 
 def first_of_each_protocol() -> list[Mutant]:
-    return list({mutant.protocol.contract.name: mutant for mutant in reversed(MUTANTS)}.values())
+    sound_when_calm = [mutant for mutant in MUTANTS if not mutant.printed]
+    return list({mutant.protocol.contract.name: mutant for mutant in reversed(sound_when_calm)}.values())
 
 
 def check(mutant: Mutant) -> None:
@@ -47,7 +59,7 @@ def test_the_campaign_catches_the_mutant(mutant: Mutant) -> None:
 
 
 @pytest.mark.mutants
-@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+@pytest.mark.parametrize("mutant", [mutant for mutant in MUTANTS if not mutant.printed], ids=str)
 def test_without_faults_nobody_would_notice_the_mutant(mutant: Mutant) -> None:
     assert find_violation_without_faults(mutant.broken, range(SEEDS_WITHOUT_FAULTS)) is None
 

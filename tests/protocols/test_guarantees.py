@@ -22,6 +22,10 @@ MINIMUM: dict[str, set[str]] = {
     "token": TOTAL | {"uniform-agreement"},
     "two-phase": TOTAL | {"uniform-agreement"},
     "lamport": TOTAL,
+    "broadcast-tree": {"integrity", "no-duplication", "uniform-agreement", "termination"},
+    "scalatom": TOTAL | {"uniform-agreement", "termination", "genuineness", "message-size"},
+    "propagation-graph": TOTAL | {"uniform-agreement", "termination"},
+    "selective-total": TOTAL | {"selective-information", "order-equivalence", "source-order", "atomic-receipt"},
 }
 
 PHI_P, PHI_N, DELTA = 0.07, 1.1, 0.5

@@ -1,0 +1,431 @@
+"""Uniform consensus with a rotating coordinator and ◇S (Chandra and Toueg 1996), over qualified majorities, with
+recovery from the log.
+
+A round belongs to one coordinator. It proposes, a quorum adopts, it decides. Whoever suspects the coordinator goes to a
+later round and tells its coordinator what it has adopted; that one collects the estimates of a quorum, takes the one
+that was adopted last, and proposes it. Nobody adopts anything of a round that it has left. Wrong suspicions cost time,
+never agreement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ordercast.core import InvariantViolation, Message, MessageId, Protocol, Record, SiteId, WireError
+from ordercast.protocols.parts.consensus_messages import (
+    MESSAGES,
+    RECORDS,
+    Ack,
+    Adopted,
+    Collect,
+    Decide,
+    Decided,
+    Estimate,
+    InstanceName,
+    OpenState,
+    Promised,
+    Propose,
+    Value,
+)
+from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.parts.link import Link
+from ordercast.protocols.parts.quorum import Quorum
+
+NOTHING = -1
+"""The round in which nothing was adopted."""
+
+
+class Instance:
+    """One consensus without a decision, at one participant."""
+
+    __slots__ = ("acks", "active", "adopted", "estimates", "name", "proposed", "round", "topic", "value", "watching")
+
+    def __init__(self, name: InstanceName) -> None:
+        self.name = name
+        self.round = 0
+        self.adopted = NOTHING
+        self.value: Value | None = None
+        """What was adopted."""
+        self.topic: MessageId | None = None
+        """A message that the instance is about, by which its packets can be judged."""
+        self.active = False
+        """Whether we want a decision: then we watch the coordinator."""
+        self.watching: SiteId | None = None
+        # At the coordinator of the present round:
+        self.proposed = False
+        self.estimates: dict[SiteId, tuple[int, Value | None]] = {}
+        self.acks: set[SiteId] = set()
+
+
+class Consensus:
+    """All instances at one site."""
+
+    messages: tuple[type[Message], ...] = MESSAGES
+    records: tuple[type[Record], ...] = RECORDS
+    branches = ("round-changed", "estimates-collected", "adopted-value-kept", "decision-told", "stale-round")
+
+    def __init__(
+        self,
+        host: Protocol,
+        link: Link,
+        detector: FailureDetector,
+        *,
+        eager: bool,
+        participants: Callable[[InstanceName], tuple[SiteId, ...] | None],
+        quorum: Callable[[InstanceName], Quorum],
+        estimate: Callable[[InstanceName], Value | None],
+        on_decided: Callable[[InstanceName, Value], None],
+        is_over: Callable[[InstanceName], bool],
+    ) -> None:
+        self._host = host
+        self._link = link
+        self._detector = detector
+        self._eager = eager
+        """Whether everyone passes the decision on, (d-1)² packets; else those who lack it ask."""
+        self._participants = participants
+        """In the order in which they coordinate; None when that is not known here yet."""
+        self._quorum = quorum
+        self._estimate = estimate
+        """What we would propose, if anything."""
+        self._on_decided = on_decided
+        self._is_over = is_over
+        """Whether an instance is decided and forgotten."""
+        self.open: dict[InstanceName, Instance] = {}
+        self.decisions: dict[InstanceName, Value] = {}
+        """Kept until the host knows that everyone has them."""
+
+    # ------------------------------------------------------------------ what the host says
+    def start(self, name: InstanceName, topic: MessageId) -> None:
+        """We want a decision about this message among others."""
+        if name in self.decisions or self._is_over(name):
+            return
+        instance = self._instance(name)
+        instance.active = True
+        instance.topic = instance.topic or topic
+        coordinator = self._coordinator(instance)
+        if coordinator is None:
+            return
+        if coordinator == self._host.site:
+            if instance.round == 0:
+                self._propose_first(instance)
+        elif coordinator in self._detector.suspected:
+            self._next_round(instance)
+        else:
+            self._watch(instance)
+
+    def forget(self, name: InstanceName) -> None:
+        """Everyone knows the decision."""
+        self.decisions.pop(name, None)
+
+    def on_suspected(self, site: SiteId) -> None:
+        """Go on without the coordinator."""
+        for instance in list(self.open.values()):
+            if instance.watching == site:
+                self._next_round(instance)
+
+    def _instance(self, name: InstanceName) -> Instance:
+        instance = self.open.get(name)
+        if instance is None:
+            instance = self.open[name] = Instance(name)
+        return instance
+
+    def _coordinator(self, instance: Instance) -> SiteId | None:
+        participants = self._participants(instance.name)
+        return None if participants is None else participants[instance.round % len(participants)]
+
+    def _others(self, name: InstanceName) -> tuple[SiteId, ...]:
+        return tuple(site for site in self._quorum(name).sites if site != self._host.site)
+
+    # ------------------------------------------------------------------ rounds
+    def _watch(self, instance: Instance) -> None:
+        """Watch the coordinator of the present round, and nobody else."""
+        coordinator = self._coordinator(instance) if instance.active else None
+        if coordinator == self._host.site:
+            coordinator = None
+        if coordinator != instance.watching:
+            if coordinator is not None:
+                self._detector.watch(coordinator)
+            self._unwatch(instance)
+            instance.watching = coordinator
+
+    def _unwatch(self, instance: Instance) -> None:
+        if instance.watching is not None:
+            self._detector.unwatch(instance.watching)
+            instance.watching = None
+
+    def _next_round(self, instance: Instance) -> None:
+        """Go to the next round whose coordinator is not suspected; to the very next one when all are."""
+        participants = self._participants(instance.name)
+        if participants is None:
+            return
+        suspected = self._detector.suspected
+        count = len(participants)
+        following = range(instance.round + 1, instance.round + count + 1)
+        self._host.branch("round-changed")
+        self._enter(instance, next((r for r in following if participants[r % count] not in suspected), following[0]))
+        coordinator = participants[instance.round % count]
+        if coordinator == self._host.site:
+            self._collect(instance)
+        else:
+            self._send_estimate(instance, coordinator)
+        self._watch(instance)
+
+    def _enter(self, instance: Instance, round_: int, topic: MessageId | None = None) -> None:
+        """Leave a round for a later one, for good: this is logged before anyone hears of it.
+
+        (Else: p tells the coordinator of round 1 that it has adopted nothing, crashes, forgets that, and adopts the
+        proposal of round 0, which is decided; round 1 decides something else.)
+        """
+        instance.round = round_
+        instance.proposed = False
+        instance.estimates = {}
+        instance.acks = set()
+        instance.topic = topic = topic or instance.topic
+        if topic is None:
+            raise InvariantViolation(f"nobody has said what the consensus {instance.name} is about")
+        self._host.append(Promised(instance.name, round_, topic))
+
+    # ------------------------------------------------------------------ first phase: estimates
+    def _collect(self, instance: Instance) -> None:
+        """As the coordinator of a later round: ask everyone to come to it. (Those who do not suspect the old one would
+        never come by themselves, and there might be no quorum in either round.)"""
+        own = self._own_estimate(instance)
+        self._send_collect(instance, self._others(instance.name))
+        self._add_estimate(instance, self._host.site, instance.adopted, own)
+
+    def _send_collect(self, instance: Instance, to: tuple[SiteId, ...]) -> None:
+        if instance.topic is not None:
+            self._link.post(to, Collect(self._link.next, instance.name, instance.round, instance.topic))
+
+    def _own_estimate(self, instance: Instance) -> Value | None:
+        value = instance.value if instance.adopted > NOTHING else self._estimate(instance.name)
+        if value is not None:
+            instance.topic = value.numbers[0][0]
+        return value
+
+    def _send_estimate(self, instance: Instance, to: SiteId) -> None:
+        value = self._own_estimate(instance)
+        if instance.topic is not None:
+            name, adopted = instance.name, instance.adopted
+            self._link.post((to,), Estimate(self._link.next, name, instance.round, adopted, value, instance.topic))
+
+    def on_collect(self, sender: SiteId, collect: Collect) -> None:
+        """Go to the coordinator's round."""
+        instance = self._find(sender, collect.instance)
+        if instance is not None:
+            if collect.round < instance.round:
+                self._host.branch("stale-round")
+            else:
+                if collect.round > instance.round:
+                    self._enter(instance, collect.round, collect.message)
+                    self._watch(instance)
+                self._send_estimate(instance, sender)
+        self._link.acknowledge(sender, collect)
+
+    def on_estimate(self, sender: SiteId, estimate: Estimate) -> None:
+        """As the coordinator: what a participant has adopted."""
+        if estimate.value is not None:
+            self._check(estimate.instance, estimate.value)
+        instance = self._find(sender, estimate.instance)
+        if instance is not None:
+            if estimate.round > instance.round:
+                # Somebody suspects those before us.
+                self._enter(instance, estimate.round, estimate.message)
+                self._watch(instance)
+                self._collect(instance)
+            if estimate.round == instance.round > 0:
+                self._add_estimate(instance, sender, estimate.adopted, estimate.value)
+            elif estimate.round < instance.round:
+                self._host.branch("stale-round")
+        self._link.acknowledge(sender, estimate)
+
+    def _add_estimate(self, instance: Instance, site: SiteId, adopted: int, value: Value | None) -> None:
+        instance.estimates[site] = (adopted, value)
+        if not instance.proposed and self._quorum(instance.name).is_met(instance.estimates):
+            chosen = self.choose(instance)
+            if chosen is not None:
+                self._host.branch("estimates-collected")
+                self._propose(instance, chosen)
+
+    def choose(self, instance: Instance) -> Value | None:
+        """What was adopted in the latest round; it may be decided. Without any, whatever somebody would propose."""
+        adopted, value = max(instance.estimates.values(), key=lambda estimate: estimate[0])
+        if adopted > NOTHING:
+            self._host.branch("adopted-value-kept")
+            return value
+        own = self._own_estimate(instance)
+        return own or next((v for _, (_, v) in sorted(instance.estimates.items()) if v is not None), None)
+
+    # ------------------------------------------------------------------ second phase: the proposal
+    def _propose_first(self, instance: Instance) -> None:
+        """In round 0 nobody can have adopted anything: the coordinator need not ask."""
+        if instance.adopted == NOTHING and not instance.proposed:
+            value = self._estimate(instance.name)
+            if value is not None:
+                self._propose(instance, value)
+
+    def _propose(self, instance: Instance, value: Value) -> None:
+        """Logged before it is told. (Else: the coordinator proposes v to p, who adopts it, crashes, and proposes w to q
+        in the same round.)"""
+        instance.proposed = True
+        self.adopt(instance, value)
+        self._link.post(self._others(instance.name), Propose(self._link.next, instance.name, instance.round, value))
+        self._add_ack(instance, self._host.site)
+
+    def adopt(self, instance: Instance, value: Value) -> None:
+        """Take over a proposal of the present round; logged before it is acknowledged."""
+        instance.adopted = instance.round
+        instance.value = value
+        instance.topic = value.numbers[0][0]
+        self._host.append(Adopted(instance.name, instance.round, value))
+
+    # ------------------------------------------------------------------ third phase: acknowledgements
+    def on_propose(self, sender: SiteId, propose: Propose) -> None:
+        """Adopt it, unless we have left that round."""
+        self._check(propose.instance, propose.value)
+        instance = self._find(sender, propose.instance)
+        if instance is not None:
+            if propose.round < instance.round:
+                self._host.branch("stale-round")
+            else:
+                if propose.round > instance.round:
+                    instance.round = propose.round
+                    instance.proposed = False
+                    instance.estimates = {}
+                    instance.acks = set()
+                    self._watch(instance)
+                if instance.adopted < propose.round:
+                    self.adopt(instance, propose.value)
+                self._send_ack(instance, sender, propose.value)
+        self._link.acknowledge(sender, propose)
+
+    def _send_ack(self, instance: Instance, to: SiteId, value: Value) -> None:
+        message = value.numbers[0][0]
+        self._link.post((to,), Ack(self._link.next, instance.name, instance.round, message))
+
+    def on_ack(self, sender: SiteId, ack: Ack) -> None:
+        """As the coordinator: one more has adopted it."""
+        instance = self._find(sender, ack.instance, tell=False)
+        if instance is not None and ack.round == instance.round and instance.proposed:
+            self._add_ack(instance, sender)
+        self._link.acknowledge(sender, ack)
+
+    def _add_ack(self, instance: Instance, site: SiteId) -> None:
+        instance.acks.add(site)
+        if instance.value is not None and self.is_decided(instance):
+            self._link.post(self._others(instance.name), Decide(self._link.next, instance.name, instance.value))
+            self._decide(instance.name, instance.value)
+
+    def is_decided(self, instance: Instance) -> bool:
+        """Whether a quorum has adopted the proposal."""
+        return self._quorum(instance.name).is_met(instance.acks)
+
+    # ------------------------------------------------------------------ fourth phase: the decision
+    def on_decide(self, sender: SiteId, decide: Decide) -> None:
+        """A decision comes."""
+        name = decide.instance
+        self._check(name, decide.value)
+        if self._find(sender, name, tell=False) is not None:
+            if self._eager:
+                others = tuple(site for site in self._others(name) if site != sender)
+                if others:
+                    self._link.post(others, Decide(self._link.next, name, decide.value))
+            self._decide(name, decide.value)
+        self._link.acknowledge(sender, decide)
+
+    def learn(self, name: InstanceName, value: Value) -> None:
+        """A decision has become known in another way."""
+        self._check(name, value)
+        if name not in self.decisions and not self._is_over(name):
+            self._decide(name, value)
+
+    def _decide(self, name: InstanceName, value: Value) -> None:
+        instance = self.open.pop(name, None)
+        if instance is not None:
+            self._unwatch(instance)
+        self._host.append(Decided(name, value))
+        self.decisions[name] = value
+        self._on_decided(name, value)
+
+    def _check(self, name: InstanceName, value: Value) -> None:
+        if not value.numbers or value.proposer not in self._quorum(name).sites:
+            raise WireError(f"{value} cannot be what the consensus {name} is about")
+
+    def _find(self, sender: SiteId, name: InstanceName, tell: bool = True) -> Instance | None:
+        """The instance that a packet is about; None when it is decided, of which the sender hears then."""
+        if sender not in self._quorum(name).sites:
+            raise WireError(f"{sender} does not take part in the consensus {name}")
+        decision = self.decisions.get(name)
+        if decision is not None:
+            if tell:
+                self._host.branch("decision-told")
+                self._link.post((sender,), Decide(self._link.next, name, decision))
+            return None
+        return None if self._is_over(name) else self._instance(name)
+
+    # ------------------------------------------------------------------ crash and recovery
+    def on_record(self, record: Record) -> None:
+        """Read the log."""
+        if isinstance(record, Promised):
+            instance = self._instance(record.instance)
+            instance.round, instance.topic = record.round, record.message
+        elif isinstance(record, Adopted):
+            instance = self._instance(record.instance)
+            instance.round = instance.adopted = record.round
+            instance.value = record.value
+            instance.topic = record.value.numbers[0][0]
+        elif isinstance(record, Decided):
+            self.open.pop(record.instance, None)
+            self.decisions[record.instance] = record.value
+
+    def state(self) -> tuple[OpenState, ...]:
+        """For a checkpoint: promises and what was adopted."""
+        return tuple(
+            OpenState(instance.name, instance.round, instance.adopted, instance.value, instance.topic)
+            for instance in self.open.values()
+            if instance.round or instance.value is not None
+        )
+
+    def restore(self, states: tuple[OpenState, ...]) -> None:
+        """From a checkpoint."""
+        for state in states:
+            instance = self._instance(state.instance)
+            instance.round, instance.adopted, instance.value = state.round, state.adopted, state.value
+            instance.topic = state.message
+
+    def resume(self) -> None:
+        """The log is read: say again, to everyone, what was not said or may have been forgotten with the crash."""
+        for instance in list(self.open.values()):
+            coordinator = self._coordinator(instance)
+            if coordinator == self._host.site:
+                if instance.adopted == instance.round and instance.value is not None:
+                    instance.proposed = True
+                    propose = Propose(self._link.next, instance.name, instance.round, instance.value)
+                    self._link.post(self._others(instance.name), propose)
+                    self._add_ack(instance, self._host.site)
+                elif instance.round:
+                    self._collect(instance)
+            elif coordinator is not None:
+                self._answer(instance, coordinator)
+
+    def _answer(self, instance: Instance, coordinator: SiteId) -> None:
+        """Tell the coordinator of our round again what we have told it."""
+        if instance.adopted == instance.round and instance.value is not None:
+            self._send_ack(instance, coordinator, instance.value)
+        elif instance.round:
+            self._send_estimate(instance, coordinator)
+
+    def resume_with(self, site: SiteId) -> None:
+        """A participant has lost its memory, or our letters: tell it again where we stand."""
+        for instance in list(self.open.values()):
+            if site not in self._quorum(instance.name).sites:
+                continue
+            coordinator = self._coordinator(instance)
+            if coordinator == site:
+                self._answer(instance, coordinator)
+            elif coordinator == self._host.site:
+                if instance.proposed and instance.value is not None:
+                    propose = Propose(self._link.next, instance.name, instance.round, instance.value)
+                    self._link.post((site,), propose)
+                elif instance.round:
+                    self._send_collect(instance, (site,))

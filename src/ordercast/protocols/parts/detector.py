@@ -1,0 +1,120 @@
+"""A failure detector of class ◇S (Chandra and Toueg 1996): it may be wrong, but not for ever.
+
+It watches only the sites that somebody waits for, so an idle system is silent and the traffic does not depend on the
+number of sites. Each wrong suspicion doubles the patience with that site: once the network behaves, a site that is up
+is no longer suspected (eventual accuracy), and one that is down stays suspected (completeness).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from ordercast.core import Message, Protocol, SiteId
+
+
+class Ping(Message, frozen=True):
+    """Are you there?"""
+
+    background = True
+
+
+class Pong(Message, frozen=True):
+    """I am."""
+
+    background = True
+
+
+class FailureDetector:
+    """What one site believes of others."""
+
+    messages: tuple[type[Message], ...] = (Ping, Pong)
+    branches = ("suspected", "wrongly-suspected")
+    TIMER = "detector"
+
+    def __init__(
+        self,
+        host: Protocol,
+        *,
+        ping_seconds: float,
+        suspicion_seconds: float,
+        suspicion_seconds_max: float,
+        on_suspected: Callable[[SiteId], None],
+        on_trusted: Callable[[SiteId], None] = lambda site: None,
+    ) -> None:
+        self._host = host
+        self._ping_seconds = ping_seconds
+        # Patience is counted in intervals of the timer, not read from the clock, which may jump.
+        self._patience = max(1, round(suspicion_seconds / ping_seconds))
+        self._patience_max = max(self._patience, round(suspicion_seconds_max / ping_seconds))
+        self._on_suspected = on_suspected
+        self._on_trusted = on_trusted
+        self.suspected: set[SiteId] = set()
+        self.patience: dict[SiteId, int] = {}
+        """Intervals of silence until a site is suspected, where that is no longer the initial value."""
+        self._watched: Counter[SiteId] = Counter()
+        self._silent: dict[SiteId, int] = {}
+        """Watched site -> intervals since it was heard."""
+        self._ticking = False
+
+    # ------------------------------------------------------------------ what its user says
+    def watch(self, site: SiteId) -> None:
+        """Somebody waits for the site; calls are counted."""
+        self._watched[site] += 1
+        if self._watched[site] == 1:
+            self._silent[site] = 0
+            if not self._ticking:
+                self._ticking = True
+                self._host.set_timer(self.TIMER, self._ping_seconds)
+
+    def unwatch(self, site: SiteId) -> None:
+        """Nobody waits any more, when this was said as often as `watch`."""
+        self._watched[site] -= 1
+        if self._watched[site] <= 0:
+            del self._watched[site]
+            del self._silent[site]
+
+    def heard(self, site: SiteId) -> None:
+        """Anything has come from the site."""
+        if site in self._silent:
+            self._silent[site] = 0
+        if site in self.suspected:
+            self.trust(site)
+
+    def trust(self, site: SiteId) -> None:
+        """A suspicion was wrong, or the site is back: be more patient with it from now on."""
+        self._host.branch("wrongly-suspected")
+        self.suspected.discard(site)
+        self.patience[site] = min(2 * self.patience.get(site, self._patience), self._patience_max)
+        self._on_trusted(site)
+
+    # ------------------------------------------------------------------ events
+    def on_ping(self, sender: SiteId) -> None:
+        """Somebody waits for us."""
+        self._host.send((sender,), Pong())
+
+    def on_timeout(self) -> None:
+        """An interval is over: ask the silent, suspect those who have been silent for long."""
+        self._ticking = False
+        overdue = []
+        silent = []
+        for site in sorted(self._silent):
+            self._silent[site] += 1
+            silent.append(site)
+            if self._silent[site] > self.patience.get(site, self._patience):
+                # From the beginning: whoever waits for a site that is suspected already hears of it again.
+                self._silent[site] = 0
+                overdue.append(site)
+        if silent:
+            self._ticking = True
+            self._host.set_timer(self.TIMER, self._ping_seconds)
+            self._host.send(tuple(silent), Ping())
+        for site in overdue:
+            self.suspect(site)
+
+    def suspect(self, site: SiteId) -> None:
+        """Its user may go on without the site."""
+        if site not in self.suspected:
+            self._host.branch("suspected")
+            self.suspected.add(site)
+        self._on_suspected(site)

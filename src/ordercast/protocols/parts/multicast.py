@@ -1,0 +1,192 @@
+"""Reliable multicast (Rodrigues, Guerraoui, Schiper 1998, 3.4): if a site that is up has a message, all destinations
+that are up get it; nobody gets it twice, however late a copy comes.
+
+The source posts the message to all. Beyond that there are two ways. *Eager*, as in Chandra and Toueg (1996): whoever
+gets it first posts it to all others, (d-1)² packets. *On demand*: whoever hears of a message that it does not have
+asks those who do. The second needs a host that lets the others hear of it; then it costs nothing while nobody fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ordercast.core import Message, MessageId, Multicast, Protocol, SiteId, WireError
+from ordercast.protocols.parts.link import Letter, Link
+
+WANTED_MAX = 64
+"""Messages asked for with one packet: what one burst of the link can answer."""
+PATIENCE_MAX = 16
+"""A message of which nobody has more than the name, because all who had it are gone, is asked for so much less often
+after a while."""
+
+
+class Data(Letter, frozen=True):
+    """Source, relay or whoever was asked -> destinations: the message."""
+
+    multicast: Multicast
+    floor: tuple[int, int]
+    """Incarnation and number: all earlier messages of that source are finished everywhere, so copies are old."""
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.multicast.message,)
+
+
+class Want(Message, frozen=True):
+    """Destination -> whoever may have them: send me these messages."""
+
+    wanted: tuple[MessageId, ...]
+
+    def served(self) -> tuple[MessageId, ...]:
+        return self.wanted
+
+
+class Finished:
+    """Which messages of one source are over: all below the floor, and some above it, as many as the source's window
+    at the most."""
+
+    __slots__ = ("above", "floor")
+
+    def __init__(self, floor: tuple[int, int] = (0, 0), above: tuple[tuple[int, int], ...] = ()) -> None:
+        self.floor = floor
+        self.above = set(above)
+
+    def raise_floor(self, floor: tuple[int, int]) -> None:
+        """The source says that everything before is finished everywhere."""
+        if floor > self.floor:
+            self.floor = floor
+            self.above = {name for name in self.above if name >= floor}
+
+    def __contains__(self, message: MessageId) -> bool:
+        name = (message.incarnation, message.number)
+        return name < self.floor or name in self.above
+
+
+class ReliableMulticast:
+    """What one site sends, relays, has finished, and misses. The bodies are its host's."""
+
+    messages: tuple[type[Message], ...] = (Data, Want)
+    branches = ("relayed", "wanted", "old")
+    TIMER = "want"
+
+    def __init__(
+        self,
+        host: Protocol,
+        link: Link,
+        *,
+        eager: bool,
+        want_seconds: float,
+        destinations: Callable[[Multicast], tuple[SiteId, ...]],
+        find: Callable[[MessageId], Multicast | None],
+        on_delivered: Callable[[Multicast], None],
+        on_old: Callable[[SiteId, MessageId], None],
+    ) -> None:
+        self._host = host
+        self._link = link
+        self._eager = eager
+        self._want_seconds = want_seconds
+        self._destinations = destinations
+        self._find = find
+        self._on_delivered = on_delivered
+        self._on_old = on_old
+        self.finished: dict[SiteId, Finished] = {}
+        self.floor = (0, 0)
+        """Of our own messages."""
+        self._wanted: dict[MessageId, list[SiteId]] = {}
+        """Message that we have only heard of -> whom to ask, the next one first."""
+        self._patience = 1
+
+    # ------------------------------------------------------------------ sending
+    def multicast(self, multicast: Multicast, to: tuple[SiteId, ...]) -> None:
+        """Post a message of ours to these of its destinations."""
+        if to:
+            self._link.post(to, Data(self._link.next, multicast, self.floor))
+
+    def relay(self, multicast: Multicast, but: SiteId) -> None:
+        """Post somebody else's message to the other destinations."""
+        self._host.branch("relayed")
+        source = multicast.message.source
+        others = (s for s in self._destinations(multicast) if s not in (self._host.site, source, but))
+        self._post_copy(tuple(others), multicast)
+
+    def _post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
+        known = self.finished.get(multicast.message.source)
+        floor = self.floor if multicast.message.source == self._host.site else known.floor if known else (0, 0)
+        if to:
+            self._link.post(to, Data(self._link.next, multicast, floor))
+
+    # ------------------------------------------------------------------ receiving
+    def on_data(self, sender: SiteId, data: Data) -> None:
+        """A message, new or not. The host logs a new one before it is confirmed."""
+        multicast = data.multicast
+        message = multicast.message
+        if self._host.site not in self._destinations(multicast):
+            raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
+        self.source(message.source).raise_floor(data.floor)
+        self.take(sender, multicast)
+        self._link.acknowledge(sender, data)
+
+    def take(self, sender: SiteId, multicast: Multicast) -> None:
+        """Deliver a message that came, unless it is known."""
+        message = multicast.message
+        if self._find(message) is not None:
+            return
+        if self.is_finished(message):
+            self._host.branch("old")
+            self._on_old(sender, message)
+            return
+        self._wanted.pop(message, None)
+        self._on_delivered(multicast)
+        if self._eager:
+            self.relay(multicast, sender)
+
+    # ------------------------------------------------------------------ asking
+    def want(self, message: MessageId, holders: tuple[SiteId, ...]) -> None:
+        """We have heard of a message; soon we ask these sites in turn, unless it comes by itself."""
+        if message in self._wanted:
+            return
+        if not self._wanted or self._patience > 1:
+            self._patience = 1
+            self._host.set_timer(self.TIMER, self._want_seconds)
+        self._wanted[message] = [site for site in holders if site != self._host.site]
+
+    def on_timeout(self) -> None:
+        """Ask for what has not come."""
+        asked: dict[SiteId, list[MessageId]] = {}
+        for message, holders in self._wanted.items():
+            if holders:
+                site = holders.pop(0)
+                holders.append(site)
+                wanted = asked.setdefault(site, [])
+                if len(wanted) < WANTED_MAX:
+                    wanted.append(message)
+        for site, wanted in asked.items():
+            self._host.branch("wanted")
+            self._host.send((site,), Want(tuple(wanted)))
+        if self._wanted:
+            self._patience = min(2 * self._patience, PATIENCE_MAX)
+            self._host.set_timer(self.TIMER, self._patience * self._want_seconds)
+
+    def on_want(self, sender: SiteId, want: Want) -> None:
+        """Send what we have to whoever is a destination of it."""
+        for message in want.wanted[:WANTED_MAX]:
+            multicast = self._find(message)
+            if multicast is not None and sender in self._destinations(multicast):
+                self._post_copy((sender,), multicast)
+
+    # ------------------------------------------------------------------ what is over
+    def source(self, site: SiteId) -> Finished:
+        """What we know of the messages of a source."""
+        known = self.finished.get(site)
+        if known is None:
+            known = self.finished[site] = Finished()
+        return known
+
+    def finish(self, message: MessageId) -> None:
+        """Everyone has it: every copy that still comes is old."""
+        self.source(message.source).above.add((message.incarnation, message.number))
+        self._wanted.pop(message, None)
+
+    def is_finished(self, message: MessageId) -> bool:
+        """Whether it is over."""
+        known = self.finished.get(message.source)
+        return known is not None and message in known

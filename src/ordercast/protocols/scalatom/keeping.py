@@ -1,0 +1,133 @@
+"""What is kept of messages, and when it is forgotten: when the applications of all destinations have taken them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, SiteId
+from ordercast.protocols.parts.consensus_messages import InstanceName
+from ordercast.protocols.scalatom.address import Address, Entry
+from ordercast.protocols.scalatom.messages import Settled
+
+if TYPE_CHECKING:
+    from ordercast.protocols.scalatom.protocol import Scalatom
+
+SETTLED_MAX = 256
+"""Messages in one acknowledgement: some kilobytes."""
+
+
+class Keeping:
+    """Who has settled what, as far as this site knows."""
+
+    def __init__(self, core: Scalatom) -> None:
+        self._core = core
+        self._given: deque[Entry] = deque()
+        """Handed to the application and not taken yet, in order."""
+        self._unreported: dict[Address, list[Entry]] = {}
+        self._unreported_count = 0
+        self._about: dict[InstanceName, set[MessageId]] = {}
+        """Decision -> its messages that are not over."""
+
+    # ------------------------------------------------------------------ our own application
+    def on_given(self, entry: Entry) -> None:
+        """The application gets a message."""
+        self._given.append(entry)
+
+    def on_consumed(self, count: int) -> None:
+        """The application has taken deliveries. (The count may include replays, of which nothing is expected.)"""
+        core = self._core
+        for _ in range(min(count, len(self._given))):
+            entry = self._given.popleft()
+            if not self._unreported_count:
+                core.set_timer("acknowledge", core.options.acknowledge_seconds)
+            self._unreported_count += 1
+            self._unreported.setdefault(entry.address, []).append(entry)
+            self.note_settled(entry, core.site)
+        if self._unreported_count >= core.options.acknowledge_every:
+            self.report()
+
+    def report(self, again: bool = False) -> None:
+        """Tell the other destinations, and the sources, what was taken."""
+        unreported, self._unreported = self._unreported, {}
+        self._unreported_count = 0
+        outside: dict[SiteId, list[MessageId]] = {}
+        for address, entries in unreported.items():
+            self._send(address.others, [entry.message for entry in entries], again)
+            for entry in entries:
+                source = entry.message.source
+                if source not in address.sites:
+                    outside.setdefault(source, []).append(entry.message)
+        for source, messages in outside.items():
+            self._send((source,), messages, again=False)
+
+    def _send(self, to: tuple[SiteId, ...], messages: list[MessageId], again: bool) -> None:
+        link = self._core.link
+        if to:
+            for first in range(0, len(messages), SETTLED_MAX):
+                link.post(to, Settled(link.next, tuple(messages[first : first + SETTLED_MAX]), again))
+
+    def report_again(self) -> None:
+        """After a crash: we have forgotten who else has taken what we have taken."""
+        for entry in self._core.entries.values():
+            if self._core.site in entry.settled:
+                self._unreported.setdefault(entry.address, []).append(entry)
+        self.report(again=True)
+
+    # ------------------------------------------------------------------ the others'
+    def on_settled(self, sender: SiteId, message: Settled) -> None:
+        """Another destination has taken these."""
+        core = self._core
+        ours = []
+        for name in message.settled:
+            entry = core.entries.get(name)
+            if core.multicast.is_finished(name) if entry is None else core.site in entry.settled:
+                ours.append(name)
+            if entry is not None and sender in entry.address.sites:
+                self.note_settled(entry, sender)
+        if message.again:
+            core.branch("settled-again")
+            self._send((sender,), ours, again=False)
+        core.link.acknowledge(sender, message)
+
+    def on_old(self, sender: SiteId, message: MessageId) -> None:
+        """A copy of a message that is over here: the sender does not know that."""
+        self._send((sender,), [message], again=False)
+
+    def note_settled(self, entry: Entry, site: SiteId) -> None:
+        """One more application has it."""
+        entry.settled.add(site)
+        if entry.message.source == self._core.site:
+            self._core.source.on_settled(entry)
+        if self.is_over(entry):
+            self.forget(entry)
+
+    def is_over(self, entry: Entry) -> bool:
+        """Whether all destinations have taken it: then nobody will ever ask for it."""
+        return len(entry.settled) == len(entry.address.sites)
+
+    def forget(self, entry: Entry) -> None:
+        """Body, timestamps, history entry, and the decision when it was the last of its batch."""
+        core = self._core
+        if core.entries.pop(entry.message, None) is None:
+            return
+        core.multicast.finish(entry.message)
+        core.histories.forget(entry)
+        entry.address.ready.pop(entry.message, None)
+        about = self._about.get(entry.instance)
+        if about is not None:
+            about.discard(entry.message)
+            if not about:
+                del self._about[entry.instance]
+                core.consensus.forget(entry.instance)
+        core.source.on_finished(entry.message)
+
+    # ------------------------------------------------------------------ decisions
+    def on_decided(self, name: InstanceName, messages: Iterable[MessageId]) -> None:
+        """A decision is kept as long as one of its messages."""
+        about = set(messages)
+        if about:
+            self._about[name] = about
+        else:
+            self._core.consensus.forget(name)

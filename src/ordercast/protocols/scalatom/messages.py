@@ -1,0 +1,166 @@
+"""What sites say to each other in SCALATOM, beside what its parts say, and what they write to the log."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordercast.core import MessageId, Multicast, Record, SiteId
+from ordercast.protocols.parts.consensus_messages import InstanceName, OpenState, Value
+from ordercast.protocols.parts.link import Letter
+
+CellNames = tuple[int, ...]
+"""Dst(m): the cells to which a message is addressed, ascending."""
+
+
+class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An entry of a site's history: it R-delivered this message with this timestamp."""
+
+    message: MessageId
+    index: int
+    """1, 2, 3 … in the sender's history."""
+    timestamp: int
+
+
+class Stamps(Letter, frozen=True):
+    """Destination -> destinations: the timestamps that I gave (step 2). For the sites of my own cell these are also the
+    new entries of my history, and how far it is complete."""
+
+    cells: CellNames
+    """Of all these messages. (Erratum: without it nobody could tell from a timestamp who else takes part.)"""
+    stamps: tuple[Stamp, ...]
+    count: int
+    promise: int
+    """With the first `count` entries my history up to this timestamp is complete: I give no such timestamp again."""
+
+    def served(self) -> tuple[MessageId, ...]:
+        return tuple(stamp.message for stamp in self.stamps)
+
+
+class History(Letter, frozen=True):
+    """Destination -> the sites of its cell (step 4): my history up to the sequence number that was decided. The entries
+    have gone with `Stamps`; here are the bodies of those that perhaps nobody else has."""
+
+    message: MessageId
+    """What was decided."""
+    count: int
+    promise: int
+    bodies: tuple[Multicast, ...]
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.message, *(body.message for body in self.bodies))
+
+
+class Settled(Letter, frozen=True):
+    """Destination -> destinations and source: my application has taken these messages."""
+
+    background = True
+    settled: tuple[MessageId, ...]
+    again: bool
+    """I may have forgotten who else has: tell me whether you have."""
+
+
+class CatchUp(Letter, frozen=True):
+    """A site that has lost its memory, or letters -> whoever may know more: tell me what I should know."""
+
+    background = True
+    incarnation: int
+    cursor: int
+    """Where the previous answer ended; 0: from the beginning."""
+    count: int
+    """Entries in the history of the one who answers, when this began."""
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a site knows of one message."""
+
+    message: MessageId
+    cells: CellNames
+    index: int
+    timestamp: int
+    """In the sender's history; 0 and 0 when it has given it none."""
+    settled: bool
+
+
+class Summary(Letter, frozen=True):
+    """The answer, in pieces: the messages that are not over, and the decisions about them."""
+
+    incarnation: int
+    """Of the one who asked."""
+    cursor: int
+    last: bool
+    base: int
+    """The entries in the sender's history when this began: those of them that no piece names are over."""
+    known: tuple[Known, ...]
+    decisions: tuple[tuple[InstanceName, Value], ...]
+    count: int
+    promise: int
+
+    def served(self) -> tuple[MessageId, ...]:
+        messages = [known.message for known in self.known]
+        for _, value in self.decisions:
+            messages += value.messages()
+        return tuple(dict.fromkeys(messages))
+
+
+class Sent(Record, frozen=True):
+    """At a source that is no destination: a message that its destinations must get."""
+
+    multicast: Multicast
+
+
+class Stamped(Record, frozen=True):
+    """At a destination: a message and the timestamp that it was given here. At a source that is a destination it stands
+    for `Sent` as well."""
+
+    multicast: Multicast
+    index: int
+    timestamp: int
+
+
+class Body(Record, frozen=True):
+    """At a destination: a message that was decided before it came."""
+
+    multicast: Multicast
+
+
+class Delivered(Record, frozen=True):
+    """At a destination: everything up to here is delivered."""
+
+    sequence: int
+    message: MessageId
+
+
+class Remembered(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A message in a checkpoint."""
+
+    message: MessageId
+    cells: CellNames
+    multicast: Multicast | None
+    index: int
+    timestamp: int
+    sequence: int
+    instance: InstanceName
+    delivered: bool
+
+
+class AddressState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Of one destination set in a checkpoint: which of its consensus instances are decided, and who leads the next."""
+
+    cells: CellNames
+    next: int
+    above: tuple[int, ...]
+    leaders: tuple[tuple[int, SiteId], ...]
+
+
+class State(Record, frozen=True):
+    """A checkpoint."""
+
+    clock: int
+    count: int
+    mark: tuple[int, MessageId] | None
+    entries: tuple[Remembered, ...]
+    addresses: tuple[AddressState, ...]
+    open: tuple[OpenState, ...]
+    decisions: tuple[tuple[InstanceName, Value], ...]
+    finished: tuple[tuple[SiteId, tuple[int, int], tuple[tuple[int, int], ...]], ...]
+    """Source, floor, and what is finished above it."""

@@ -1,0 +1,64 @@
+"""Options of SCALATOM."""
+
+from __future__ import annotations
+
+from ordercast.core import Options, UsageError
+
+
+class ScalatomOptions(Options, frozen=True):
+    """Every bound and every timer, with a reason for its value."""
+
+    batch_messages_max: int = 64
+    """Messages to the same destinations that one consensus orders: some kilobytes of identifiers. 1: one consensus for
+    each message, all of them at the same time, as in the paper."""
+    relay_eagerly: bool = False
+    """Whether everyone passes messages and decisions on as soon as it has them, as in the paper: (d-1)² packets for
+    each. Otherwise whoever misses something asks, which costs nothing while nobody fails."""
+    history_seconds: float = 0.0
+    """How long a history may wait for a packet that can carry it (five steps instead of six while new messages keep
+    coming). 0: it is sent at once."""
+    window: int = 256
+    """Messages of a source that the applications of a qualified majority have not taken yet: some round trips at full
+    rate."""
+    kept_messages_max: int = 16384
+    """Messages of a source, from the oldest that some destination has not taken: what is kept for a site that is away.
+    Then the source must wait for that site; half a minute at five hundred bundles a second."""
+    acknowledge_every: int = 32
+    """Messages that an application takes until the other sites hear of it: an eighth of the window."""
+    acknowledge_seconds: float = 0.05
+    """How long they wait for that at the most."""
+    retransmit_seconds: float = 0.1
+    """How long an answer may take before a letter is repeated: some round trips of a wide network."""
+    retransmit_seconds_max: float = 1.0
+    """How seldom letters to a silent site are repeated at the least: a second after it is back it knows everything."""
+    receipt_seconds: float = 0.02
+    """How long receipts are gathered: short against the time after which a letter is repeated."""
+    letters_max: int = 2048
+    """Letters without receipt that are kept for a site: eight windows. A site that leaves more is told to catch up when
+    it comes back."""
+    want_seconds: float = 0.05
+    """How long a message may be known by name only before somebody is asked for it."""
+    ping_seconds: float = 0.1
+    """How often a coordinator that is waited for is asked whether it is there."""
+    suspicion_seconds: float = 0.5
+    """How long a coordinator may be silent at first; each wrong suspicion doubles this."""
+    suspicion_seconds_max: float = 10.0
+    """How long it may be silent at the most: longer than any round trip."""
+    blocked_seconds: float = 2.0
+    """How long a message may wait before the application hears for whom."""
+
+    def __post_init__(self) -> None:
+        for name in ("batch_messages_max", "window", "kept_messages_max", "acknowledge_every", "letters_max"):
+            if getattr(self, name) < 1:
+                raise UsageError(f"{name} is at least 1, not {getattr(self, name)}")
+        for name in self.__struct_fields__:
+            if name.endswith(("_seconds", "_seconds_max")) and name != "history_seconds" and getattr(self, name) <= 0:
+                raise UsageError(f"{name} is positive, not {getattr(self, name)}")
+        if self.history_seconds < 0:
+            raise UsageError(f"history_seconds is 0 or more, not {self.history_seconds}")
+        if self.kept_messages_max < self.window:
+            raise UsageError(f"kept_messages_max = {self.kept_messages_max} is below the window, {self.window}")
+        if self.retransmit_seconds_max < self.retransmit_seconds:
+            raise UsageError("retransmit_seconds_max is not below retransmit_seconds")
+        if self.suspicion_seconds_max < self.suspicion_seconds:
+            raise UsageError("suspicion_seconds_max is not below suspicion_seconds")

@@ -1,0 +1,218 @@
+"""Steps 2 to 4: give timestamps, let a consensus turn them into sequence numbers."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, Multicast, SiteId, WireError
+from ordercast.protocols.parts.consensus_messages import InstanceName, Value
+from ordercast.protocols.scalatom.address import Address, Entry
+from ordercast.protocols.scalatom.messages import Body, Stamp, Stamped, Stamps
+
+if TYPE_CHECKING:
+    from ordercast.protocols.scalatom.protocol import Scalatom
+
+STAMPS_MAX = 256
+"""Timestamps in one packet: some kilobytes."""
+
+
+class Ordering:
+    """A destination's clock, and what it says about the order of messages."""
+
+    def __init__(self, core: Scalatom) -> None:
+        self._core = core
+        self._batched = core.options.batch_messages_max > 1
+        self.clock = 1
+        """The next timestamp; larger than every one that was given or decided here."""
+        self._unsent: dict[Address, list[Entry]] = {}
+
+    # ------------------------------------------------------------------ step 2: timestamps
+    def on_delivered(self, multicast: Multicast) -> None:
+        """R-deliver: the message is here, for the first time."""
+        core = self._core
+        entry = core.entry(multicast.message, core.address_of(multicast))
+        if entry is None:
+            return
+        entry.multicast = multicast
+        if entry.sequence:
+            # A decision can be faster than the message (step 4 before step 2).
+            core.branch("decided-before-it-came")
+            core.append(Body(multicast))
+            core.histories.deliver()
+        else:
+            self.stamp(entry, multicast)
+        core.acknowledge_deferred(multicast.message)
+
+    def stamp(self, entry: Entry, multicast: Multicast) -> None:
+        """Give a timestamp; it is stable before anyone hears of it.
+
+        (Else: p gives m 3, and 3 becomes its sequence number; p has crashed, forgotten m and its clock, and gives m'
+        2; with the history of p, in which m is not, q delivers m' and then, with another's, m.)
+        """
+        core = self._core
+        entry.timestamp = self.give_timestamp()
+        entry.index = core.histories.add_own(entry)
+        core.append(Stamped(multicast, entry.index, entry.timestamp))
+        self._unsent.setdefault(entry.address, []).append(entry)
+        self.note_stamp(entry, core.site, entry.timestamp)
+        # While a consensus runs, the next one must wait for it: its timestamps can as well go together.
+        if not (self._batched and entry.address.running):
+            self.send_stamps()
+        else:
+            core.branch("gathered")
+        self.propose(entry.address)
+
+    def give_timestamp(self) -> int:
+        """rec-ts: the clock's value before it is incremented, and this is what histories hold (erratum)."""
+        self.clock += 1
+        return self.clock - 1
+
+    def send_stamps(self) -> None:
+        """Tell the destinations. All of them together: the entries of a history have no gaps.
+
+        (Only those of one address: a timestamp of another, held back while its consensus is stuck, leaves a gap in our
+        history, and what this one orders waits for that one.)
+        """
+        core = self._core
+        unsent, self._unsent = self._unsent, {}
+        for address, entries in unsent.items():
+            for first in range(0, len(entries), STAMPS_MAX):
+                stamps = tuple(Stamp(e.message, e.index, e.timestamp) for e in entries[first : first + STAMPS_MAX])
+                count, promise = core.histories.piggyback()
+                if address.others:
+                    core.link.post(address.others, Stamps(core.link.next, address.cells, stamps, count, promise))
+
+    def on_stamps(self, sender: SiteId, message: Stamps) -> None:
+        """Timestamps of another destination."""
+        core = self._core
+        address = core.address_with(message.cells, sender)
+        for stamp in message.stamps:
+            entry = core.entry(stamp.message, address)
+            if entry is not None:
+                if entry.multicast is None:
+                    core.want(entry, sender)
+                self.note_stamp(entry, sender, stamp.timestamp)
+        if sender in core.cellmates:
+            core.histories.on_stamps(sender, message)
+        self.propose(address)
+        core.acknowledge(sender, message)
+
+    def note_stamp(self, entry: Entry, site: SiteId, timestamp: int) -> None:
+        """One more timestamp is known."""
+        if site in entry.stamps or entry.sequence:
+            return
+        entry.stamps[site] = timestamp
+        address = entry.address
+        if len(entry.stamps) >= address.quorum.minimum and entry.message not in address.ready and self.is_ready(entry):
+            address.ready[entry.message] = entry
+            if not self._batched:
+                self._core.consensus.start(self._name(entry), entry.message)
+        self._core.histories.note_stable(entry)
+
+    def is_ready(self, entry: Entry) -> bool:
+        """Whether a qualified majority has stamped it: a majority of each addressed cell (3.5)."""
+        return entry.address.quorum.is_met(entry.stamps)
+
+    # ------------------------------------------------------------------ step 3: consensus
+    def propose(self, address: Address) -> None:
+        """Begin the next consensus of this address, when the one before is decided and there is something to order."""
+        if self._batched and address.ready and not address.running:
+            address.running = True
+            self._core.consensus.start((address.next, *address.cells), next(iter(address.ready)))
+
+    def _name(self, entry: Entry) -> InstanceName:
+        """Without batches: one consensus for each message, named after it."""
+        message = entry.message
+        return (message.number, message.incarnation, self._core.ranks[message.source], *entry.address.cells)
+
+    def _message_named(self, name: InstanceName) -> MessageId:
+        number, incarnation, rank = name[:3]
+        if not 0 <= rank < len(self._core.context.sites):
+            raise WireError(f"{name} is not the name of a consensus")
+        return MessageId(self._core.context.sites[rank], incarnation, number)
+
+    def address_named(self, name: InstanceName) -> Address:
+        """The address of a consensus."""
+        prefix = 1 if self._batched else 3
+        if len(name) <= prefix:
+            raise WireError(f"{name} is not the name of a consensus")
+        return self._core.address(name[prefix:])
+
+    def participants(self, name: InstanceName) -> tuple[SiteId, ...] | None:
+        """In the order in which they coordinate."""
+        address = self.address_named(name)
+        return address.participants(name[0]) if self._batched else address.rotated(name[0])
+
+    def estimate(self, name: InstanceName) -> Value | None:
+        """What we would propose: the highest timestamps known, of a qualified majority at least.
+
+        Nothing while an earlier batch is not decided here. (Else: m is decided in the seventh batch, of which c has not
+        heard; somebody makes c the coordinator of the eighth, c proposes m, and m has two sequence numbers.)
+        """
+        core = self._core
+        address = self.address_named(name)
+        if self._batched:
+            if name[0] != address.next:
+                return None
+            entries = list(islice(address.ready.values(), core.options.batch_messages_max))
+        else:
+            entry = address.ready.get(self._message_named(name))
+            entries = [] if entry is None else [entry]
+        if not entries:
+            return None
+        return Value(core.site, tuple((entry.message, self.sequence(entry)) for entry in entries))
+
+    def sequence(self, entry: Entry) -> int:
+        """prop(m)."""
+        return max(entry.stamps.values())
+
+    def is_over(self, name: InstanceName) -> bool:
+        """Whether a consensus is decided."""
+        address = self.address_named(name)
+        if self._batched:
+            return address.is_decided(name[0])
+        message = self._message_named(name)
+        entry = self._core.entries.get(message)
+        return self._core.multicast.is_finished(message) if entry is None else bool(entry.sequence)
+
+    # ------------------------------------------------------------------ step 4: the decision
+    def on_decided(self, name: InstanceName, value: Value) -> None:
+        """Sequence numbers are decided, and logged."""
+        core = self._core
+        highest = self.apply(name, value)
+        if len(value.numbers) > 1:
+            core.branch("batch")
+        self.send_stamps()
+        core.histories.promise_through(highest, value.numbers[-1][0])
+        core.histories.deliver()
+        self.propose(self.address_named(name))
+
+    def apply(self, name: InstanceName, value: Value) -> int:
+        """Note a decision; the highest sequence number in it."""
+        core = self._core
+        address = self.address_named(name)
+        if self._batched:
+            address.on_decided(name[0], value.proposer)
+        highest = 0
+        concerned = []
+        for message, sequence in value.numbers:
+            highest = max(highest, sequence)
+            address.ready.pop(message, None)
+            entry = core.entry(message, address)
+            if entry is None or entry.sequence:
+                continue
+            entry.sequence = sequence
+            entry.instance = name
+            entry.stamps = {}
+            concerned.append(message)
+            core.histories.on_decided(entry)
+            if entry.multicast is None:
+                core.want(entry, value.proposer)
+        self.advance(highest)
+        core.keeping.on_decided(name, concerned)
+        return highest
+
+    def advance(self, sequence: int) -> None:
+        """ts <- max(ts, sn(m)) + 1."""
+        self.clock = max(self.clock, sequence) + 1

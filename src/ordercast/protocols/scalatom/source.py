@@ -1,0 +1,97 @@
+"""Step 1, and how much a source may have under way."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, Multicast, UsageError
+from ordercast.core.effects import Credit
+from ordercast.protocols.scalatom.address import Entry
+from ordercast.protocols.scalatom.messages import Sent
+
+if TYPE_CHECKING:
+    from ordercast.protocols.scalatom.protocol import Scalatom
+
+
+class Source:
+    """A site that multicasts, member or not."""
+
+    def __init__(self, core: Scalatom) -> None:
+        self._core = core
+        self._own: deque[MessageId] = deque()
+        """Our messages in order, from the oldest that is not over."""
+        self._under_way = 0
+        """Of these, the ones that no qualified majority has taken."""
+
+    def multicast(self, multicast: Multicast) -> None:
+        """TO-multicast: log it, send it; if this site is a destination, R-deliver it at once."""
+        core = self._core
+        options = core.options
+        # Credit is told a step late: an application that keeps to it is never above twice the bound.
+        if self._under_way >= 2 * options.window or len(self._own) >= 2 * options.kept_messages_max:
+            raise UsageError(f"{self._under_way} messages are under way: wait for credit before the next multicast")
+        address = core.address_of(multicast)
+        member = core.site in address.sites
+        entry = self.keep(multicast)
+        if not member:
+            core.append(Sent(multicast))
+            entry.multicast = multicast
+        self._raise_floor()
+        if member:
+            core.ordering.on_delivered(multicast)
+        core.multicast.multicast(multicast, address.others)
+        if self._available() == 0:
+            core.branch("window-full")
+        core.keep_watching()
+
+    def keep(self, multicast: Multicast) -> Entry:
+        """Remember a message of ours until it is over."""
+        core = self._core
+        entry = core.entry(multicast.message, core.address_of(multicast))
+        if entry is None:
+            raise UsageError(f"there was a message {multicast.message} already")
+        self._own.append(entry.message)
+        self._under_way += 1
+        return entry
+
+    def on_settled(self, entry: Entry) -> None:
+        """One more destination has taken a message of ours."""
+        if not entry.taken and entry.address.quorum.is_met(entry.settled):
+            entry.taken = True
+            self._under_way -= 1
+            self.give_credit()
+
+    def on_finished(self, message: MessageId) -> None:
+        """All destinations have."""
+        if message.source == self._core.site:
+            own = self._own
+            while own and own[0] not in self._core.entries:
+                own.popleft()
+            self._raise_floor()
+            self.give_credit()
+
+    def _raise_floor(self) -> None:
+        """Let the others know from where on messages of ours may still come: copies of earlier ones are old."""
+        core = self._core
+        if self._own:
+            core.multicast.floor = (self._own[0].incarnation, self._own[0].number)
+            core.multicast.source(core.site).raise_floor(core.multicast.floor)
+
+    def _available(self) -> int:
+        options = self._core.options
+        return max(0, min(options.window - self._under_way, options.kept_messages_max - len(self._own)))
+
+    def give_credit(self) -> None:
+        """Tell the application how much it may send."""
+        self._core.outbox.append(Credit(self._available()))
+
+    def resume(self) -> None:
+        """After a crash: who has our messages is not known any more, so they are sent again."""
+        core = self._core
+        for message in self._own:
+            entry = core.entries[message]
+            if entry.multicast is not None:
+                core.multicast.multicast(entry.multicast, entry.address.others)
+        self._raise_floor()
+        self.give_credit()

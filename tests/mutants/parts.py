@@ -1,0 +1,95 @@
+"""Mutants of the parts, each in the smallest protocol around it. Those of the failure detector and of leases, which no
+property of a multicast can judge, are in tests/protocols/parts."""
+
+from __future__ import annotations
+
+from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.protocols.parts.consensus import Consensus, Instance
+from ordercast.protocols.parts.consensus_messages import Adopted, Decided, Promised, Value
+from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.parts.link import Link, Receipt
+from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
+from tests.mutants.registry import call_without_log, mutant
+from tests.protocols.parts.hosts import ConsensusHost, LinkHost, MulticastHost
+
+
+# ---------------------------------------------------------------------- the link
+@mutant(LinkHost, "link.on_resend_timeout", caught_by="termination")
+def posts_once(self: Link) -> None:
+    """No repetition."""
+
+
+@mutant(LinkHost, "link.on_receipt", caught_by="termination")
+def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt) -> None:
+    """A receipt for one letter counts for all earlier ones."""
+    Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)))
+
+
+@mutant(LinkHost, "link._estrange", caught_by="termination")
+def drops_silently(self: Link, site: SiteId) -> None:
+    """What exceeds the bound is dropped, and the site that missed it is not told."""
+    self.peers[site].kept.clear()
+
+
+@mutant(LinkHost, "link.restore", caught_by="termination")
+def never_forgives(self: Link, site: SiteId) -> None:
+    """A site that was away gets an answer to its question, and no letter ever after."""
+
+
+# ---------------------------------------------------------------------- reliable multicast
+@mutant(MulticastHost, "multicast._post_copy", caught_by="uniform-agreement")
+def announces_a_wrong_floor(self: ReliableMulticast, to: tuple[SiteId, ...], multicast: Multicast) -> None:
+    """A copy says that the message is finished everywhere."""
+    self._link.post(to, Data(self._link.next, multicast, (1 << 40, 0)))
+
+
+@mutant(MulticastHost, "multicast.on_timeout", caught_by="uniform-agreement")
+def does_not_ask(self: ReliableMulticast) -> None:
+    """Whoever has only heard of a message does not ask for it."""
+
+
+@mutant(MulticastHost, "multicast.on_want", caught_by="uniform-agreement")
+def does_not_answer(self: ReliableMulticast, sender: SiteId, want: Want) -> None:
+    """Whoever has it does not send it."""
+
+
+@mutant(ConsensusHost, "multicast.relay", caught_by="termination")
+def does_not_relay(self: ReliableMulticast, multicast: Multicast, but: SiteId) -> None:
+    """A message that its source has sent to some only, before it died, stays with them."""
+
+
+# ---------------------------------------------------------------------- consensus
+@mutant(ConsensusHost, "consensus.adopt")
+def forgets_what_it_adopted(self: Consensus, instance: Instance, value: Value) -> None:
+    """A participant acknowledges a proposal and does not log it."""
+    call_without_log(self._host, Adopted, Consensus.adopt, self, instance, value)
+
+
+@mutant(ConsensusHost, "consensus._enter")
+def forgets_its_round(self: Consensus, instance: Instance, round_: int, topic: MessageId | None = None) -> None:
+    """A participant leaves a round and does not log it."""
+    call_without_log(self._host, Promised, Consensus._enter, self, instance, round_, topic)
+
+
+@mutant(ConsensusHost, "consensus.choose")
+def proposes_what_it_likes(self: Consensus, instance: Instance) -> Value | None:
+    """What was adopted in an earlier round does not count."""
+    return self._estimate(instance.name) or Consensus.choose(self, instance)
+
+
+@mutant(ConsensusHost, "consensus.is_decided")
+def decides_with_a_minority(self: Consensus, instance: Instance) -> bool:
+    """One acknowledgement beside the coordinator's own is enough."""
+    return len(instance.acks) > 1 or Consensus.is_decided(self, instance)
+
+
+@mutant(ConsensusHost, "consensus._decide", caught_by="no-duplication")
+def forgets_decisions(self: Consensus, name: tuple[int, ...], value: Value) -> None:
+    """A decision is acted upon and not logged."""
+    call_without_log(self._host, Decided, Consensus._decide, self, name, value)
+
+
+# ---------------------------------------------------------------------- the failure detector
+@mutant(ConsensusHost, "detector.suspect", caught_by="termination")
+def suspects_nobody(self: FailureDetector, site: SiteId) -> None:
+    """No completeness: everyone waits for a coordinator that is gone."""

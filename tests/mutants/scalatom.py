@@ -1,0 +1,113 @@
+"""Mutants of SCALATOM: the printed algorithm where it is wrong, the naive rule, and what our own additions rest on."""
+
+from __future__ import annotations
+
+from ordercast.core import MessageId, Multicast
+from ordercast.protocols.parts.consensus import Consensus, Instance
+from ordercast.protocols.parts.consensus_messages import Adopted, Decided, InstanceName, Promised, Value
+from ordercast.protocols.scalatom import Scalatom
+from ordercast.protocols.scalatom.address import Entry
+from ordercast.protocols.scalatom.catching import Catching
+from ordercast.protocols.scalatom.histories import Histories
+from ordercast.protocols.scalatom.keeping import Keeping
+from ordercast.protocols.scalatom.messages import Delivered, Sent, Stamped
+from ordercast.protocols.scalatom.ordering import Ordering
+from ordercast.protocols.scalatom.source import Source
+from tests.mutants.registry import call_without_log, mutant
+
+
+# ---------------------------------------------------------------------- the printed algorithm
+@mutant(Scalatom, "histories.is_first", printed=True)
+def logs_the_incremented_clock(self: Histories, sequence: int) -> bool:
+    """As printed in step 2: a history holds the clock after it was incremented, and predecessors are those lower than
+    the sequence number."""
+    undecided = [
+        timestamp
+        for timestamp, message in self._blockers
+        if message in self._core.entries and not self._core.entries[message].sequence
+    ]
+    return not any(timestamp + 1 < sequence for timestamp in undecided)
+
+
+@mutant(Scalatom, "histories.is_first", printed=True)
+def leaves_out_equal_timestamps(self: Histories, sequence: int) -> bool:
+    """As printed in section 4.2: predecessors have a timestamp lower than the sequence number, not equal to it."""
+    return Histories.is_first(self, sequence - 1)
+
+
+@mutant(Scalatom, "histories.is_complete", caught_by="termination", printed=True)
+def waits_for_equal_sequence_numbers(self: Histories, sequence: int) -> bool:
+    """As printed in step 5: a predecessor has a higher number, or a lower one and is delivered. With equal ones two
+    messages wait for each other."""
+    equal = sum(number == sequence for number, _ in self._decided)
+    return equal < 2 and Histories.is_complete(self, sequence)
+
+
+@mutant(Scalatom, "histories.is_complete")
+def delivers_the_lowest_that_it_knows(self: Histories, sequence: int) -> bool:
+    """The naive rule: deliver what is minimal among the messages known here, without anybody's history."""
+    return True
+
+
+# ---------------------------------------------------------------------- order
+@mutant(Scalatom, "ordering.is_ready")
+def needs_no_majority_of_each_cell(self: Ordering, entry: Entry) -> bool:
+    """Timestamps of a majority of all destinations instead of a qualified one."""
+    return len(entry.stamps) > len(entry.address.sites) // 2
+
+
+@mutant(Scalatom, "_restore_stamped")
+def forgets_its_clock(self: Scalatom, record: Stamped) -> None:
+    """After a crash the clock does not know the timestamps in the log, and gives them again."""
+    clock = self.ordering.clock
+    Scalatom._restore_stamped(self, record)
+    self.ordering.clock = clock
+
+
+# ---------------------------------------------------------------------- the log
+@mutant(Scalatom, "ordering.stamp")
+def forgets_timestamps(self: Ordering, entry: Entry, multicast: Multicast) -> None:
+    """A timestamp is told and not logged: after a crash the message gets another one, and lower ones are given."""
+    call_without_log(self._core, Stamped, Ordering.stamp, self, entry, multicast)
+
+
+@mutant(Scalatom, "histories.deliver", caught_by="no-duplication")
+def forgets_deliveries(self: Histories) -> None:
+    """After a crash what was delivered is delivered again."""
+    call_without_log(self._core, Delivered, Histories.deliver, self)
+
+
+@mutant(Scalatom, "source.multicast", caught_by="termination")
+def forgets_its_messages(self: Source, multicast: Multicast) -> None:
+    """A source outside the groups that crashes has never heard of its message."""
+    call_without_log(self._core, Sent, Source.multicast, self, multicast)
+
+
+@mutant(Scalatom, "consensus._decide")
+def forgets_decisions(self: Consensus, name: InstanceName, value: Value) -> None:
+    """A decision is acted upon and not logged."""
+    call_without_log(self._host, Decided, Consensus._decide, self, name, value)
+
+
+@mutant(Scalatom, "consensus.adopt")
+def forgets_what_it_adopted(self: Consensus, instance: Instance, value: Value) -> None:
+    """A participant acknowledges a proposal, crashes, and tells the next coordinator that it has adopted nothing."""
+    call_without_log(self._host, Adopted, Consensus.adopt, self, instance, value)
+
+
+@mutant(Scalatom, "consensus._enter")
+def forgets_its_round(self: Consensus, instance: Instance, round_: int, topic: MessageId | None = None) -> None:
+    """A participant leaves a round, crashes, and adopts what is proposed in it."""
+    call_without_log(self._host, Promised, Consensus._enter, self, instance, round_, topic)
+
+
+# ---------------------------------------------------------------------- agreement and progress
+@mutant(Scalatom, "keeping.is_over", caught_by="termination")
+def forgets_what_a_majority_has(self: Keeping, entry: Entry) -> bool:
+    """A message is forgotten as soon as a qualified majority has taken it."""
+    return entry.address.quorum.is_met(entry.settled)
+
+
+@mutant(Scalatom, "catching.begin_all", caught_by="termination")
+def does_not_catch_up(self: Catching) -> None:
+    """A site that has crashed does not ask for what it has forgotten."""

@@ -1,0 +1,604 @@
+"""The smallest protocols around each part, so that campaigns and mutants can try it alone."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, cast
+
+from ordercast.campaign.tuning import TUNING, Situation, Tuning
+from ordercast.core import (
+    EVERY_FAULT,
+    TOTAL_ORDER,
+    Context,
+    Contract,
+    Message,
+    MessageId,
+    Multicast,
+    Options,
+    Protocol,
+    Record,
+    SiteId,
+)
+from ordercast.core.effects import Deliver, Replay
+from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, Started, TimerFired
+from ordercast.protocols.parts.consensus import Consensus
+from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, Decided, Estimate, Propose, Value
+from ordercast.protocols.parts.detector import FailureDetector, Ping, Pong
+from ordercast.protocols.parts.lease import Lease, LeaseGrant, LeaseRelease, LeaseRequest
+from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
+from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
+from ordercast.protocols.parts.quorum import Quorum
+
+RELIABLE = ("integrity", "no-duplication", "uniform-agreement", "termination")
+
+
+class HostOptions(Options, frozen=True):
+    """What a campaign varies."""
+
+    letters_max: int = 64
+    eager: bool = False
+    suspicion_seconds: float = 0.3
+    drift_max: float = 0.3
+
+
+class Parcel(Letter, frozen=True):
+    """A message."""
+
+    multicast: Multicast
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.multicast.message,)
+
+
+class Heard(Letter, frozen=True):
+    """There is a message."""
+
+    message: MessageId
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.message,)
+
+
+class Ask(Letter, frozen=True):
+    """Tell me everything; this I have."""
+
+    background = True
+    incarnation: int
+    have: tuple[MessageId, ...]
+
+
+class Answer(Letter, frozen=True):
+    """Everything."""
+
+    background = True
+    bodies: tuple[Multicast, ...]
+    decisions: tuple[tuple[tuple[int, ...], Value], ...]
+
+
+class Sent(Record, frozen=True):
+    """At the source."""
+
+    multicast: Multicast
+
+
+class Got(Record, frozen=True):
+    """At a destination."""
+
+    multicast: Multicast
+
+
+class Host(Protocol):
+    """A core with a link, that knows what it has sent and what it has got, and forgets nothing."""
+
+    messages: ClassVar[tuple[type[Message], ...]] = (*Link.messages, Ask, Answer)
+    records: ClassVar[tuple[type[Record], ...]] = (Sent, Got)
+    checkpoint_records = 1 << 30
+    contract: ClassVar[Contract]
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = cast(HostOptions, context.options)
+        self.others = tuple(site for site in context.sites if site != self.site)
+        self.sent: dict[MessageId, Multicast] = {}
+        self.got: dict[MessageId, Multicast] = {}
+        self._incarnations: dict[SiteId, int] = {}
+        self.link = Link(
+            self,
+            retransmit_seconds=0.1,
+            retransmit_seconds_max=0.5,
+            receipt_seconds=0.03,
+            letters_max=self.options.letters_max,
+        )
+        self.timers: dict[object, Any] = {
+            Link.RESEND_TIMER: lambda: self.link.on_resend_timeout(),
+            Link.RECEIPT_TIMER: lambda: self.link.on_receipt_timeout(),
+        }
+
+    def on_timer_fired(self, event: TimerFired) -> None:
+        self.timers[event.timer]()
+
+    def destinations(self, multicast: Multicast) -> tuple[SiteId, ...]:
+        return self.context.members(multicast.groups)
+
+    def find(self, message: MessageId) -> Multicast | None:
+        return self.got.get(message) or self.sent.get(message)
+
+    def on_receipt(self, sender: SiteId, message: Receipt, arrival: Arrival) -> None:
+        self.link.on_receipt(sender, message)
+
+    def on_behind(self, sender: SiteId, message: Behind, arrival: Arrival) -> None:
+        self.ask(sender)
+        self.link.acknowledge(sender, message)
+
+    def ask(self, site: SiteId) -> None:
+        if not any(isinstance(letter, Ask) for letter in self.link.unconfirmed(site)):
+            have = (*self.got, *self.sent)
+            self.link.post((site,), Ask(self.link.next, self.context.incarnation, have), vital=True)
+
+    def on_ask(self, sender: SiteId, message: Ask, arrival: Arrival) -> None:
+        self.link.restore(sender)
+        if message.incarnation > self._incarnations.get(sender, 0):
+            self._incarnations[sender] = message.incarnation
+            self.ask(sender)
+        self.answer(sender, set(message.have))
+        self.link.acknowledge(sender, message)
+
+    def answer(self, site: SiteId, have: set[MessageId]) -> None:
+        known = {**self.sent, **self.got}
+        bodies = tuple(m for m in known.values() if site in self.destinations(m) and m.message not in have)
+        self.link.post((site,), Answer(self.link.next, bodies, self.decisions()))
+
+    def decisions(self) -> tuple[tuple[tuple[int, ...], Value], ...]:
+        return ()
+
+    def on_answer(self, sender: SiteId, message: Answer, arrival: Arrival) -> None:
+        for multicast in message.bodies:
+            self.take(sender, multicast)
+        self.link.acknowledge(sender, message)
+
+    def take(self, sender: SiteId, multicast: Multicast) -> None:
+        raise NotImplementedError
+
+    def check_invariants(self) -> None:
+        self.link.check_invariants()
+
+
+# ---------------------------------------------------------------------- the link
+class LinkHost(Host):
+    """Every message goes to its destinations by letter, and is delivered as it comes."""
+
+    contract = Contract(
+        name="part-link",
+        title="the eventually reliable link alone",
+        paper="Rodrigues, Guerraoui, Schiper 1998, 3.1",
+        guarantees=RELIABLE,
+        faults=EVERY_FAULT,
+        crash="nobody waits for anybody",
+        branches=Link.branches,
+        options=HostOptions,
+    )
+    messages = (*Host.messages, Parcel)
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        multicast = event.multicast
+        self.append(Sent(multicast))
+        self.sent[multicast.message] = multicast
+        self.post(multicast)
+        if self.site in self.destinations(multicast):
+            self.take(self.site, multicast)
+
+    def post(self, multicast: Multicast) -> None:
+        others = tuple(site for site in self.destinations(multicast) if site != self.site)
+        self.link.post(others, Parcel(self.link.next, multicast))
+
+    def on_parcel(self, sender: SiteId, message: Parcel, arrival: Arrival) -> None:
+        self.take(sender, message.multicast)
+        self.link.acknowledge(sender, message)
+
+    def take(self, sender: SiteId, multicast: Multicast) -> None:
+        if multicast.message not in self.got:
+            self.append(Got(multicast))
+            self.got[multicast.message] = multicast
+            self.deliver(multicast)
+
+    def on_recovered(self, event: Recovered) -> None:
+        for record in event.records:
+            if isinstance(record, Sent):
+                self.sent[record.multicast.message] = record.multicast
+            elif isinstance(record, Got):
+                self.got[record.multicast.message] = record.multicast
+                self.outbox.append(Replay(record.multicast))
+        for multicast in self.sent.values():
+            self.post(multicast)
+            if self.site in self.destinations(multicast):
+                self.take(self.site, multicast)
+        for site in self.others:
+            self.ask(site)
+        self.declare_recovered()
+
+
+# ---------------------------------------------------------------------- reliable multicast
+class MulticastHost(Host):
+    """Every message is R-multicast, and delivered when it is R-delivered. Sources that are in no group may die."""
+
+    contract = Contract(
+        name="part-multicast",
+        title="reliable multicast alone",
+        paper="Rodrigues, Guerraoui, Schiper 1998, 3.4",
+        guarantees=RELIABLE,
+        faults=EVERY_FAULT,
+        crash="the others have what one of them has, whatever becomes of the source",
+        branches=(*Link.branches, "wanted", "relayed"),
+        options=HostOptions,
+        minority_may_die=True,
+    )
+    messages = (*Host.messages, *ReliableMulticast.messages, Heard)
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.multicast = ReliableMulticast(
+            self,
+            self.link,
+            eager=self.options.eager,
+            want_seconds=0.05,
+            destinations=self.destinations,
+            find=self.got.get,
+            on_delivered=self.on_delivered,
+            on_old=lambda sender, message: None,
+        )
+        self.timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        multicast = event.multicast
+        self.append(Sent(multicast))
+        self.sent[multicast.message] = multicast
+        self.begin(multicast)
+
+    def begin(self, multicast: Multicast) -> None:
+        if self.site in self.destinations(multicast):
+            self.multicast.take(self.site, multicast)
+        self.multicast.multicast(multicast, tuple(s for s in self.destinations(multicast) if s != self.site))
+
+    def on_delivered(self, multicast: Multicast) -> None:
+        self.append(Got(multicast))
+        self.got[multicast.message] = multicast
+        self.tell(multicast)
+        self.deliver(multicast)
+
+    def tell(self, multicast: Multicast) -> None:
+        if not self.options.eager:
+            others = tuple(site for site in self.destinations(multicast) if site != self.site)
+            self.link.post(others, Heard(self.link.next, multicast.message))
+
+    def on_heard(self, sender: SiteId, message: Heard, arrival: Arrival) -> None:
+        if message.message in self.got:
+            self.link.acknowledge(sender, message)
+        else:
+            self.multicast.want(message.message, (sender,))
+
+    def take(self, sender: SiteId, multicast: Multicast) -> None:
+        self.multicast.take(sender, multicast)
+
+    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+        self.multicast.on_data(sender, message)
+
+    def on_want(self, sender: SiteId, message: Want, arrival: Arrival) -> None:
+        self.multicast.on_want(sender, message)
+
+    def on_recovered(self, event: Recovered) -> None:
+        for record in event.records:
+            if isinstance(record, Sent):
+                self.sent[record.multicast.message] = record.multicast
+            elif isinstance(record, Got):
+                self.got[record.multicast.message] = record.multicast
+                self.outbox.append(Replay(record.multicast))
+        for multicast in self.sent.values():
+            self.begin(multicast)
+        for multicast in self.got.values():
+            if self.options.eager:
+                self.multicast.relay(multicast, self.site)
+            self.tell(multicast)
+        self.declare_recovered()
+
+
+# ---------------------------------------------------------------------- consensus
+class ConsensusHost(Host):
+    """Atomic broadcast by a sequence of consensus (Chandra and Toueg 1996), which forgets nothing."""
+
+    contract = Contract(
+        name="part-consensus",
+        title="uniform consensus alone: one after the other orders what was R-delivered",
+        paper="Chandra and Toueg 1996",
+        guarantees=tuple(name for name in TOTAL_ORDER if name != "source-order"),
+        faults=EVERY_FAULT,
+        crash="a majority goes on",
+        branches=(*Link.branches, *FailureDetector.branches, *Consensus.branches),
+        options=HostOptions,
+        minority_may_die=True,
+    )
+    messages = (*Host.messages, *ReliableMulticast.messages, *FailureDetector.messages, *Consensus.messages)
+    records = (*Host.records, *Consensus.records)
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.pending: dict[MessageId, Multicast] = {}
+        self.next = 1
+        self.next_delivered = 1
+        self.decided: dict[int, Value] = {}
+        self.delivered: set[MessageId] = set()
+        self.effect: type[Deliver] | type[Replay] = Deliver
+        quorum = Quorum([context.sites])
+        self.detector = FailureDetector(
+            self,
+            ping_seconds=0.1,
+            suspicion_seconds=self.options.suspicion_seconds,
+            suspicion_seconds_max=10.0,
+            on_suspected=lambda site: self.consensus.on_suspected(site),
+        )
+        self.multicast = ReliableMulticast(
+            self,
+            self.link,
+            eager=True,
+            want_seconds=0.05,
+            destinations=lambda multicast: context.sites,
+            find=self.got.get,
+            on_delivered=self.on_delivered,
+            on_old=lambda sender, message: None,
+        )
+        self.consensus = Consensus(
+            self,
+            self.link,
+            self.detector,
+            eager=self.options.eager,
+            participants=lambda name: context.sites,
+            quorum=lambda name: quorum,
+            estimate=lambda name: self.estimate(),
+            on_decided=self.on_value,
+            is_over=lambda name: name[0] in self.decided,
+        )
+        self.timers[FailureDetector.TIMER] = lambda: self.detector.on_timeout()
+        self.timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
+
+    def step(self, now: float, event: Event) -> None:
+        if type(event) is Received:
+            self.detector.heard(event.sender)
+        super().step(now, event)
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        self.on_delivered(event.multicast)
+        self.multicast.multicast(event.multicast, self.others)
+
+    def take(self, sender: SiteId, multicast: Multicast) -> None:
+        self.multicast.take(sender, multicast)
+
+    def answer(self, site: SiteId, have: set[MessageId]) -> None:
+        bodies = tuple(m for m in self.got.values() if m.message not in have)
+        self.link.post((site,), Answer(self.link.next, bodies, self.decisions()))
+        self.consensus.resume_with(site)
+
+    def decisions(self) -> tuple[tuple[tuple[int, ...], Value], ...]:
+        return tuple(((number,), value) for number, value in self.decided.items())
+
+    def on_answer(self, sender: SiteId, message: Answer, arrival: Arrival) -> None:
+        for name, value in message.decisions:
+            self.consensus.learn(name, value)
+        super().on_answer(sender, message, arrival)
+
+    def on_delivered(self, multicast: Multicast) -> None:
+        self.append(Got(multicast))
+        self.note_got(multicast)
+        self.hand_over()
+        self.propose()
+
+    def note_got(self, multicast: Multicast) -> None:
+        self.got[multicast.message] = multicast
+        if not any(multicast.message in value.messages() for value in self.decided.values()):
+            self.pending[multicast.message] = multicast
+
+    def propose(self) -> None:
+        if self.pending:
+            self.consensus.start((self.next,), next(iter(self.pending)))
+
+    def estimate(self) -> Value | None:
+        return Value(self.site, tuple((message, 0) for message in list(self.pending)[:8])) if self.pending else None
+
+    def on_value(self, name: tuple[int, ...], value: Value) -> None:
+        self.note_decided(name[0], value)
+        self.hand_over()
+        self.propose()
+
+    def note_decided(self, number: int, value: Value) -> None:
+        self.decided[number] = value
+        for message in value.messages():
+            self.pending.pop(message, None)
+            if message not in self.got:
+                self.multicast.want(message, self.others)
+        while self.next in self.decided:
+            self.next += 1
+
+    def hand_over(self) -> None:
+        while (value := self.decided.get(self.next_delivered)) is not None:
+            if any(message not in self.got for message in value.messages()):
+                return
+            self.next_delivered += 1
+            for message in value.messages():
+                multicast = self.got[message]
+                if message not in self.delivered:
+                    self.delivered.add(message)
+                    if self.site in self.destinations(multicast):
+                        self.outbox.append(self.effect(multicast))
+
+    def on_recovered(self, event: Recovered) -> None:
+        self.effect = Replay
+        for record in event.records:
+            if isinstance(record, Got):
+                self.note_got(record.multicast)
+            else:
+                self.consensus.on_record(record)
+                if isinstance(record, Decided):
+                    self.note_decided(record.instance[0], record.value)
+            self.hand_over()
+        self.effect = Deliver
+        for multicast in self.got.values():
+            self.multicast.relay(multicast, self.site)
+            if multicast.message.source == self.site:
+                self.multicast.multicast(multicast, self.others)
+        self.consensus.resume()
+        for site in self.others:
+            self.ask(site)
+        self.propose()
+        self.declare_recovered()
+
+    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+        self.multicast.on_data(sender, message)
+
+    def on_want(self, sender: SiteId, message: Want, arrival: Arrival) -> None:
+        self.multicast.on_want(sender, message)
+
+    def on_ping(self, sender: SiteId, message: Ping, arrival: Arrival) -> None:
+        self.detector.on_ping(sender)
+
+    def on_pong(self, sender: SiteId, message: Pong, arrival: Arrival) -> None:
+        """Heard already."""
+
+    def on_propose(self, sender: SiteId, message: Propose, arrival: Arrival) -> None:
+        self.consensus.on_propose(sender, message)
+
+    def on_ack(self, sender: SiteId, message: Ack, arrival: Arrival) -> None:
+        self.consensus.on_ack(sender, message)
+
+    def on_decide(self, sender: SiteId, message: Decide, arrival: Arrival) -> None:
+        self.consensus.on_decide(sender, message)
+
+    def on_collect(self, sender: SiteId, message: Collect, arrival: Arrival) -> None:
+        self.consensus.on_collect(sender, message)
+
+    def on_estimate(self, sender: SiteId, message: Estimate, arrival: Arrival) -> None:
+        self.consensus.on_estimate(sender, message)
+
+
+# ---------------------------------------------------------------------- the failure detector and leases
+class DetectorHost(Protocol):
+    """Watches everybody, all the time."""
+
+    contract = Contract(
+        name="part-detector",
+        title="the failure detector alone",
+        paper="Chandra and Toueg 1996",
+        guarantees=(),
+        faults=EVERY_FAULT,
+        crash="a site that is down is suspected in the end, one that is up is not",
+        branches=FailureDetector.branches,
+        options=HostOptions,
+    )
+    messages = FailureDetector.messages
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.suspicions: list[tuple[float, SiteId]] = []
+        self.detector = FailureDetector(
+            self,
+            ping_seconds=0.05,
+            suspicion_seconds=cast(HostOptions, context.options).suspicion_seconds,
+            suspicion_seconds_max=10.0,
+            on_suspected=lambda site: self.suspicions.append((self.now, site)),
+        )
+
+    def step(self, now: float, event: Event) -> None:
+        if type(event) is Received:
+            self.detector.heard(event.sender)
+        super().step(now, event)
+
+    def on_started(self, event: Started) -> None:
+        for site in self.context.sites:
+            if site != self.site:
+                self.detector.watch(site)
+
+    def on_timer_fired(self, event: TimerFired) -> None:
+        self.detector.on_timeout()
+
+    def on_ping(self, sender: SiteId, message: Ping, arrival: Arrival) -> None:
+        self.detector.on_ping(sender)
+
+    def on_pong(self, sender: SiteId, message: Pong, arrival: Arrival) -> None:
+        """Heard already."""
+
+
+class LeaseHost(Protocol):
+    """Everybody wants the lease, and gives it back now and then."""
+
+    contract = Contract(
+        name="part-lease",
+        title="leases alone",
+        paper="Gray and Cheriton 1989",
+        guarantees=(),
+        faults=tuple(kind for kind in EVERY_FAULT if kind != "slow-reader"),
+        crash="the lease of a site that is down runs out, and another one gets it",
+        branches=Lease.branches,
+        options=HostOptions,
+    )
+    messages = Lease.messages
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.acquired = 0
+        self.lease = Lease(
+            self,
+            Quorum([context.sites]),
+            lease_seconds=1.0,
+            drift_max=cast(HostOptions, context.options).drift_max,
+            on_acquired=self.on_acquired,
+        )
+
+    def on_acquired(self) -> None:
+        self.acquired += 1
+        self.set_timer("give-back", self.context.random.uniform(0.1, 4.0))
+
+    def on_started(self, event: Started) -> None:
+        self.lease.start()
+        self.set_timer("want", self.context.random.uniform(0.0, 0.5))
+
+    def on_timer_fired(self, event: TimerFired) -> None:
+        match event.timer:
+            case "want":
+                self.lease.acquire()
+            case "give-back":
+                self.lease.release()
+                self.set_timer("want", self.context.random.uniform(0.1, 2.0))
+            case Lease.ASK_TIMER:
+                self.lease.on_ask_timeout()
+            case Lease.HOLD_TIMER:
+                self.lease.on_hold_timeout()
+            case Lease.GRANT_TIMER:
+                self.lease.on_grant_timeout()
+
+    def on_lease_request(self, sender: SiteId, message: LeaseRequest, arrival: Arrival) -> None:
+        self.lease.on_lease_request(sender, message)
+
+    def on_lease_grant(self, sender: SiteId, message: LeaseGrant, arrival: Arrival) -> None:
+        self.lease.on_lease_grant(sender, message)
+
+    def on_lease_release(self, sender: SiteId, message: LeaseRelease, arrival: Arrival) -> None:
+        self.lease.on_lease_release(sender, message)
+
+
+# ---------------------------------------------------------------------- what campaigns vary
+def _options(situation: Situation) -> dict[str, Any]:
+    return {
+        "letters_max": situation.rarely(64, 4, 12),
+        "eager": situation.random.random() < 0.5,
+        "suspicion_seconds": situation.seconds(0.05, 0.5),
+    }
+
+
+TUNING.update(
+    {
+        "part-link": Tuning(_options, settle=20.0),
+        "part-multicast": Tuning(
+            _options,
+            # Nobody who is in a group dies: agreement is not uniform.
+            majorities=lambda groups: [(site,) for members in groups.values() for site in members],
+            settle=20.0,
+        ),
+        "part-consensus": Tuning(_options, settle=30.0),
+    }
+)

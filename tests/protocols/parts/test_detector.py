@@ -1,0 +1,109 @@
+"""The failure detector alone: in the end it suspects exactly those who are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ordercast.campaign.swarm import Arena, draw_deaths, draw_faults, draw_kinds
+from ordercast.core import SiteId, random_stream
+from ordercast.protocols.parts.detector import FailureDetector, Ping
+from ordercast.sim import Simulation
+from ordercast.sim.networks import WideArea
+from tests.protocols.parts.hosts import DetectorHost, HostOptions
+
+SITES = ("a", "b", "c", "d")
+DURATION, SETTLE, QUIET = 4.0, 20.0, 6.0
+SEEDS = range(12)
+
+
+def complaints(seed: int, host: type[DetectorHost] = DetectorHost) -> list[str]:
+    """What is wrong at the end of a run with random faults, in which up to two sites die."""
+    random = random_stream(seed, "detector")
+    dead = tuple(sorted(random.sample(SITES, random.randint(0, 2))))
+    arena = Arena(random, SITES, tuple(site for site in SITES if site not in dead), DURATION)
+    kinds = draw_kinds(random, host.contract.faults)
+    # Shorter than a round trip, and than its jitter, so that suspicions are wrong even without faults.
+    options = HostOptions(suspicion_seconds=random.choice((0.05, 0.1)))
+    jitter = random.choice((0.0, 0.3))
+    simulation = Simulation(
+        host,
+        {"g": SITES},
+        WideArea({"everywhere": SITES}, {"everywhere": {"everywhere": 0.05}}, jitter=jitter),
+        seed=seed,
+        options=options,
+        faults=(*draw_faults(arena, kinds), *draw_deaths(arena, dead)),
+        duration=DURATION,
+        settle=SETTLE,
+        tracing=False,
+    ).execute()
+    found = []
+    for name, site in simulation.sites.items():
+        if name in dead:
+            continue
+        core = site.instances["main"].core
+        assert isinstance(core, host)
+        wrong = core.detector.suspected - set(dead)
+        late = [suspect for time, suspect in core.suspicions if time > core.now - QUIET and suspect not in dead]
+        if wrong or late:
+            found.append(f"{name} suspects {sorted(wrong)}, or did lately: {late[:3]}")
+        if set(dead) - core.detector.suspected:
+            found.append(f"{name} does not suspect {sorted(set(dead) - core.detector.suspected)}")
+    return found
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("seed", SEEDS)
+def test_in_the_end_exactly_the_dead_are_suspected(seed: int) -> None:
+    assert complaints(seed) == []
+
+
+# ---------------------------------------------------------------------- mutants
+def does_not_learn(self: FailureDetector, site: SiteId) -> None:
+    """No more patience after a wrong suspicion: it is repeated for ever."""
+    self.suspected.discard(site)
+
+
+def does_not_answer(self: FailureDetector, sender: SiteId) -> None:
+    """Nobody answers: everyone is suspected."""
+
+
+def suspects_nobody(self: FailureDetector, site: SiteId) -> None:
+    """The dead are waited for."""
+
+
+def is_unforgiving(self: FailureDetector, site: SiteId) -> None:
+    """Who is suspected stays so."""
+    if site in self._silent:
+        self._silent[site] = 0
+
+
+def asks_once(self: FailureDetector) -> None:
+    """An interval without a question, once everyone has been asked."""
+    before = len(self._host.outbox)
+    FailureDetector.on_timeout(self)
+    if self.__dict__.setdefault("asked", False):
+        kept = [effect for effect in self._host.outbox[before:] if not isinstance(getattr(effect, "message", 0), Ping)]
+        self._host.outbox[before:] = kept
+    self.__dict__["asked"] = True
+
+
+MUTANTS: list[tuple[str, Callable[..., None]]] = [
+    ("trust", does_not_learn),
+    ("on_ping", does_not_answer),
+    ("suspect", suspects_nobody),
+    ("heard", is_unforgiving),
+    ("on_timeout", asks_once),
+]
+
+
+@pytest.mark.parametrize(("method", "function"), MUTANTS, ids=[function.__name__ for _, function in MUTANTS])
+def test_a_broken_detector_is_caught(method: str, function: Callable[..., None]) -> None:
+    class Broken(DetectorHost):
+        def __init__(self, context: Any) -> None:
+            super().__init__(context)
+            self.detector.__class__ = type("Mutant", (FailureDetector,), {method: function})
+
+    assert any(complaints(seed, Broken) for seed in SEEDS)
