@@ -142,10 +142,13 @@ def many_runs(root: Path, rows: int, arguments: argparse.Namespace) -> Result:
     folder = pipeline_traces.write_traces(root, shape)
     arguments.deliveries = rows
     where = f"{rows:,} deliveries, {shape.runs} runs, {shape.sites} sites"
-    chosen = [name for name in pipeline_peers.PAIRWISE if any(part in name for part in arguments.peers or [""])]
-    by_pairs = contest(f"{where}: pairwise order", folder, "multiple-group-order", chosen, arguments)
+    pairwise_peers, acyclic_peers = (
+        [name for name in peers if any(part in name for part in arguments.peers or [""])]
+        for peers in (pipeline_peers.PAIRWISE, pipeline_peers.ACYCLIC)
+    )
+    by_pairs = contest(f"{where}: pairwise order", folder, "multiple-group-order", pairwise_peers, arguments)
     pairwise_ratios = compare(by_pairs, arguments)
-    acyclic = contest(f"{where}: acyclic order", folder, "acyclic-order", list(pipeline_peers.ACYCLIC), arguments)
+    acyclic = contest(f"{where}: acyclic order", folder, "acyclic-order", acyclic_peers, arguments)
     acyclic_ratios = compare(acyclic, arguments)
     return {
         "rows": rows,

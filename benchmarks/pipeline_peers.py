@@ -3,12 +3,14 @@
     python benchmarks/pipeline_peers.py NAME FOLDER REPEAT
 
 prints one JSON object: how long each round took, by the clock and on the cores, and how many violations it found.
-Two formulations for tables:
+Formulations for tables:
 
 - self-join: every two deliveries of a message at two sites side by side, sorted by the first site's order; a
   violation is a step back in the second site's;
 - windows: a row a message with a column a site, so that the rows, sorted by one site's column, show the others' steps
-  back; no join, one sort a site.
+  back; no join, one sort a site;
+- edges, for acyclic order: a window gives each delivery the next one at its site. Whether such edges close a circle no
+  table engine can say in fewer rounds than the longest order has messages, so scipy says it.
 
 Each is tried on everything at once and file by file (a run never spans files). All may use both cores.
 """
@@ -77,6 +79,13 @@ def pandas_windows(files: Sequence[Path]) -> int:
     return found
 
 
+def pandas_edges(files: Sequence[Path]) -> int:
+    rows = _pandas_deliveries(files).sort_values(["run", "site", "seq"])
+    following = rows["message"].shift(-1)
+    same = (rows["run"] == rows["run"].shift(-1)) & (rows["site"] == rows["site"].shift(-1))
+    return _on_cycles(rows["message"][same].to_numpy(), following[same].to_numpy().astype(np.int64))
+
+
 # --- Polars -----------------------------------------------------------------------------------------------------
 
 
@@ -107,6 +116,16 @@ def polars_windows(files: Sequence[Path]) -> int:
         ]
         found += int(ordered.select(pl.sum_horizontal(steps)).item())
     return found
+
+
+def polars_edges(files: Sequence[Path]) -> int:
+    rows = _polars_deliveries(files)
+    nodes = rows.select("run", "message").unique().with_row_index("before")
+    ordered = rows.join(nodes, on=["run", "message"]).sort("run", "site", "seq")
+    same = pl.all_horizontal(pl.col(name) == pl.col(name).shift(-1) for name in ("run", "site"))
+    found = ordered.select("before", pl.col("before").shift(-1).alias("after"), same.alias("same")).filter("same")
+    edges = found.select("before", "after").collect()
+    return _on_cycles(edges["before"].to_numpy(), edges["after"].to_numpy())
 
 
 # --- DuckDB -----------------------------------------------------------------------------------------------------
@@ -145,6 +164,22 @@ def duckdb_windows(files: Sequence[Path]) -> int:
     return int(_duckdb(files, query))
 
 
+_DUCKDB_EDGES = """
+    with rows as (select run, site, seq, message from read_parquet($files) where kind = 'deliver'),
+    nodes as (select run, message, row_number() over () - 1 as node from (select distinct run, message from rows)),
+    edges as (
+        select node as before, lead(node) over (partition by run, site order by seq) as after
+        from rows join nodes using (run, message)
+    )
+    select before, after from edges where after is not null
+"""
+
+
+def duckdb_edges(files: Sequence[Path]) -> int:
+    found = duckdb.execute(_DUCKDB_EDGES, {"files": [str(file) for file in files]}).fetchnumpy()
+    return _on_cycles(found["before"], found["after"])
+
+
 def _duckdb(files: Sequence[Path], query: str) -> int:
     row = duckdb.execute(query, {"files": [str(file) for file in files]}).fetchone()
     assert row is not None
@@ -172,13 +207,21 @@ def numpy_pairs(files: Sequence[Path]) -> int:
 def scipy_cycles(files: Sequence[Path]) -> int:
     """Acyclic order, run by run: how many messages lie on cycles."""
     found = 0
-    for orders, count in _orders(files):
+    for orders, _ in _orders(files):
         before = np.concatenate([order[:-1] for order in orders])
         after = np.concatenate([order[1:] for order in orders])
-        graph = csr_array((np.ones(len(before), dtype=np.int8), (before, after)), shape=(count, count))
-        components, _ = connected_components(graph, directed=True, connection="strong")
-        found += count - components
+        found += _on_cycles(before, after)
     return found
+
+
+def _on_cycles(before: np.ndarray, after: np.ndarray) -> int:
+    """How many messages more than circles lie on circles of these edges."""
+    if not len(before):
+        return 0
+    count = int(max(before.max(), after.max())) + 1
+    graph = csr_array((np.ones(len(before), dtype=np.int8), (before, after)), shape=(count, count))
+    components, _ = connected_components(graph, directed=True, connection="strong")
+    return count - int(components)
 
 
 def _orders(files: Sequence[Path]) -> Iterator[tuple[list[np.ndarray], int]]:
@@ -215,7 +258,7 @@ def _by_file(check: Check, files: Sequence[Path]) -> int:
     return sum(check([file]) for file in files)
 
 
-_TABLES: dict[str, Check] = {
+_PAIRWISE: dict[str, Check] = {
     "pandas self-join": pandas_self_join,
     "pandas windows": pandas_windows,
     "polars self-join": polars_self_join,
@@ -223,12 +266,19 @@ _TABLES: dict[str, Check] = {
     "duckdb self-join": duckdb_self_join,
     "duckdb windows": duckdb_windows,
 }
-PAIRWISE: dict[str, Check] = {
-    **_TABLES,
-    **{f"{name} by file": partial(_by_file, check) for name, check in _TABLES.items()},
-    "numpy": numpy_pairs,
+_ACYCLIC: dict[str, Check] = {
+    "pandas edges": pandas_edges,
+    "polars edges": polars_edges,
+    "duckdb edges": duckdb_edges,
 }
-ACYCLIC: dict[str, Check] = {"scipy": scipy_cycles}
+
+
+def _both_ways(checks: dict[str, Check]) -> dict[str, Check]:
+    return checks | {f"{name} by file": partial(_by_file, check) for name, check in checks.items()}
+
+
+PAIRWISE: dict[str, Check] = {**_both_ways(_PAIRWISE), "numpy": numpy_pairs}
+ACYCLIC: dict[str, Check] = {**_both_ways(_ACYCLIC), "scipy": scipy_cycles}
 
 
 def main() -> None:

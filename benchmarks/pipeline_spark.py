@@ -3,8 +3,7 @@
     python benchmarks/pipeline_spark.py MASTER FOLDER REPEAT PROPERTY [PROPERTY …]
 
 prints one JSON object: how long Spark took to start, how long each round took, by the clock and on the cores, and what
-was found. A folder with one run
-is judged as a run that is too large for a worker.
+was found. A folder with one run is judged as a run that is too large for a worker.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ try:
 except ModuleNotFoundError:  # run as a file
     from pipeline_processes import cpu_seconds
 
+from ordercast.cli.verify import session_settings
 from ordercast.spark.session import open_session
 from ordercast.spark.tables import open_trace
 from ordercast.spark.verify import verify
@@ -27,7 +27,7 @@ from ordercast.spark.verify import verify
 def main() -> None:
     master, folder, repeat, properties = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
     begin = time.perf_counter()
-    with open_session("benchmark", master) as spark:
+    with open_session("benchmark", master, session_settings(folder)) as spark:
         # The first job of all: before it, not all of Spark has started.
         spark.range(1).count()
         started = time.perf_counter() - begin

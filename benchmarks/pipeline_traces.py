@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ordercast.trace import Run
+from ordercast.trace.write import write_part
 
 GROUP_SIZE = 4
 """Members of a group: each delivery is then met by three others of the same message."""
@@ -138,6 +138,5 @@ def _singletons(values: pa.Array, present: np.ndarray | None = None) -> pa.ListA
 
 def _write(folder: Path, part: int, tables: list[pa.Table]) -> tuple[int, list[pa.Table]]:
     """Write a file; the number of the next one, and what is left for it."""
-    table = pa.concat_tables(tables)
-    pq.write_table(table, folder / "events" / f"part-{part:05d}.parquet", compression="zstd")
+    write_part(pa.concat_tables(tables).combine_chunks(), folder / "events" / f"part-{part:05d}.parquet")
     return part + 1, []

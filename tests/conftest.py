@@ -1,9 +1,16 @@
-"""What all tests share: reproducible Hypothesis, fast tests first, a mark on all that needs Spark."""
+"""What all tests share: reproducible Hypothesis, fast tests first, a mark on all that needs Spark, and its session."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SPARK_FOLDER = Path(__file__).parent / "spark"
 
@@ -25,3 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 2 if item.get_closest_marker("campaign") else 1 if item.get_closest_marker("spark") else 0
 
     items.sort(key=slowness)
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One session for the whole test run; commands that a test runs in its own process share it, too."""
+    # Imported here: most tests do without, and collecting them should not wait for it.
+    from ordercast.spark.session import BRIEF, open_session
+
+    with open_session("tests", "local[2]", {**BRIEF, "spark.sql.shuffle.partitions": "2"}) as session:
+        yield session

@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 spark = (
     SparkSession.builder.master("local[2]")
     .config("spark.ui.enabled", "false")
+    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
     .config("spark.sql.shuffle.partitions", "2")
     .config("spark.sql.warehouse.dir", sys.argv[1] + "/warehouse")
     .config("spark.local.dir", sys.argv[1] + "/local")

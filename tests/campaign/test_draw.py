@@ -73,7 +73,8 @@ def test_a_single_kind_is_always_on() -> None:
 
 
 def test_every_line_of_the_tuning_is_of_a_protocol_that_exists() -> None:
-    assert set(TUNING) <= set(PROTOCOL_NAMES)
+    # Tests of the parts add lines for the protocols that they put around a part.
+    assert {name for name in TUNING if not name.startswith("part-")} <= set(PROTOCOL_NAMES)
 
 
 def test_a_seed_means_the_same_in_another_process_with_other_hashes() -> None:

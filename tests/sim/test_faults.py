@@ -192,4 +192,5 @@ def test_the_kinds_of_faults_have_their_names() -> None:
         "pause",
         "skew",
         "slow-reader",
+        "outage",
     }

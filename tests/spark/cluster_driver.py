@@ -8,20 +8,25 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 from pyspark.sql import SparkSession
 
 import ordercast
 from ordercast.cli import main
+from ordercast.core.errors import UsageError
 from ordercast.papers.registry import find_artefact
 from ordercast.papers.reproduce import reproduce
 from ordercast.papers.spauster import classic_delay
+from ordercast.spark import session
 from ordercast.spark.experiments import Experiment, Measure, run_experiment
 from ordercast.spark.session import BRIEF, open_session
 
 
 def run(master: str, folder: Path, everything: bool) -> None:
     """The same experiment wherever; everything else as well where that is asked for."""
+    if everything:
+        (folder / "refusal.txt").write_text(ask_for_too_much(master))
     with open_session(
         "cluster", master, {**BRIEF, "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     ) as spark:
@@ -34,6 +39,16 @@ def run(master: str, folder: Path, everything: bool) -> None:
             trace = str(folder / "trace")
             command(folder, "simulate", ["simulate", "sequencer-crash", "--trace", trace, "--json"])
             command(folder, "verify", ["verify", trace, "--master", master, "--json"])
+
+
+def ask_for_too_much(master: str) -> str:
+    """What a session says when no worker has as much memory as it wants."""
+    with mock.patch.object(session, "WORKERS_SECONDS_MAX", 1.0):
+        try:
+            with open_session("greedy", master, {**BRIEF, "spark.executor.memory": "500g"}):
+                return ""
+        except UsageError as error:
+            return str(error)
 
 
 def small_experiment() -> Experiment:

@@ -16,8 +16,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from pyspark.sql import SparkSession
 
+from ordercast.spark.experiments import run_experiment
 from ordercast.spark.java import prepare_environment
+from tests.spark.cluster_driver import small_experiment
 from tests.spark.processes import DEADLINE_SECONDS, process_group, wait_for
 
 DRIVER = Path(__file__).with_name("cluster_driver.py")
@@ -87,15 +90,22 @@ def test_the_workers_have_the_package_from_the_session(on_cluster: Path) -> None
     assert all("ordercast.zip" in file for _, file in seen)
 
 
-@pytest.mark.parametrize("here", ["local[1]", "local[2]"])
+def test_a_cluster_that_has_no_room_is_refused_in_one_line(on_cluster: Path, master: str) -> None:
+    refusal = (on_cluster / "refusal.txt").read_text()
+    assert refusal == f"{master} gives no worker within 1 s; has one free cores and memory?"
+
+
 def test_an_experiment_gives_the_same_tables_on_one_processor_on_two_and_on_the_cluster(
-    on_cluster: Path, here: str, tmp_path: Path
+    on_cluster: Path, spark: SparkSession, tmp_path: Path
 ) -> None:
-    drive(here, tmp_path)
+    drive("local[1]", tmp_path / "one")
+    assert spark.sparkContext.master == "local[2]"
+    run_experiment(small_experiment(), spark, tmp_path / "two" / "experiment")
     for table in ("repetitions.parquet", "points.parquet"):
         there = pq.read_table(on_cluster / "experiment" / table)
         assert len(there) > 0
-        assert pq.read_table(tmp_path / "experiment" / table).equals(there), table
+        for here in ("one", "two"):
+            assert pq.read_table(tmp_path / here / "experiment" / table).equals(there), (here, table)
 
 
 def test_a_campaign_runs_on_the_cluster(on_cluster: Path) -> None:

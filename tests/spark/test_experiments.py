@@ -34,7 +34,7 @@ def noisy(point, seed):
     return {"height": source.gauss(point["mean"], 1.0), "seed_seen": seed}
 
 def slow(point, seed):
-    end = time.perf_counter() + 0.2
+    end = time.perf_counter() + 0.1
     while time.perf_counter() < end:
         pass
     return {"height": random.Random(seed).random()}

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from threading import Event
 
-import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
 from ordercast.core.errors import UsageError
-from ordercast.spark.java import prepare_environment
 from ordercast.spark.launch import explain
 from ordercast.spark.master import Master, find_master
 from ordercast.spark.progress import watch
@@ -224,69 +220,3 @@ def left_of(session: int) -> list[str]:
         if int(fields[3]) == session and fields[0] != "Z":
             found.append(folder.name)
     return found
-
-
-# ---------------------------------------------------------------------- a cluster
-ON_A_CLUSTER = """
-import sys
-from ordercast.core.errors import UsageError
-from ordercast.spark import session
-from ordercast.spark.session import BRIEF, open_session
-from ordercast.spark.tables import open_trace
-from ordercast.spark.verify import verify
-
-def where(_):
-    import ordercast
-    return ordercast.__file__
-
-session.WORKERS_SECONDS_MAX = 2.0
-try:
-    with open_session("greedy", sys.argv[1], {**BRIEF, "spark.executor.memory": "500g"}):
-        pass
-except UsageError as error:
-    print(error)
-settings = {**BRIEF, "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-session.WORKERS_SECONDS_MAX = 60.0
-with open_session("test", sys.argv[1], settings) as spark:
-    print(spark.sparkContext.parallelize([0], 1).map(where).first())
-    with verify(spark, open_trace(spark, sys.argv[2])) as verification:
-        print(verification.collect()["run"]["integrity"].verdict)
-"""
-
-
-def start_java(stack: ExitStack, log: Path, *words: str) -> None:
-    environment = {**os.environ, "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1"}
-    prepare_environment(environment)
-    spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [spark_class, *words], stdout=output, stderr=output, env=environment, cwd=log.parent, start_new_session=True
-        )
-    stack.callback(process.wait)
-    stack.callback(os.killpg, process.pid, signal.SIGKILL)
-
-
-def await_line(log: Path, pattern: str) -> str:
-    for _ in range(int(START_SECONDS_MAX / 0.1)):
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found:
-            return found[1]
-        Event().wait(0.1)
-    raise AssertionError(log.read_text(errors="replace"))
-
-
-def test_workers_of_a_cluster_get_the_package_from_the_driver(tmp_path: Path) -> None:
-    folder = by_hand(tmp_path / "trace", TEXT, claims=["integrity"])
-    with ExitStack() as stack:
-        master, worker = tmp_path / "master.log", tmp_path / "worker.log"
-        place = ("--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
-        start_java(stack, master, "org.apache.spark.deploy.master.Master", *place)
-        url = await_line(master, r"Starting Spark master at (spark://\S+)")
-        work = ("--work-dir", str(tmp_path / "work"), "--cores", "1", "--memory", "1g")
-        start_java(stack, worker, "org.apache.spark.deploy.worker.Worker", *place, *work, url)
-        result = run_python(ON_A_CLUSTER, url, str(folder), seconds_max=START_SECONDS_MAX)
-    assert (result.returncode, result.stderr) == (0, "")
-    refusal, package, verdict = result.stdout.splitlines()
-    assert refusal == f"{url} gives no worker within 2 s; has one free cores and memory?"
-    assert "/ordercast.zip/ordercast/" in package
-    assert verdict == "holds"

@@ -114,7 +114,11 @@ class CrashingDisk:
         self._step()
         os.unlink(path)
         self._stable.pop(path, None)
-        self._undo.setdefault(path.parent, []).append(lambda: path.write_bytes(content) and None)
+
+        def undo() -> None:
+            path.write_bytes(content)
+
+        self._undo.setdefault(path.parent, []).append(undo)
 
     # ------------------------------------------------------------------ after the crash
     def restart_process(self) -> None:

@@ -143,7 +143,7 @@ def test_nothing_but_the_thread_touches_the_files(site: Site, monkeypatch: pytes
 
 def test_several_logs_share_the_thread(site: Site, tmp_path: Path) -> None:
     other = FileLog(tmp_path / "other")
-    stable = []
+    stable: list[int] = []
     site.append(1)
     other.append(Note(1))
     other.append(Note(2))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -20,7 +19,7 @@ from ordercast.storage import MemoryLog, disk
 from ordercast.storage.file import FileLog, Pending
 from ordercast.storage.framing import RECORD_BYTES_MAX, frame
 from ordercast.storage.segments import list_segments, segment_path
-from tests.storage.crashing_disk import Crash, CrashingDisk, FastDisk
+from tests.storage.crashing_disk import Crash, CrashingDisk
 
 SEGMENT_BYTES = 256
 """A handful of records: everything that happens between segments happens often."""
@@ -29,13 +28,6 @@ SEGMENT_BYTES = 256
 class Note(Record, frozen=True):
     number: int
     text: str = ""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _fast_disk() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(disk, "os", FastDisk())
-        yield
 
 
 def open_file_log(folder: Path, retain_bytes: int = -1) -> FileLog:
@@ -526,7 +518,8 @@ def test_the_attachment_is_asked_for_when_the_checkpoint_is_taken_and_comes_back
     log.flush()
     log.close()
     log = FileLog(tmp_path)
-    assert log.attachment == b'{"taken":1}'
+    before = log.attachment
+    assert before == b'{"taken":1}'
     recovery = log.recover()
     assert (recovery.checkpoint, recovery.attachment) == (encode(Note(200)), b'{"taken":1}')
     assert list(recovery.records) == []

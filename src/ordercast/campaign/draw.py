@@ -9,21 +9,23 @@ from typing import Literal, cast, get_args
 import msgspec
 
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, log_uniform
-from ordercast.campaign.tuning import Situation, tuning_of
+from ordercast.campaign.tuning import SITES_MAX, Situation, Tuning, tuning_of
 from ordercast.core import GroupId, Protocol, SiteId, UsageError, random_stream
 from ordercast.protocols import find_protocol
 from ordercast.sim.network_table import (
     BroadcastTable,
     Link,
     NetworkTable,
+    OneChannelTable,
     PointToPointTable,
+    ServersTable,
     TopologyTable,
     WideAreaTable,
 )
+from ordercast.sim.random_servers import random_servers
 from ordercast.sim.scenario import SEED_MAX, Scenario
 from ordercast.sim.workload import Workload
 
-SITES_MAX = 6
 GROUPS_MAX = 3
 MESSAGES_MIN, MESSAGES_MAX = 12, 48
 """Of a run, all sources together: enough for gaps, windows and inversions, few enough for ten milliseconds."""
@@ -84,13 +86,18 @@ def draw_scenario(
     A subclass of a protocol that keeps its contract gets the same run: this is how mutants are compared with it.
     """
     contract = protocol.contract
+    tuning = tuning_of(contract.name)
     random = random_stream(seed, "campaign", contract.name, attempt)
-    sites = tuple("abcdef"[: random.randint(2 if sources == "promised" else 4, SITES_MAX)])
+    sites = _draw_sites(random, 2 if sources == "promised" else 4, SITES_MAX if calm else tuning.sites_max)
     publishers = sites[: random.randint(1, 2)] if sources == "outside" else ()
     groups = _draw_groups(random, sites[len(publishers) :])
+    if tuning.layout is not None and sources == "promised":
+        groups = dict(tuning.layout(random))
+        sites = _with_outsiders(random, groups)
     members = tuple(sorted({site for group in groups.values() for site in group}))
     duration = round(random.uniform(DURATION_MIN, DURATION_MAX), 2)
-    kind = network or random.choices(tuple(_NETWORK_WEIGHTS), tuple(_NETWORK_WEIGHTS.values()))[0]
+    weights = tuning.networks or _NETWORK_WEIGHTS
+    kind = network or random.choices(tuple(weights), tuple(weights.values()))[0]
     table = _draw_network(random, kind, sites)
     delay_max = DELAY_SECONDS_MAX
     if "loss" not in contract.faults:
@@ -104,16 +111,20 @@ def draw_scenario(
         workloads = tuple(_draw_single_source(random, speakers, groups, duration))
         fragile = tuple(site for site in sites if site not in speakers)
     else:
-        workloads = tuple(_draw_workloads(random, protocol, publishers or sites, groups, duration))
+        speakers = _draw_speakers(random, publishers or sites, tuning)
+        workloads = tuple(_draw_workloads(random, protocol, speakers, groups, duration))
         fragile = sites
-    kinds = draw_kinds(random, contract.faults)
+    links = _links_of(table)
+    kinds = draw_kinds(random, (kind for kind in contract.faults if links or kind != "outage"))
     sync_seconds = 0.0
     if "torn-log" in kinds or random.random() < 0.3:
         sync_seconds = round(log_uniform(random, 0.0005, 0.05), 5)
-    tuning = tuning_of(contract.name)
-    dying = _draw_dying(random, sites) if contract.minority_may_die else ()
+    dying: tuple[SiteId, ...] = ()
+    if contract.minority_may_die:
+        parts = None if tuning.majorities is None else tuple(tuning.majorities(groups))
+        dying = _draw_dying(random, sites) if parts is None else _draw_dying_of_each(random, sites, parts)
     fragile = tuple(site for site in fragile if site not in dying)
-    arena = Arena(random, sites, fragile, duration, delay_max)
+    arena = Arena(random, sites, fragile, duration, delay_max, links)
     # What is kept for the dead grows until a bound is reached; tiny bounds are for runs in which everyone comes back.
     tuned = not (calm or dying)
     return Scenario(
@@ -132,12 +143,50 @@ def draw_scenario(
     )
 
 
+def _draw_sites(random: Random, least: int, most: int) -> tuple[SiteId, ...]:
+    """A few; for protocols that are made for many, now and then some dozens."""
+    if most > SITES_MAX and random.random() < 1 / 16:
+        return tuple(f"h{number:02}" for number in range(random.randint(2 * SITES_MAX, most)))
+    return tuple("abcdef"[: random.randint(least, SITES_MAX)])
+
+
+def _draw_speakers(random: Random, sites: tuple[SiteId, ...], tuning: Tuning) -> tuple[SiteId, ...]:
+    """The sites that may multicast."""
+    if tuning.sources_max is None:
+        return sites
+    return tuple(sorted(random.sample(sites, min(tuning.sources_max, len(sites)))))
+
+
+def _links_of(table: NetworkTable) -> tuple[tuple[str, str], ...]:
+    """The links between servers, where the network has any."""
+    return tuple((a, b) for a, b, _ in (*table.cheap, *table.expensive)) if isinstance(table, ServersTable) else ()
+
+
 def _draw_dying(random: Random, sites: tuple[SiteId, ...]) -> tuple[SiteId, ...]:
     """In a quarter of the runs, the sites that crash and never come back: fewer than half."""
     minority = (len(sites) - 1) // 2
     if not minority or random.random() >= 0.25:
         return ()
     return tuple(sorted(random.sample(sites, random.randint(1, minority))))
+
+
+def _draw_dying_of_each(
+    random: Random, sites: tuple[SiteId, ...], parts: tuple[tuple[SiteId, ...], ...]
+) -> tuple[SiteId, ...]:
+    """The same with fewer than half of each part; sites that are in none can die as they like."""
+    if random.random() >= 0.25:
+        return ()
+    outside = [site for site in sites if not any(site in part for part in parts)]
+    dying = [site for site in outside if random.random() < 0.3]
+    for part in parts:
+        dying += random.sample(part, random.randint(0, (len(part) - 1) // 2))
+    return tuple(sorted(dying))
+
+
+def _with_outsiders(random: Random, groups: dict[GroupId, tuple[SiteId, ...]]) -> tuple[SiteId, ...]:
+    """The members, and up to two sites that are in no group."""
+    members = {site for group in groups.values() for site in group}
+    return tuple(sorted(members | set("xy"[: random.randint(0, 2)])))
 
 
 def _draw_groups(random: Random, sites: tuple[SiteId, ...]) -> dict[GroupId, tuple[SiteId, ...]]:
@@ -157,6 +206,10 @@ def _draw_network(random: Random, kind: str, sites: tuple[SiteId, ...]) -> Netwo
     if kind == "broadcast":
         # All share one medium: with longer frames, the retransmissions of six sites would fill it for good.
         return BroadcastTable(processing=min(processing, 0.0001))
+    if kind == "servers":
+        return _draw_servers(random, sites)
+    if kind == "one-channel":
+        return _draw_one_channel(random)
     if kind == "topology":
         if random.random() < 0.5:
             return TopologyTable(processing=processing, latency=latency, shape="grid")
@@ -167,6 +220,32 @@ def _draw_network(random: Random, kind: str, sites: tuple[SiteId, ...]) -> Netwo
         matrix = {name: {other: latency if name == other else 2 * latency for other in regions} for name in regions}
         return WideAreaTable(regions=regions, latency=matrix, jitter=round(random.uniform(0, 2 * latency), 5))
     return PointToPointTable(processing=processing, latency=latency)
+
+
+def _draw_one_channel(random: Random) -> NetworkTable:
+    """Receivers from five times as fast as the channel to six times as slow, with few buffers or many."""
+    frame = round(log_uniform(random, 0.000005, 0.0001), 7)
+    return OneChannelTable(
+        frame=frame,
+        processing=round(frame * log_uniform(random, 0.2, 6.0), 7),
+        buffers=random.randint(6, 40),
+        loss=random.choice((0.0, 0.0, 0.01, 0.05)),
+    )
+
+
+def _draw_servers(random: Random, sites: tuple[SiteId, ...]) -> NetworkTable:
+    """From one cluster to each host in its own; ways of several expensive links; routing that takes a while to know."""
+    table = random_servers(
+        random,
+        sites,
+        random.randint(1, len(sites)),
+        cheap_latency=round(log_uniform(random, 0.0001, 0.001), 5),
+        expensive_latency=round(log_uniform(random, 0.005, 0.05), 5),
+        processing=0.00001,
+        bandwidth=random.choice((None, None, 100_000.0)),
+    )
+    jitter = round(random.choice((0.0, random.uniform(0.0, 0.01))), 5)
+    return msgspec.structs.replace(table, jitter=jitter, rerouting=round(random.choice((0.0, random.random())), 3))
 
 
 def _round_trip(table: NetworkTable, sites: tuple[SiteId, ...]) -> float:

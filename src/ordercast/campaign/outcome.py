@@ -108,7 +108,7 @@ def run_scenario(scenario: Scenario, properties: tuple[str, ...] | None = None, 
     run, table = simulation.header(), simulation.table()
     if failure is not None:
         return Trial(scenario, _outcome(scenario, simulation, (failure,), events=len(table)), run, table)
-    verdicts = judge(run, table, scenario.protocol.contract.guarantees if properties is None else properties)
+    verdicts = judge(run, table, run.guarantees if properties is None else properties)
     violations = tuple(
         Violation(name, verdict.first.why, verdict.first.messages, verdict.first.sites)
         for name, verdict in verdicts.items()

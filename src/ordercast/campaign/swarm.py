@@ -21,6 +21,7 @@ from ordercast.sim.faults import (
     Delay,
     Duplication,
     Loss,
+    Outage,
     Partition,
     Pause,
     Skew,
@@ -45,6 +46,8 @@ class Arena(msgspec.Struct, frozen=True):
     duration: float
     delay_max: float = DELAY_SECONDS_MAX
     """Extra seconds on the way at the most, for delayed packets and for second copies."""
+    links: tuple[tuple[str, str], ...] = ()
+    """Links between servers that may fail, where the network has any."""
 
     def window(self) -> tuple[float, float | None]:
         """From when to when: mostly within the workload, so that traffic after the fault shows what it did."""
@@ -150,6 +153,16 @@ def _slow_reader(arena: Arena) -> AnyFault:
     return SlowReader(from_=begin, to=end, sites=arena.victims(), seconds=seconds)
 
 
+def _outage(arena: Arena) -> AnyFault:
+    begin, end = arena.window()
+    random = arena.random
+    if random.random() < 0.3:
+        # With all its links, and the hosts behind it: a source that is cut off, say.
+        server = random.choice(sorted({server for link in arena.links for server in link}))
+        return Outage(from_=begin, to=end, servers=(server,))
+    return Outage(from_=begin, to=end, links=tuple(sorted(random.sample(arena.links, min(3, len(arena.links))))))
+
+
 _DRAWERS: dict[str, Callable[[Arena], AnyFault]] = {
     "loss": _loss,
     "burst-loss": _burst_loss,
@@ -162,6 +175,7 @@ _DRAWERS: dict[str, Callable[[Arena], AnyFault]] = {
     "pause": _pause,
     "skew": _skew,
     "slow-reader": _slow_reader,
+    "outage": _outage,
 }
 
 

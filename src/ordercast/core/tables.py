@@ -90,7 +90,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def expect_table(value: Any, where: str) -> dict[str, Any]:
     """The value, when it is a table."""
     if not isinstance(value, dict):
-        raise UsageError(f"{where}: expected a table, got {word_for(value)}")
+        raise UsageError(f"{where}: expected a table, got {_word_for(value)}")
     return value
 
 
@@ -141,6 +141,6 @@ def _choices(kind: type[msgspec.Struct] | None, key: str) -> Iterator[str]:
             yield from map(repr, get_args(field.type))
 
 
-def word_for(value: Any) -> str:
+def _word_for(value: Any) -> str:
     names = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object"}
     return _WORDS.get(names.get(type(value), ""), type(value).__name__)

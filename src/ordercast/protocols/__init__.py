@@ -16,6 +16,10 @@ _WHERE = {
     "token": ("ordercast.protocols.classic.token", "Token"),
     "two-phase": ("ordercast.protocols.classic.two_phase", "TwoPhase"),
     "lamport": ("ordercast.protocols.classic.lamport", "Lamport"),
+    "propagation-graph": ("ordercast.protocols.propagation_graph", "PropagationGraph"),
+    "broadcast-tree": ("ordercast.protocols.broadcast_tree", "BroadcastTree"),
+    "scalatom": ("ordercast.protocols.scalatom", "Scalatom"),
+    "selective-total": ("ordercast.protocols.selective_total", "SelectiveTotal"),
 }
 
 PROTOCOL_NAMES: tuple[str, ...] = tuple(_WHERE)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 
 from ordercast.core import InstanceId, SiteId, UsageError
+from ordercast.sim.networks import Network, Servers
+from ordercast.sim.networks.servers import Ends
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
@@ -249,6 +251,42 @@ class Partition(_PacketFault, tag="partition", frozen=True):
         return next((index for index, part in enumerate(self.parts) if site in part), -1)
 
 
+class Outage(Fault, tag="outage", frozen=True):
+    """Links of a network of servers fail, singly or with a whole server, and come back; the servers find ways around
+    them."""
+
+    kind: ClassVar[str] = "outage"
+    links: tuple[tuple[str, str], ...] = ()
+    servers: tuple[str, ...] = ()
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        if not self.links and not self.servers:
+            raise UsageError("fault 'outage': name the links or the servers that fail")
+
+    def check_network(self, network: Network) -> None:
+        """Raise `UsageError` when the network has no such links or servers."""
+        self._ends(network)
+
+    def _ends(self, network: Network) -> tuple[Servers, tuple[Ends, ...]]:
+        if not isinstance(network, Servers):
+            raise UsageError("fault 'outage': only a network of kind = \"servers\" has links and servers that fail")
+        try:
+            return network, network.links_of(self.links, self.servers)
+        except UsageError as error:
+            raise UsageError(f"fault 'outage': {error}") from error
+
+    def begin(self, simulation: Simulation) -> None:
+        """The links stop working."""
+        network, links = self._ends(simulation.network)
+        network.fail(links)
+
+    def end(self, simulation: Simulation) -> None:
+        """They work again."""
+        network, links = self._ends(simulation.network)
+        network.repair(links)
+
+
 # ---------------------------------------------------------------------- faults of sites
 class _SiteFault(Fault, frozen=True):
     """A fault that happens to each of its sites."""
@@ -360,6 +398,8 @@ class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
         simulation.sites[site].consume_seconds = 0.0
 
 
-AnyFault = Loss | BurstLoss | Duplication | Delay | Cut | Partition | Crash | TornLog | Pause | Skew | SlowReader
+AnyFault = (
+    Loss | BurstLoss | Duplication | Delay | Cut | Partition | Crash | TornLog | Pause | Skew | SlowReader | Outage
+)
 
 FAULT_KINDS: tuple[str, ...] = tuple(fault.kind for fault in AnyFault.__args__)

@@ -9,7 +9,16 @@ import msgspec
 import networkx as nx
 
 from ordercast.core import SiteId, UsageError
-from ordercast.sim.networks import BroadcastMedium, Network, PointToPoint, Topology, WideArea, square_grid
+from ordercast.sim.networks import (
+    BroadcastMedium,
+    Network,
+    OneChannel,
+    PointToPoint,
+    Servers,
+    Topology,
+    WideArea,
+    square_grid,
+)
 from ordercast.sim.tables import expect_table, nearest, read_text, to_struct
 
 Link = tuple[SiteId, SiteId, float]
@@ -22,6 +31,8 @@ class NetworkTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
     """Seconds within which the network promises to bring a packet; None: what the model itself takes at most."""
 
     kind: ClassVar[str]
+    one_order: ClassVar[bool] = False
+    """Whether everyone hears all broadcasts in the same order (gaps allowed): a one-channel service."""
 
     def make(self, sites: tuple[SiteId, ...]) -> Network:
         """The network for these sites; `UsageError` when it makes no sense for them."""
@@ -47,6 +58,7 @@ class BroadcastTable(NetworkTable, frozen=True, kw_only=True, tag="broadcast"):
     """One frame at a time for everyone; `processing` is the frame time T."""
 
     kind: ClassVar[str] = "broadcast"
+    one_order: ClassVar[bool] = True
     processing: float = 0.0001
 
     def make(self, sites: tuple[SiteId, ...]) -> Network:
@@ -107,22 +119,70 @@ class WideAreaTable(NetworkTable, frozen=True, kw_only=True, tag="wide-area"):
         return WideArea(self.regions, self.latency, self.jitter, self.loss, self.processing)
 
 
+class ServersTable(NetworkTable, frozen=True, kw_only=True, tag="servers"):
+    """Hosts behind servers, cheap and expensive links between servers."""
+
+    kind: ClassVar[str] = "servers"
+    hosts: dict[SiteId, str]
+    """Host -> its server."""
+    cheap: tuple[Link, ...] = ()
+    expensive: tuple[Link, ...] = ()
+    processing: float = 0.0001
+    cheap_latency: float = 0.0005
+    """Seconds for each unit of weight; a host's line to its server has weight 1."""
+    expensive_latency: float = 0.05
+    jitter: float = 0.0
+    bandwidth: float | None = None
+    """Bytes a second over an expensive link, in each direction; None: no limit."""
+    rerouting: float = 0.0
+    """Seconds until the servers know that a link has failed or works again."""
+
+    def make(self, sites: tuple[SiteId, ...]) -> Servers:
+        for site in sites:
+            if site not in self.hosts:
+                raise UsageError(f"site {site!r} is at no server; add it to hosts")
+        return Servers(
+            self.hosts,
+            self.cheap,
+            self.expensive,
+            processing=self.processing,
+            cheap_latency=self.cheap_latency,
+            expensive_latency=self.expensive_latency,
+            jitter=self.jitter,
+            bandwidth=self.bandwidth,
+            rerouting=self.rerouting,
+        )
+
+
+class OneChannelTable(NetworkTable, frozen=True, kw_only=True, tag="one-channel"):
+    """One channel for all; receivers with buffers and a speed of their own, which overrun."""
+
+    kind: ClassVar[str] = "one-channel"
+    one_order: ClassVar[bool] = True
+    frame: float = 0.00002
+    """Seconds that a frame occupies the channel."""
+    processing: float = 0.00005
+    """Seconds that a receiver takes for each frame."""
+    buffers: int = 64
+    """Frames that a receiver can hold; more are lost there."""
+    loss: float = 0.0
+    latency: float = 0.0
+
+    def make(self, sites: tuple[SiteId, ...]) -> Network:
+        return OneChannel(self.frame, self.processing, self.buffers, self.loss, self.latency)
+
+
 _TABLES: dict[str, type[NetworkTable]] = {
-    table.kind: table for table in (PointToPointTable, BroadcastTable, TopologyTable, WideAreaTable)
+    table.kind: table
+    for table in (PointToPointTable, BroadcastTable, TopologyTable, WideAreaTable, ServersTable, OneChannelTable)
 }
 NETWORK_KINDS: tuple[str, ...] = tuple(_TABLES)
-_NOT_YET = {"servers": "broadcast-tree", "one-channel": "selective-total"}
-"""Network kinds that only one protocol needs, and which."""
 
 
 def read_network_table(value: Any, folder: Path, where: str) -> NetworkTable:
     """The `[network]` table; a file that it names is looked for in `folder`."""
     table = expect_table(value, where)
     kind = table.get("kind", PointToPointTable.kind)
-    if isinstance(kind, str) and kind in _NOT_YET:
-        raise UsageError(
-            f"{where}: network kind {kind!r} comes with the protocol {_NOT_YET[kind]}, which this version does not have"
-        )
     if not isinstance(kind, str) or kind not in _TABLES:
         raise UsageError(f"{where}: there is no kind {kind!r}; {nearest(str(kind), NETWORK_KINDS)}")
     network = to_struct({"kind": kind, **table}, _TABLES[kind], where)

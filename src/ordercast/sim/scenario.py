@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ordercast.core import Context, GroupId, Options, Protocol, SiteId, UsageError
-from ordercast.sim.faults import FAULT_KINDS, AnyFault
+from ordercast.sim.faults import FAULT_KINDS, AnyFault, Outage
 from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
 from ordercast.sim.simulation import Application, Simulation
 from ordercast.sim.tables import (
@@ -77,7 +77,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     def outside_contract(self) -> tuple[str, ...]:
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
         contract = self.protocol.contract
-        kinds = [kind for kind in sorted({fault.kind for fault in self.faults}) if kind not in contract.faults]
+        # Where a minority may die, a crash without return is no fault that the protocol does not know.
+        faults = [
+            fault for fault in self.faults if not (contract.minority_may_die and getattr(fault, "forever", False))
+        ]
+        kinds = [kind for kind in sorted({fault.kind for fault in faults}) if kind not in contract.faults]
         words = [f"{contract.name} does not tolerate the fault {kind}" for kind in kinds]
         if contract.single_source:
             sources = {source for workload in self.workloads for source in workload.sources}
@@ -100,7 +104,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         if self.sync_seconds < 0:
             raise UsageError(f"[storage]: sync is 0 or more seconds, not {self.sync_seconds}")
         try:
-            self.network.make(self.sites)
+            network = self.network.make(self.sites)
         except UsageError as error:
             raise UsageError(f"[network]: {error}") from error
         for number, workload in enumerate(self.workloads, 1):
@@ -111,12 +115,19 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         for number, fault in enumerate(self.faults, 1):
             try:
                 fault.check(frozenset(self.sites))
+                if isinstance(fault, Outage):
+                    fault.check_network(network)
             except UsageError as error:
                 raise UsageError(f"[[fault]] {number}: {str(error).removeprefix('fault ')}") from error
             if fault.from_ >= self.duration:
                 raise UsageError(
                     f"[[fault]] {number}: from = {fault.from_} is not before the end, duration = {self.duration}"
                 )
+        if self.protocol.contract.one_channel and not self.network.one_order:
+            raise UsageError(
+                f"[network]: {self.protocol.contract.name} needs a channel that shows everyone the same order; "
+                f'write kind = "one-channel" (or "broadcast")'
+            )
         self._check_core()
 
     def _check_core(self) -> None:

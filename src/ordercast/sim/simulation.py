@@ -214,6 +214,8 @@ class Simulation:
         contract = self.protocol.contract
         bounds = self.bounds()
         described: dict[str, Any] = {"phi_p": bounds.phi_p, "phi_n": bounds.phi_n}
+        if contract.message_size is not None:
+            described["message_size"] = dict(contract.message_size)
         # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then.
         if all(site.slowest_seconds <= bounds.phi_p for site in self.sites.values()):
             described["promised"] = dict(contract.promised(bounds, self.options))
@@ -223,7 +225,7 @@ class Simulation:
             seed=self.seed,
             parameters=self.parameters,
             groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guarantees),
+            guarantees=list(contract.guaranteed(self.options)),
             ended_at=self.duration + self.settle,
             settled=True,
             bounds=described,

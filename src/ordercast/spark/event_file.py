@@ -21,6 +21,10 @@ from ordercast.trace.schema import COLUMNS, EVENTS, REQUIRED
 
 _TEXTS = [name for name, kind in COLUMNS.items() if kind == "string"]
 
+_ARROW = "parquet-cpp-arrow"
+"""Writers that call themselves so, the project's own among them, write no text twice into a dictionary. Others may, and
+to find that out takes a fifth of the time of judging an order."""
+
 
 class EventFile:
     """One file of events of either format. Its columns conform to the schema, or are refused."""
@@ -29,6 +33,8 @@ class EventFile:
         self.file = Path(file)
         self._columns: dict[str, pa.ChunkedArray] = {}
         self._doubtful: list[str] = []
+        self.exact = False
+        """Whether the columns have exactly the types of the schema, so that Spark's own reader can take them."""
         if self.file.suffix == ".jsonl":
             table = read_json_events(self.file)
             self._columns.update(zip(table.schema.names, table.columns, strict=True))
@@ -41,8 +47,8 @@ class EventFile:
         try:
             # Texts are read as codes and a list of the distinct ones, which is what the judges make of them anyway.
             metadata = pq.read_metadata(self.file)
-            present = set(metadata.schema.to_arrow_schema().names)
-            coded = [name for name in _TEXTS if name in present]
+            plain = metadata.schema.to_arrow_schema()
+            coded = [name for name in _TEXTS if name in plain.names]
             self._parquet = pq.ParquetFile(self.file, metadata=metadata, read_dictionary=coded)
         except (pa.ArrowException, OSError) as error:
             raise _unreadable(self.file, error) from error
@@ -50,13 +56,15 @@ class EventFile:
         # Says what is wrong with the columns, before any is read.
         conform(schema.empty_table(), str(self.file))
         self.names = set(schema.names) & set(COLUMNS)
+        self.exact = all(plain.field(name).type == EVENTS.field(name).type for name in self.names)
         # Whether numbers fit a narrower type shows only when they are read.
         self._doubtful = [
             name
             for name in sorted(self.names)
             if pa.types.is_integer(schema.field(name).type) and schema.field(name).type != EVENTS.field(name).type
         ]
-        self.length = self._parquet.metadata.num_rows
+        self.length = metadata.num_rows
+        self._by_arrow = str(metadata.created_by).startswith(_ARROW)
 
     def column(self, name: str) -> pa.ChunkedArray:
         """A column; texts may be dictionary-encoded."""
@@ -73,9 +81,22 @@ class EventFile:
             raise _unreadable(self.file, error) from error
         column = table.column(name)
         if EVENTS.field(name).type == pa.string() and _is_coded_text(column.type):
-            return column
+            coded = column.combine_chunks()
+            return pa.chunked_array([coded if self._by_arrow else _distinct(coded)])
         conformed = conform_column(table, name, str(self.file))
         return conformed if isinstance(conformed, pa.ChunkedArray) else pa.chunked_array([conformed])
+
+    def count_runs(self) -> dict[str, int]:
+        """Run -> number of its rows; the values of other columns have not been looked at."""
+        run = self._runs()
+        if run.null_count:
+            _ = self.rows_of_runs  # which says where the null stands
+        counts = np.bincount(run.indices.to_numpy(), minlength=len(run.dictionary)).tolist()
+        return {name: count for name, count in zip(run.dictionary.to_pylist(), counts, strict=True) if count}
+
+    def _runs(self) -> pa.DictionaryArray:
+        run = self.column("run").combine_chunks()
+        return run if pa.types.is_dictionary(run.type) else run.dictionary_encode()
 
     @cached_property
     def rows_of_runs(self) -> dict[str, slice | pa.Array]:
@@ -84,9 +105,7 @@ class EventFile:
             self.column(name)
         wanted = [*REQUIRED, "message"]
         check_values(pa.table([self.column(name) for name in wanted], names=wanted), str(self.file))
-        run = self.column("run").combine_chunks()
-        if not pa.types.is_dictionary(run.type):
-            run = run.dictionary_encode()
+        run = self._runs()
         codes, names = run.indices.to_numpy(), run.dictionary.to_pylist()
         changes = np.flatnonzero(np.diff(codes)) + 1
         starts = [0, *changes.tolist()] if len(codes) else []
@@ -158,11 +177,45 @@ def tidy(array: pa.DictionaryArray) -> pa.DictionaryArray:
     The codes of a file count what other runs have, too: their sites would become sites of this run. And which of
     several witnesses is the first depends on the codes: it must not depend on what else is in the file.
     """
-    coded = array.indices.dictionary_encode()
-    values = array.dictionary.take(coded.dictionary)
-    if len(pc.unique(values)) != len(values):
-        return values.take(coded.indices).dictionary_encode()
-    return pa.DictionaryArray.from_arrays(coded.indices, values)
+    codes, values = array.indices, array.dictionary
+    absent = codes.is_null().to_numpy(zero_copy_only=False) if codes.null_count else None
+    # Null has a code of its own here, the last.
+    numbers = (codes if absent is None else codes.fill_null(len(values))).to_numpy(zero_copy_only=False)
+    first = _first_rows(numbers, len(values) + 1)[: len(values)]
+    appearing = numbers[np.sort(first[first < len(numbers)])]
+    if len(appearing) == len(values) and (appearing == np.arange(len(values))).all():
+        return array
+    place = np.zeros(len(values) + 1, dtype=np.int32)
+    place[appearing] = np.arange(len(appearing), dtype=np.int32)
+    anew = pa.array(place.take(numbers), mask=absent)
+    return pa.DictionaryArray.from_arrays(anew, values.take(pa.array(appearing)))
+
+
+_FEW = 16
+"""So many codes are sooner found one by one."""
+
+
+def _first_rows(numbers: np.ndarray, count: int) -> np.ndarray:
+    """Of each number below `count` where it appears first; behind the end where it does not."""
+    first = np.full(count, len(numbers), dtype=np.int32)
+    if not len(numbers):
+        return first
+    if count > _FEW:
+        np.minimum.at(first, numbers.astype(np.intp), np.arange(len(numbers), dtype=np.int32))
+        return first
+    for number in range(count):
+        found = numbers == number
+        row = int(found.argmax())
+        if found[row]:
+            first[number] = row
+    return first
+
+
+def _distinct(array: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same with every text once in its dictionary, which a file is free to break."""
+    if len(pc.unique(array.dictionary)) == len(array.dictionary):
+        return array
+    return array.dictionary.take(array.indices).dictionary_encode()
 
 
 def _is_coded_text(kind: pa.DataType) -> bool:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -29,7 +28,7 @@ from ordercast.spark.tasks import plain_errors, spread
 from ordercast.trace.json_lines import decode_lines
 from ordercast.trace.read import event_files, read_runs
 from ordercast.trace.schema import EVENTS, Run
-from ordercast.trace.write import TraceWriter
+from ordercast.trace.write import TraceWriter, write_part
 
 FILES_PER_TASK = 16
 """Looking into a file takes a millisecond or ten, starting a task ten."""
@@ -119,12 +118,7 @@ def _count_runs(file: Path) -> tuple[dict[str, int], bool]:
         return counts, False
     # Refuses what cannot be read and columns that do not fit.
     events = EventFile(file)
-    for chunk in events.column("run").value_counts().to_pylist():
-        if chunk["values"] is None:
-            _ = events.rows_of_runs  # which says where the null stands
-        counts[chunk["values"]] = counts.get(chunk["values"], 0) + chunk["counts"]
-    schema = pq.read_schema(file)
-    return counts, all(schema.field(name).type == EVENTS.field(name).type for name in events.names)
+    return events.count_runs(), events.exact
 
 
 # ---------------------------------------------------------------------- as a DataFrame
@@ -260,7 +254,7 @@ def _assemble(hidden: Path, written: Sequence[Path], runs: Iterable[Run]) -> Non
     for number, part in enumerate(parts):
         part.rename(events / f"part-{number:05d}.parquet")
     if not parts:
-        pq.write_table(EVENTS.empty_table(), events / "part-00000.parquet", compression="zstd")
+        write_part(EVENTS.empty_table(), events / "part-00000.parquet")
     lines = [msgspec.json.encode(run, order="deterministic") + b"\n" for run in runs]
     (hidden / "runs.jsonl").write_bytes(b"".join(lines))
     for folder in hidden.glob("task-*"):

@@ -20,14 +20,29 @@ Work = Callable[[bytes], Iterable[pa.RecordBatch]]
 
 def spread(spark: SparkSession, pieces: Sequence[bytes], work: Work, schema: pa.Schema) -> DataFrame:
     """What `work` yields for all the pieces; its batches must have exactly this schema, for Spark casts nothing."""
-    rows = spark.sparkContext.parallelize([(piece,) for piece in pieces], max(1, len(pieces)))
 
     def do(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for piece in batch.column(0).to_pylist():
                 yield from work(piece)
 
-    return spark.createDataFrame(rows, "piece binary").mapInArrow(do, from_arrow_schema(schema))
+    return _hand_out(spark, pieces).mapInArrow(do, from_arrow_schema(schema))
+
+
+def _hand_out(spark: SparkSession, pieces: Sequence[bytes]) -> DataFrame:
+    """A row and a task for each piece.
+
+    What `parallelize` makes of Python's objects passes through a Python process of its own, in each task, before it is
+    a row. Bytes that Java has been given are one at once.
+    """
+    context = spark.sparkContext
+    java = context._jvm
+    assert java is not None
+    listed = java.java.util.ArrayList()
+    for piece in pieces:
+        listed.add(bytearray(piece))
+    rdd = context._jsc.parallelize(listed, max(1, len(pieces))).rdd()
+    return DataFrame(spark._jsparkSession.createDataset(rdd, java.org.apache.spark.sql.Encoders.BINARY()).toDF(), spark)
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
 
 import msgspec
 
@@ -13,8 +14,9 @@ RUN_WEIGHT_ROWS = 5_000
 """A run takes the judges some milliseconds before its first row: as much as this many rows."""
 TASK_ROWS_MIN = 250_000
 """Some tenths of a second of judging; a much smaller task would cost more to start than to do."""
-TASK_ROWS_MAX = 1_000_000
-"""The size of a file of the project's own writer; what a worker holds in memory at a time is a file and its run."""
+TASK_ROWS_MAX = 4_000_000
+"""Some seconds of judging, so that progress shows, and little is lost with a worker. What a worker holds in memory at a
+time is a file and its run, however many there are in the task."""
 TASKS_PER_CORE = 3
 """So that no core waits long for the last one."""
 REREAD_ROWS_MAX = 50_000_000
@@ -50,19 +52,30 @@ def assign(runs: Mapping[str, Run], pieces: Mapping[str, Sequence[Piece]]) -> li
 
 
 def cut(assignments: Sequence[Assignment], cores: int) -> list[list[Assignment]]:
-    """Neighbours together, in tasks of a sensible size."""
-    weight_of_all = sum(each.rows + RUN_WEIGHT_ROWS for each in assignments)
+    """Neighbours together, in tasks of a sensible size that end where files end: what a task does not share with
+    another is read once."""
+    weight_of_all = sum(map(_weight, assignments))
     size = min(max(weight_of_all // (cores * TASKS_PER_CORE), TASK_ROWS_MIN), TASK_ROWS_MAX)
     tasks: list[list[Assignment]] = []
-    taken = 0
-    for each in assignments:
-        weight = each.rows + RUN_WEIGHT_ROWS
-        if not tasks or taken + weight > size:
-            tasks.append([])
-            taken = 0
-        tasks[-1].append(each)
-        taken += weight
+    room = 0
+    for _, group in groupby(assignments, key=lambda each: each.files):
+        together = list(group)
+        weight = sum(map(_weight, together))
+        # Runs of one file go to several tasks, each of which reads all of it, only where a core would wait otherwise.
+        pieces = max(1, min(round(weight / size), -(-cores * weight // weight_of_all), len(together)))
+        # To the nearest whole file: else tasks of nearly two files would become tasks of one.
+        if pieces == 1 and weight <= room * 2:
+            tasks[-1] += together
+            room -= weight
+            continue
+        bounds = [len(together) * piece // pieces for piece in range(pieces + 1)]
+        tasks += [together[low:high] for low, high in pairwise(bounds)]
+        room = size - weight if pieces == 1 else 0
     return tasks
+
+
+def _weight(each: Assignment) -> int:
+    return each.rows + RUN_WEIGHT_ROWS
 
 
 def rows_read_again(tasks: Iterable[Sequence[Assignment]], rows_of_file: Mapping[str, int]) -> int:
