@@ -32,7 +32,7 @@ unless it is a single run of many millions of rows, of which readers want a shar
 
 _DICTIONARY_BYTES_MAX = 1 << 26
 """The names of the messages of a whole group, 30 bytes each. Beyond that they are written out row by row, and whoever
-wants them as codes has to look up each; that took half of a judge's time with pyarrow's limit of 1 MiB."""
+wants them as codes has to look up each: with pyarrow's limit of 1 MiB that was most of the time of judging an order."""
 
 _ENCODINGS = {
     "seq": "DELTA_BINARY_PACKED",
