@@ -65,6 +65,9 @@ def measure_speed(spark: SparkSession, trace: Trace) -> dict[str, Rows]:
         events = read_events(spark, trace, columns=COLUMNS).persist()
         try:
             with prepare(events, list(trace.runs.values())) as prepared:
-                return {"latency": latency_rows(prepared, grouping)[0], "throughput": throughput_rows(prepared, grouping)}
+                return {
+                    "latency": latency_rows(prepared, grouping)[0],
+                    "throughput": throughput_rows(prepared, grouping),
+                }
         finally:
             events.unpersist()
