@@ -1,4 +1,4 @@
-"""A replicated bank. `ordercast config new bank.toml`, then `python bank.py bank.toml NAME` for each of its processes."""
+"""A replicated bank: `ordercast config new bank.toml`, then `python bank.py bank.toml NAME` for each process in it."""
 
 import asyncio
 import sys

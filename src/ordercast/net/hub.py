@@ -1,8 +1,8 @@
 """The one-channel service on sockets: a relay that shows every process the same datagrams in the same order.
 
 Selective total order is made for a channel on which everyone hears everything in one order, and loses by overrun
-(Tachikawa and Takizawa, section 2.1). Between real hosts there is none, so one small process is the channel: whatever
-it receives it sends to everybody, the sender included, one after the other. It keeps nothing, repairs nothing, and cannot
+(Tachikawa and Takizawa, section 2.1). Between real hosts there is none, so one small process is the channel: what it
+receives it sends to everybody, the sender included, one after the other. It keeps nothing, repairs nothing, and cannot
 read what it relays. Losses behind it are each receiver's own, as on the real channel.
 """
 
