@@ -24,7 +24,7 @@ class Bank:
 
 async def main(config: str, process: str) -> None:
     async with ordercast.open(config, process) as node:
-        bank = await ordercast.Replicated(Bank()).join(node, "accounts")
+        bank = await ordercast.Replicated(Bank()).join(node, "everyone")
         while line := await asyncio.to_thread(input, "deposit ACCOUNT AMOUNT | transfer FROM TO AMOUNT | show > "):
             match line.split():
                 case ["deposit", account, amount]:
