@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -17,7 +18,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ordercast.cli.bench_member import GROUP, WARM_UP_SECONDS, Work
+from ordercast.cli.bench_member import WARM_UP_SECONDS, Work
 from ordercast.core import UsageError
 from ordercast.net.hub import Hub
 from ordercast.net.ports import free_ports
@@ -55,6 +56,10 @@ def bench(
     insecure: Annotated[bool, typer.Option("--insecure", help="Without sealing.")] = False,
     log: Annotated[bool, typer.Option("--log", help="With a stable log.")] = False,
     max_datagram: Annotated[int, typer.Option(help="Bytes of a datagram; 1450 on a 1500-byte network.")] = 65000,
+    overlap: Annotated[
+        bool,
+        typer.Option("--overlap", help="Two groups, each without one process; lists go to them in turn."),
+    ] = False,
     multicast: Annotated[str | None, typer.Option(metavar="ADDRESS:PORT", help="Use this IP multicast group.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
@@ -63,11 +68,15 @@ def bench(
     Example: ordercast bench --nodes 4 --size 100 --seconds 5 --protocol sequencer
     """
     options = {"insecure": insecure, "log": log, "max_datagram": max_datagram, "multicast": multicast}
+    if overlap and nodes < 3:
+        raise UsageError("--overlap needs at least 3 nodes")
     with tempfile.TemporaryDirectory(prefix="ordercast-bench-") as folder:
-        config = _write_config(Path(folder), nodes, protocol, options)
+        names = [f"p{index:02}" for index in range(nodes)]
+        groups = {"first": names[:-1], "last": names[1:]} if overlap else {"bench": names}
+        config = _write_config(Path(folder), names, groups, protocol, options)
         configuration = read_configuration(config, {}, {})
         each = None if rate is None else rate / nodes
-        works = [Work(str(config), f"p{index:02}", size, seconds, each, api.value) for index in range(nodes)]
+        works = [Work(str(config), name, size, seconds, each, api.value, list(groups)) for name in names]
         reports = asyncio.run(_run(works, configuration))
     result = summarize(reports, works[0]) | {"sealed": not insecure, "protocol": protocol, "nodes": nodes, "size": size}
     if as_json:
@@ -77,7 +86,9 @@ def bench(
     return 0
 
 
-def _write_config(folder: Path, nodes: int, protocol: str, options: dict[str, Any]) -> Path:
+def _write_config(
+    folder: Path, names: list[str], groups: dict[str, list[str]], protocol: str, options: dict[str, Any]
+) -> Path:
     lines = ['cluster = "bench"', f'protocol = "{protocol}"', f"max_datagram = {options['max_datagram']}"]
     if options["insecure"]:
         lines.append("insecure = true")
@@ -92,10 +103,9 @@ def _write_config(folder: Path, nodes: int, protocol: str, options: dict[str, An
         lines.append(f'channel = "127.0.0.1:{free_ports(1)[0]}"')
     if options["multicast"]:
         lines.append(f'multicast = "{options["multicast"]}"')
-    names = [f"p{index:02}" for index in range(nodes)]
     lines.append("[processes]")
-    lines += [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(nodes), strict=True)]
-    lines += ["[groups]", f"{GROUP} = {json.dumps(names)}"]
+    lines += [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(len(names)), strict=True)]
+    lines += ["[groups]", *(f"{group} = {json.dumps(members)}" for group, members in groups.items())]
     path = folder / "bench.toml"
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -172,15 +182,21 @@ async def _expect(member: asyncio.subprocess.Process, word: str) -> None:
 
 
 def summarize(reports: list[dict[str, Any]], work: Work) -> dict[str, Any]:
-    """What the slowest saw, and how long messages took."""
-    sent = sum(report["sent"] for report in reports)
+    """What the slowest member of each group saw, and how long messages took."""
+    sent: Counter[str] = Counter()
+    for report in reports:
+        sent.update(report["sent"])
+    delivered = sum(
+        min(report["within"].get(group, 0) for report in reports if group in report["groups"]) for group in work.groups
+    )
+    lost = sum(sum(sent[group] for group in report["groups"]) - report["delivered"] for report in reports)
     latencies = sorted(latency / 1e6 for report in reports for latency in report["latencies"])
     quantiles = statistics.quantiles(latencies, n=100, method="inclusive") if len(latencies) > 1 else []
     return {
-        "messages_per_second": round(min(report["within"] for report in reports) / work.seconds, 1),
+        "messages_per_second": round(delivered / work.seconds, 1),
         "p50_ms": round(quantiles[49], 4) if quantiles else None,
         "p99_ms": round(quantiles[98], 4) if quantiles else None,
-        "lost": sum(sent - report["delivered"] for report in reports),
+        "lost": lost,
         "cpu_seconds": round(sum(report["cpu_seconds"] for report in reports), 2),
         "counters": [report["counters"] for report in reports],
     }

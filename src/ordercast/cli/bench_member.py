@@ -11,9 +11,10 @@ import json
 import struct
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import cycle
 from typing import Any
 
 import msgspec
@@ -22,7 +23,6 @@ import ordercast
 from ordercast.node.group import Group
 from ordercast.node.node import Node
 
-GROUP = "bench"
 WARM_UP_SECONDS = 1.0
 """Not measured: buffers fill, adaptive bundles find their size."""
 QUIET_SECONDS = 0.5
@@ -44,6 +44,8 @@ class Work(msgspec.Struct, frozen=True):
     """Messages a second of this process; None: as many as possible, in lists."""
     api: str
     """How deliveries are taken: batches, iterate or callback."""
+    groups: list[str]
+    """Lists of messages go to these in turn."""
 
 
 class Counts:
@@ -51,9 +53,12 @@ class Counts:
     process compares how many of its own messages have come back with when it had sent so many."""
 
     def __init__(self) -> None:
-        self.sent = 0
+        self.sent: Counter[str] = Counter()
+        self.own_sent = 0
+        """Of those, the ones that come back to this process."""
         self.delivered = 0
-        self.within = 0
+        self.within: Counter[str] = Counter()
+        """Group -> messages delivered while it was measured."""
         self.bytes = 0
         self.latencies: list[int] = []
         self.own = 0
@@ -76,25 +81,27 @@ async def _receive_batches(group: Group, counts: Counts, process: str) -> None:
         # Every payload is unpacked, as an application that looks at them would.
         counts.bytes += sum(map(len, batch))
         if counts.begin <= time.monotonic() < counts.end:
-            counts.within += len(batch)
+            counts.within[batch.groups[0]] += len(batch)
 
 
 async def _receive_each(group: Group, counts: Counts, process: str) -> None:
     clock = time.monotonic
     delivered = own = seen = 0
+    last = ""
     try:
         async for delivery in group:
+            if not delivery.index:
+                # Once in a bundle is often enough for the clock; what came before this one was of the last bundle.
+                if counts.begin <= clock() < counts.end:
+                    counts.within[last] += delivered - counts.delivered
+                last = delivery.groups[0]
+                counts.delivered = delivered
+                counts.own_delivered(own)
+                own = 0
             delivered += 1
             seen += len(delivery.payload)
             if delivery.source == process:
                 own += 1
-            if not delivery.index:
-                # Once in a bundle is often enough for the clock.
-                if counts.begin <= clock() < counts.end:
-                    counts.within += delivered - counts.delivered
-                counts.delivered = delivered
-                counts.own_delivered(own)
-                own = 0
     finally:
         counts.delivered, counts.bytes = delivered, seen
 
@@ -103,7 +110,7 @@ def _take_stamped(counts: Counts, batch: ordercast.Batch) -> None:
     now = time.monotonic_ns()
     counts.delivered += len(batch)
     if counts.begin <= now / 1e9 < counts.end:
-        counts.within += len(batch)
+        counts.within[batch.groups[0]] += len(batch)
         counts.latencies.extend([now - _STAMP.unpack_from(payload)[0] for payload in batch])
 
 
@@ -117,7 +124,7 @@ async def _receive_stamped_each(group: Group, counts: Counts, process: str) -> N
         now = time.monotonic_ns()
         counts.delivered += 1
         if counts.begin <= now / 1e9 < counts.end:
-            counts.within += 1
+            counts.within[delivery.groups[0]] += 1
             counts.latencies.append(now - _STAMP.unpack_from(delivery.payload)[0])
 
 
@@ -128,7 +135,7 @@ async def _receive_called(group: Group, counts: Counts, process: str, stamped: b
         counts.delivered += len(batch)
         counts.bytes += sum(map(len, batch))
         if counts.begin <= time.monotonic() < counts.end:
-            counts.within += len(batch)
+            counts.within[batch.groups[0]] += len(batch)
 
     group.on_batch(partial(_take_stamped, counts) if stamped else take)
     await asyncio.Event().wait()
@@ -142,44 +149,51 @@ def _choose_receiver(work: Work) -> Callable[[Group, Counts, str], Coroutine[Any
     return _receive_each if work.api == "iterate" else _receive_batches
 
 
-async def _send_lists(group: Group, counts: Counts, size: int, until: float) -> None:
+async def _send_lists(node: Node, counts: Counts, work: Work, until: float) -> None:
+    size = work.size
     payloads = [index.to_bytes(8) + bytes(size - 8) if size >= 8 else bytes(size) for index in range(LIST_LENGTH)]
     # Large messages in shorter lists, so that the last list is done soon after the end.
     payloads = payloads[: max(10, min(LIST_LENGTH, 1_000_000 // size))]
+    groups = cycle(work.groups)
     while time.monotonic() < until:
-        counts.marks.append((counts.sent + 1, time.monotonic_ns()))
-        await group.multicast_many(payloads)
-        counts.sent += len(payloads)
+        group = next(groups)
+        if work.process in node.groups[group]:
+            counts.marks.append((counts.own_sent + 1, time.monotonic_ns()))
+            counts.own_sent += len(payloads)
+        await node.multicast_many(payloads, [group])
+        counts.sent[group] += len(payloads)
 
 
-async def _send_paced(group: Group, counts: Counts, work: Work, until: float) -> None:
+async def _send_paced(node: Node, counts: Counts, work: Work, until: float) -> None:
     assert work.rate is not None
     pause = 1 / work.rate
     filler = bytes(max(0, work.size - _STAMP.size))
     due = time.monotonic()
+    groups = cycle(work.groups)
     while due < until:
         await asyncio.sleep(max(0.0, due - time.monotonic()))
-        await group.multicast(_STAMP.pack(time.monotonic_ns()) + filler)
-        counts.sent += 1
+        group = next(groups)
+        await node.multicast(_STAMP.pack(time.monotonic_ns()) + filler, [group])
+        counts.sent[group] += 1
         due += pause
 
 
-async def _wait_for_all(node: Node, group: Group) -> None:
-    """Until everybody's first message has arrived: then everybody talks with everybody."""
-    await group.multicast(b"here")
-    heard: set[str] = set()
-    others = set(group.members)
+async def _wait_for_all(node: Node, group: Group, work: Work) -> None:
+    """Until a message of everybody to each of our groups has arrived: then everybody talks with everybody."""
+    for name in work.groups:
+        await node.multicast(b"here", [name])
+    wanted = {(source, name) for name in group.names for source in node.configuration.processes}
     async for delivery in group:
-        heard.add(delivery.source)
-        if heard == others:
+        wanted.discard((delivery.source, delivery.groups[0]))
+        if not wanted:
             return
 
 
 async def _main(work: Work) -> dict[str, object]:
     counts = Counts()
     async with ordercast.open(work.config, work.process) as node:
-        group = await node.join(GROUP)
-        await asyncio.wait_for(_wait_for_all(node, group), 30)
+        group = await node.join(*(name for name in work.groups if work.process in node.groups[name]))
+        await asyncio.wait_for(_wait_for_all(node, group, work), 30)
         print("ready", flush=True)
         begin = float((await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)).strip())
         counts.begin = begin + WARM_UP_SECONDS
@@ -188,9 +202,9 @@ async def _main(work: Work) -> dict[str, object]:
         await asyncio.sleep(begin - time.monotonic())
         used = time.process_time()
         if work.rate:
-            await _send_paced(group, counts, work, counts.end)
+            await _send_paced(node, counts, work, counts.end)
         else:
-            await _send_lists(group, counts, work.size, counts.end)
+            await _send_lists(node, counts, work, counts.end)
         used = time.process_time() - used
         await node.flush()
         before = -1
@@ -205,6 +219,7 @@ async def _main(work: Work) -> dict[str, object]:
         return {
             "sent": counts.sent,
             "delivered": counts.delivered,
+            "groups": list(group.names),
             "within": counts.within,
             "latencies": counts.latencies,
             "cpu_seconds": used,
