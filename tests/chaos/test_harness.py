@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,24 @@ def test_a_process_that_cannot_start_is_told_with_its_last_words(tmp_path: Path)
     cluster = Cluster("sequencer", {"accounts": NAMES}, {}, worker="tests.chaos.no_such_worker")
     with pytest.raises(UsageError, match=r"process \w ended by itself: .*no_such_worker"):
         _run(cluster, tmp_path)
+
+
+def test_scalatom_goes_on_when_a_minority_of_each_group_is_dead_and_the_senders_are_outside(tmp_path: Path) -> None:
+    """Rodrigues, Guerraoui, Schiper 1998, section 3: open senders, a majority of each group."""
+    groups = {name: tuple(f"{name}{index}" for index in (1, 2, 3)) for name in "xyz"}
+    plan = Plan(
+        6.0,
+        tuple(Kill(1.5 + index, f"{name}2", inf) for index, name in enumerate("xyz")),
+        loss=0.02,
+        delay_seconds=0.002,
+    )
+    cluster = Cluster("scalatom", groups, {"s1": 20.0, "s2": 20.0})
+    outcome = ordercast.run(Harness(cluster, plan, 1, tmp_path).run())
+    assert outcome.problems == []
+    assert outcome.agree(groups)
+    (run,) = read_runs(outcome.trace)
+    assert run.settled
+    verdicts = judge(run, read_events(outcome.trace))
+    assert {name: verdict.first for name, verdict in verdicts.items() if verdict.verdict == "violated"} == {}
+    for name in ("acyclic-order", "uniform-agreement", "termination", "genuineness"):
+        assert verdicts[name].verdict == "holds"

@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -22,7 +23,7 @@ from ordercast.chaos.worker import Work
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.net.ports import free_ports
 from ordercast.node.control import ask, read
-from ordercast.trace.live import record_failure
+from ordercast.trace.live import record_failure, record_rest
 from ordercast.wire.keys import create_key_file
 
 START_SECONDS = 30.0
@@ -99,6 +100,7 @@ class Harness:
         self._problems: list[str] = []
         self._partitions: list[frozenset[SiteId]] = []
         self._began = 0.0
+        self._dead: set[SiteId] = set()
 
     async def run(self) -> Outcome:
         """Everything, from the start to the end; nothing is left running, whatever happens."""
@@ -234,11 +236,15 @@ class Harness:
         match action:
             case Kill(process=process):
                 await self._kill(process)
+                self._happened["kill"] += 1
+                if action.seconds == inf:
+                    self._dead.add(process)
+                    self._say(f"{process} is killed for good")
+                    return
                 self._say(f"{process} is killed")
                 await asyncio.sleep(action.seconds)
                 await self._start(process)
                 self._say(f"{process} is started again")
-                self._happened["kill"] += 1
             case Pause(process=process):
                 self._signal(process, signal.SIGSTOP)
                 self._say(f"{process} is stopped for {action.seconds:.1f} s")
@@ -273,7 +279,7 @@ class Harness:
         while True:
             counts: dict[SiteId, int] = {}
             idle = True
-            for process in self._cluster.processes:
+            for process in self._living():
                 self._check_alive(process)
                 status = await self._status(process)
                 if status is None:
@@ -281,15 +287,20 @@ class Harness:
                     continue
                 counts[process] = sum(status["offsets"].values())
                 # Who does not reach everybody yet may be owed something that nobody has told it of.
-                idle = idle and status["idle"] and len(status["peers"]) == len(self._cluster.processes) - 1
+                idle = idle and status["idle"] and {process, *status["peers"]} >= set(self._living())
             if counts != before or not idle or not self._same(counts):
                 before, still_since = counts, time.monotonic()
             if time.monotonic() - still_since > STILL_SECONDS:
+                for process in self._dead:
+                    record_rest(self._folder / "trace", process)
                 return counts
             if time.monotonic() > deadline:
                 self._problems.append(f"not at rest after {SETTLE_SECONDS:g} s: {before}")
                 return counts
             await asyncio.sleep(0.1)
+
+    def _living(self) -> list[SiteId]:
+        return [process for process in self._cluster.processes if process not in self._dead]
 
     def _same(self, counts: Mapping[SiteId, int]) -> bool:
         """Whether processes that are in the same groups have delivered the same number of messages."""
@@ -305,7 +316,8 @@ class Harness:
         for process in self._cluster.processes:
             self._signal(process, signal.SIGTERM)
         results: dict[SiteId, dict[str, Any]] = {}
-        for process, running in self._running.items():
+        for process in self._living():
+            running = self._running[process]
             try:
                 code = await asyncio.wait_for(running.wait(), END_SECONDS)
             except TimeoutError:

@@ -11,7 +11,7 @@ from ordercast.core import SiteId, UsageError
 
 
 class Kill(msgspec.Struct, frozen=True, tag="kill"):
-    """SIGKILL, and a new start after a while."""
+    """SIGKILL, and a new start after a while; after infinitely many seconds: never."""
 
     at: float
     process: SiteId

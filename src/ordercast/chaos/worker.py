@@ -99,7 +99,9 @@ async def _send(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> int
         if await _wait(no_more, due - time.monotonic()):
             break
         groups, text = draw_order(random)
-        known = [group for group in groups if group in node.groups] or list(node.groups)[:1]
+        known = [group for group in groups if group in node.groups]
+        if not known:  # not the bank's groups: some of those that there are
+            known = random.sample(sorted(node.groups), random.randint(1, min(2, len(node.groups))))
         number += 1
         order = f"{text} | {work.process}.{node.incarnation}.{number}".encode()
         while True:

@@ -287,3 +287,12 @@ def record_failure(folder: Path, site: SiteId) -> None:
         file.truncate(len(whole))
         file.seek(0, os.SEEK_END)
         file.write(_encode(row) + b"\n")
+
+
+def record_rest(folder: Path, site: SiteId) -> None:
+    """Whoever has killed a process for good, and seen the others come to rest, says so in its place."""
+    path = folder / site / "runs.jsonl"
+    run = msgspec.json.decode(path.read_bytes(), type=Run)
+    run.settled = True
+    run.ended_at = epoch_clock()()
+    path.write_bytes(_encode(run) + b"\n")
