@@ -31,6 +31,7 @@ control = "{CONTROL_SCHEME}run/{PLACE_OF_PROCESS}.sock"    # how `ordercast send
 
 # max_datagram = {_DEFAULTS.max_datagram}    # 1450 on a network of 1500-byte packets
 # multicast = "239.1.2.3:7000"    # IP multicast between machines; without it, each gets its own copy
+# channel = "192.0.2.1:7000"    # of `ordercast hub`, for protocols that need one channel
 # interface = "192.0.2.1"    # for multicast; by default the one that the process' own address is on
 # socket_buffer = {_DEFAULTS.socket_buffer}    # bytes
 # retain_bytes = {_DEFAULTS.retain_bytes}    # of the log, for an application that restarts
