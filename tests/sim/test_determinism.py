@@ -19,7 +19,6 @@ DOCUMENT = {
     "settle": 3.0,
     "seed": 17,
     "groups": {"g": ["a", "b", "c"], "h": ["c", "d", "e"], "all": ["a", "b", "c", "d", "e"]},
-    "network": {"kind": "point-to-point"},
     "storage": {"sync": 0.003},
     "workload": [{"sources": ["a", "b", "e"], "groups": ["g", "h", "all"], "choose": 1, "rate": 10.0}],
     "fault": [
@@ -42,7 +41,8 @@ write_all(Path(sys.argv[1]), sys.argv[2:])
 def write_all(folder: Path, protocols: list[str]) -> None:
     """The trace of the scenario under each protocol, in each format."""
     for protocol in protocols:
-        scenario = parse_scenario(DOCUMENT | {"protocol": protocol}, find_protocol)
+        kind = "broadcast" if find_protocol(protocol).contract.one_channel else "point-to-point"
+        scenario = parse_scenario(DOCUMENT | {"protocol": protocol, "network": {"kind": kind}}, find_protocol)
         simulation = scenario.simulation().execute()
         for form in FORMATS:
             write_trace(folder / f"{protocol}-{form}", [(simulation.header(), simulation.table())], form)

@@ -32,6 +32,9 @@ from ordercast.sim import Simulation
 from ordercast.sim.scenario import SEED_MAX, Scenario, iterate_shipped, load_scenario
 from ordercast.trace.write import TraceWriter
 
+LIST_WIDTH = 160
+"""Holds the longest name, the longest protocol and the longest description."""
+
 BRANCHES_NAMED_MAX = 8
 """More names than that hide the numbers before them; --json has them all."""
 
@@ -117,10 +120,11 @@ def _list(as_json: bool) -> int:
         return 0
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
     for heading in ("scenario", "protocol", "what happens"):
-        table.add_column(heading, no_wrap=heading != "what happens")
+        table.add_column(heading, no_wrap=True)
     for known in scenarios:
         table.add_row(Text(known.name, "bold"), Text(known.protocol.contract.name), Text(known.description))
-    make_console().print(table)
+    # One line each, however narrow the terminal: scripts cut the first column out.
+    make_console().print(table, crop=False, no_wrap=True, width=LIST_WIDTH)
     return 0
 
 
