@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -14,7 +14,7 @@ from tests.support import run_python
 FORMATS: tuple[Literal["parquet", "jsonl"], ...] = ("parquet", "jsonl")
 
 # Enough going on that any order that leaks out of a set or from one random stream into another would show.
-DOCUMENT = {
+DOCUMENT: dict[str, Any] = {
     "duration": 4.0,
     "settle": 3.0,
     "seed": 17,
@@ -41,8 +41,13 @@ write_all(Path(sys.argv[1]), sys.argv[2:])
 def write_all(folder: Path, protocols: list[str]) -> None:
     """The trace of the scenario under each protocol, in each format."""
     for protocol in protocols:
-        kind = "broadcast" if find_protocol(protocol).contract.one_channel else "point-to-point"
-        scenario = parse_scenario(DOCUMENT | {"protocol": protocol, "network": {"kind": kind}}, find_protocol)
+        contract = find_protocol(protocol).contract
+        changed: dict[str, Any] = {"protocol": protocol, "network": {"kind": "point-to-point"}}
+        if contract.one_channel:
+            # Beyond its fault model it may stop loudly.
+            faults = [fault for fault in DOCUMENT["fault"] if fault["kind"] in contract.faults]
+            changed |= {"network": {"kind": "broadcast"}, "fault": faults}
+        scenario = parse_scenario(DOCUMENT | changed, find_protocol)
         simulation = scenario.simulation().execute()
         for form in FORMATS:
             write_trace(folder / f"{protocol}-{form}", [(simulation.header(), simulation.table())], form)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -124,7 +125,7 @@ def _list(as_json: bool) -> int:
     for known in scenarios:
         table.add_row(Text(known.name, "bold"), Text(known.protocol.contract.name), Text(known.description))
     # One line each, however narrow the terminal: scripts cut the first column out.
-    make_console().print(table, crop=False, no_wrap=True, width=LIST_WIDTH)
+    Console(width=LIST_WIDTH, highlight=False).print(table, crop=False)
     return 0
 
 
