@@ -10,7 +10,7 @@ from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
 from tests.mutants.registry import call_without_log, mutant
-from tests.protocols.parts.hosts import ConsensusHost, LinkHost, MulticastHost
+from tests.protocols.parts.hosts import ConsensusHost, EagerMulticastHost, LinkHost, MulticastHost
 
 
 # ---------------------------------------------------------------------- the link
@@ -53,7 +53,7 @@ def does_not_answer(self: ReliableMulticast, sender: SiteId, want: Want) -> None
     """Whoever has it does not send it."""
 
 
-@mutant(ConsensusHost, "multicast.relay", caught_by="termination")
+@mutant(EagerMulticastHost, "multicast.relay", caught_by="uniform-agreement")
 def does_not_relay(self: ReliableMulticast, multicast: Multicast, but: SiteId) -> None:
     """A message that its source has sent to some only, before it died, stays with them."""
 

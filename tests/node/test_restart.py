@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
 import ordercast
+from ordercast.storage import disk
 from ordercast.storage.file import FileLog, Pending
 from tests.node.cluster import flood, make_configuration, open_nodes, payloads, run, take
 
@@ -122,7 +122,7 @@ def test_a_full_disk_stops_the_node_and_nothing_is_delivered_that_is_not_logged(
         nonlocal commits
         commits += 1
         if commits > 5:
-            monkeypatch.setattr(os, "writev", _refuse)
+            monkeypatch.setattr(disk, "write_all", _refuse)
         commit(log, pending)
 
     async def main() -> None:
@@ -137,5 +137,5 @@ def test_a_full_disk_stops_the_node_and_nothing_is_delivered_that_is_not_logged(
     run(main())
 
 
-def _refuse(descriptor: int, parts: object) -> int:
+def _refuse(descriptor: int, data: object) -> None:
     raise OSError(28, "No space left on device")

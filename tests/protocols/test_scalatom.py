@@ -221,8 +221,8 @@ def test_catching_up_goes_on_in_pieces() -> None:
 class WithoutBodies(Histories):
     """As printed: a history names messages that perhaps nobody else has."""
 
-    def bodies_through(self, sequence: int) -> tuple[int, tuple[Multicast, ...]]:
-        return sequence, ()
+    def bodies_between(self, low: int, high: int) -> tuple[int, tuple[Multicast, ...]]:
+        return high, ()
 
 
 class Printed(Scalatom):
@@ -385,6 +385,15 @@ def test_one_consensus_orders_everything_that_is_pending() -> None:
     effects = a.receive("b", Decide(3, (1, 0), Value("a", ((message("x", 1), 1),))))
     assert [len(packet.stamps) for _, packet in sent(effects) if isinstance(packet, Stamps)] == [3]
     assert [len(packet.value.numbers) for _, packet in sent(effects) if isinstance(packet, Propose)] == [3]
+
+
+def test_timestamps_are_not_held_back_for_ever() -> None:
+    """Those of a and b have come before the message, so a decision is wanted; but its coordinator may not have them."""
+    c = hand("c")
+    c.receive("a", stamps(1, (message("x", 1), 1, 1)))
+    c.receive("b", stamps(1, (message("x", 1), 1, 1)))
+    assert kinds(c.receive("x", data(1, "x", 1))) == []
+    assert kinds(c.step(TimerFired("stamps"))) == ["Stamps"]
 
 
 def test_a_coordinator_that_lacks_a_decision_proposes_nothing_of_its_own_in_a_later_batch() -> None:

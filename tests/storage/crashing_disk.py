@@ -72,9 +72,6 @@ class CrashingDisk:
         self._step()
         return os.write(descriptor, data[: len(data) // 2 + 1])
 
-    def writev(self, descriptor: int, parts: list[bytes]) -> int:
-        return self.write(descriptor, b"".join(parts))
-
     def fdatasync(self, descriptor: int) -> None:
         self._step()
         path = self._open[descriptor]

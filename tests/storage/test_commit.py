@@ -127,13 +127,13 @@ def test_records_are_appended_while_a_commit_runs_and_go_into_the_next_one(
 
 def test_nothing_but_the_thread_touches_the_files(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     threads = set()
-    real = disk.write_parts
+    real = disk.write_all
 
-    def write_parts(descriptor: int, parts: list[bytes]) -> None:
+    def write_all(descriptor: int, data: memoryview) -> None:
         threads.add(current_thread().name)
-        real(descriptor, parts)
+        real(descriptor, data)
 
-    monkeypatch.setattr(disk, "write_parts", write_parts)
+    monkeypatch.setattr(disk, "write_all", write_all)
     for number in range(3):
         site.append(number)
         site.start_sync()
@@ -160,10 +160,10 @@ def test_a_full_disk_is_told_and_nothing_is_acknowledged_any_more(site: Site, mo
     site.start_sync()
     site.loop.wait()
 
-    def refuse(descriptor: int, parts: list[bytes]) -> None:
+    def refuse(descriptor: int, data: memoryview) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(disk, "write_parts", refuse)
+    monkeypatch.setattr(disk, "write_all", refuse)
     site.append(2)
     site.start_sync()
     site.loop.wait()

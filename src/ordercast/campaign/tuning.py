@@ -146,8 +146,8 @@ def _broadcast_tree(situation: Situation) -> dict[str, Any]:
     random, sites = situation.random, situation.sites
     # n hosts tell n others what they have: so often that half a minute of it is some tens of thousands of packets.
     shortest = max(0.2, situation.round_trip / 2, len(sites) ** 2 / 1000)
-    within = situation.seconds(shortest, max(0.5, 2 * shortest))
-    between = round(within * random.uniform(1.0, 3.0), 4)
+    within = situation.seconds(shortest, max(0.5, 1.5 * shortest))
+    between = round(min(within * random.uniform(1.0, 3.0), max(within, 5.0)), 4)
     few = len(sites) <= 12
     clusters = random.choice(("cost-bit",) * 5 + ("transit-time",) * 3 + ("static", "none"))
     options = {
@@ -264,13 +264,14 @@ TUNING: dict[str, Tuning] = {
     # A site that comes back is asked within eight retransmission times, and a window of one needs a round for each.
     "two-phase": Tuning(_two_phase, settle=20.0),
     "lamport": Tuning(_lamport, settle=20.0),
-    # A host is found again by the next exchange, looks for a parent, is answered; then gaps are filled in turns.
+    # What was lost is sent again after up to two periods of gap filling and one of exchange, five seconds each at most;
+    # a host that was away is found by one exchange before that.
     "broadcast-tree": Tuning(
         _broadcast_tree,
         networks={"servers": 6, "point-to-point": 1, "wide-area": 1, "topology": 1, "broadcast": 1},
         sites_max=50,
         sources_max=3,
-        settle=20.0,
+        settle=25.0,
     ),
     # A site that was away is told that it is behind, asks, is answered in pieces, and asks for bodies; then every
     # message needs a round of each step, with suspicions that are wrong at first.

@@ -10,7 +10,7 @@ import msgspec
 
 from ordercast.core import UsageError
 from ordercast.storage.disk import replace_file
-from ordercast.storage.framing import frame_header, read_frames
+from ordercast.storage.framing import frame, read_frames
 from ordercast.storage.segments import WHAT_TO_DO
 
 NAME = "checkpoint"
@@ -42,9 +42,7 @@ class StoredCheckpoint(msgspec.Struct, frozen=True):
         header = _Header(_FORMAT, self.position, len(self.state), None if attachment is None else len(attachment))
         for content in (msgspec.msgpack.encode(header), self.state, attachment or b""):
             for start in range(0, len(content), _CHUNK_BYTES):
-                chunk = content[start : start + _CHUNK_BYTES]
-                yield frame_header(chunk)
-                yield chunk
+                yield frame(content[start : start + _CHUNK_BYTES])
 
 
 def read_checkpoint(folder: Path) -> StoredCheckpoint | None:

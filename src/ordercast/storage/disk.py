@@ -15,9 +15,6 @@ from ordercast.core import StorageError
 TEMPORARY_SUFFIX = ".new"
 """A file of that name was being written when the process ended; it never counted."""
 
-PARTS_MAX = 1024
-"""What one call takes on every system (IOV_MAX)."""
-
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 """The log holds what the application multicasts: nobody else's business."""
@@ -39,18 +36,6 @@ def make_folder(folder: Path) -> None:
 def open_to_append(path: Path) -> int:
     """A descriptor at the end of the file, which is made when it is missing."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
-
-
-def write_parts(descriptor: int, parts: list[bytes]) -> None:
-    """Write the parts one after the other, in one call: after each, a thread has to wait for the interpreter.
-
-    Large parts are not copied for it; many parts are small ones.
-    """
-    if len(parts) > PARTS_MAX:
-        parts = [b"".join(parts)]
-    written = os.writev(descriptor, parts)
-    if written < sum(map(len, parts)):
-        write_all(descriptor, memoryview(b"".join(parts))[written:])
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -7,6 +7,7 @@ can be appended while a commit runs.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 from ordercast.core import InvariantViolation, Record, StorageError, encode
 from ordercast.storage import disk
 from ordercast.storage.checkpoint_file import StoredCheckpoint, read_checkpoint
-from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame, frame_header
+from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame_into
 from ordercast.storage.log import Recovery
 from ordercast.storage.marks import CommitMark, TruncationMark
 from ordercast.storage.segments import StoredRecords, read_segments, segment_path
@@ -26,13 +27,23 @@ RETAIN_BYTES = 1 << 27
 SEGMENT_BYTES = 1 << 26
 """Half of that: whole segments are deleted, so up to one more than needed stays on the disk."""
 
+BUFFER_BYTES_MIN = 1 << 16
+"""One bundle of the largest size."""
+SPARE_BYTES_MAX = 1 << 23
+"""A buffer that a slow moment of the disk has made larger is given back to the system."""
+
 Attachment = Callable[[], bytes | None]
+
+_encode_into = msgspec.msgpack.Encoder().encode_into
 
 
 class Pending(msgspec.Struct, frozen=True):
     """What a log has handed over to be written: one commit."""
 
-    parts: list[bytes]
+    buffer: bytearray
+    """Belongs to whoever commits until that is done, and then to the log again."""
+    length: int
+    """How much of it is to be written."""
     segment: int
     """The position of the first record of the segment to which they go."""
     offset: int
@@ -69,8 +80,14 @@ class FileLog:
         self._firsts = stored.firsts
         self._offset = stored.last_bytes
         """Where in the last segment the next commit will stand."""
-        self._parts: list[bytes] = []
-        self._parts_bytes = 0
+        self._scratch = bytearray()
+        self._buffer = bytearray(BUFFER_BYTES_MIN)
+        self._length = 0
+        """How much of the buffer is used."""
+        self._handed_over: deque[bytearray] = deque()
+        """In the order of their commits."""
+        self._reclaimed = 0
+        self._spare: bytearray | None = None
         self._since_checkpoint_bytes = stored.counted_bytes
         self._checkpoint: StoredCheckpoint | None = None
         self._recovery: Recovery | None = Recovery(
@@ -99,21 +116,21 @@ class FileLog:
     @property
     def unsynced_bytes(self) -> int:
         """What was appended and not handed over yet: what a slow disk lets grow, and what its owner has to bound."""
-        return self._parts_bytes
+        return self._length
 
     # ------------------------------------------------------------------ the event loop's part
     def append(self, record: Record) -> None:
         """Write a record; it is stable when the commit that is handed over next has ended."""
-        body = encode(record)
+        # Into memory that is used again: at hundreds of megabytes a second, asking the system for new pages each time
+        # costs more than the checksums.
+        body = self._scratch
+        _encode_into(record, body)
         if len(body) > RECORD_BYTES_MAX:
             # It could be written but never read back.
             raise InvariantViolation(f"a record of {len(body)} bytes: at most {RECORD_BYTES_MAX} can be logged")
-        parts = self._parts
-        if not parts:
+        if not self._length:
             self._begin_commit()
-        parts.append(frame_header(body))
-        parts.append(body)
-        self._parts_bytes += HEADER_BYTES + len(body)
+        self._put(body)
         self._since_checkpoint_bytes += HEADER_BYTES + len(body)
         self.position += 1
 
@@ -122,15 +139,22 @@ class FileLog:
         if position > self._writer.committed:
             raise InvariantViolation(f"the log is stable up to {self._writer.committed}, not up to {position}")
         self.synced = max(self.synced, position)
+        # By the count of commits and not by positions: two commits may end at the same position, when the second has
+        # marks only, and be under way both.
+        while self._handed_over and self._writer.commits > self._reclaimed:
+            self._reclaimed += 1
+            buffer = self._handed_over.popleft()
+            if len(buffer) <= SPARE_BYTES_MAX:
+                self._spare = buffer
 
     def truncate(self, before: int) -> None:
         """Forget the records before that position; their files go with the commit that is handed over next."""
         before = min(before, self.position)
         if before > self._needed_from:
             self._needed_from = before
-            if not self._parts:
+            if not self._length:
                 self._begin_commit()
-            self._put(TruncationMark(before).encode())
+            self._put(bytearray(TruncationMark(before).encode()))
 
     def checkpoint(self, state: Record, position: int) -> None:
         """Replace the records before that position by a state; ignored while the log is short.
@@ -151,7 +175,8 @@ class FileLog:
         firsts = self._firsts
         obsolete = [first for first, end in pairwise(firsts) if end <= self._needed_from]
         pending = Pending(
-            parts=self._parts,
+            buffer=self._buffer,
+            length=self._length,
             segment=firsts[-1] if firsts else self.position,
             offset=self._offset,
             position=self.position,
@@ -159,9 +184,10 @@ class FileLog:
             obsolete=tuple(obsolete),
         )
         del firsts[: len(obsolete)]
-        self._parts = []
-        self._offset += self._parts_bytes
-        self._parts_bytes = 0
+        self._handed_over.append(self._buffer)
+        self._buffer, self._spare = self._spare or bytearray(BUFFER_BYTES_MIN), None
+        self._offset += self._length
+        self._length = 0
         self._checkpoint = None
         return pending
 
@@ -188,11 +214,16 @@ class FileLog:
         if not firsts or (self._offset >= self._segment_bytes and self.position > firsts[-1]):
             firsts.append(self.position)
             self._offset = 0
-        self._put(CommitMark(self._offset, self.position).encode())
+        self._put(bytearray(CommitMark(self._offset, self.position).encode()))
 
-    def _put(self, body: bytes) -> None:
-        self._parts.append(frame(body))
-        self._parts_bytes += HEADER_BYTES + len(body)
+    def _put(self, body: bytearray) -> None:
+        at = self._length
+        end = at + HEADER_BYTES + len(body)
+        if end > len(self._buffer):
+            # At least doubled, so that growing costs a fixed share of what is appended.
+            self._buffer.extend(bytes(end))
+        frame_into(self._buffer, at, body)
+        self._length = end
 
     # ------------------------------------------------------------------ the part of whoever commits
     def commit(self, pending: Pending) -> None:
@@ -220,7 +251,9 @@ class _Writer:
 
     def __init__(self, folder: Path, committed: int) -> None:
         self.committed = committed
-        """The position up to which everything is stable. Others may read it: an assignment is one step in Python."""
+        """The position up to which everything is stable."""
+        self.commits = 0
+        """How many commits were made. Others may read these two: each assignment is one step in Python."""
         self._folder = folder
         self._descriptor: int | None = None
         self._segment: int | None = None
@@ -228,17 +261,18 @@ class _Writer:
 
     def commit(self, pending: Pending) -> None:
         self._refuse_after_error()
-        if pending.parts:
+        if pending.length:
             path = segment_path(self._folder, pending.segment)
             try:
                 descriptor = self._open(pending, path)
-                disk.write_parts(descriptor, pending.parts)
+                disk.write_all(descriptor, memoryview(pending.buffer)[: pending.length])
                 disk.sync_data(descriptor)
                 if pending.offset == 0:
                     disk.sync_folder(self._folder)
             except OSError as error:
                 raise self._fail(path, error) from error
         self.committed = pending.position
+        self.commits += 1
 
     def tidy(self, pending: Pending) -> None:
         self._refuse_after_error()

@@ -16,14 +16,16 @@ RECORD_BYTES_MAX = 1 << 26
 """Longer than any record (a bundle is far below); a length above it is garbage and not an order to allocate it."""
 
 
-def frame_header(record: bytes) -> bytes:
-    """What stands before a record in the log."""
-    return _HEADER.pack(len(record), crc32(record, _SEED))
-
-
 def frame(record: bytes) -> bytes:
     """The bytes of one record in the log."""
-    return frame_header(record) + record
+    return _HEADER.pack(len(record), crc32(record, _SEED)) + record
+
+
+def frame_into(buffer: bytearray, at: int, record: bytearray) -> None:
+    """Put the bytes of one record into a buffer that has room for them."""
+    _HEADER.pack_into(buffer, at, len(record), crc32(record, _SEED))
+    start = at + HEADER_BYTES
+    buffer[start : start + len(record)] = record
 
 
 def read_frames(file: BinaryIO) -> Iterator[tuple[int, bytes]]:

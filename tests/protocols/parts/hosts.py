@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, cast
 
+import msgspec
+
 from ordercast.campaign.tuning import TUNING, Situation, Tuning
 from ordercast.core import (
     EVERY_FAULT,
@@ -227,18 +229,19 @@ class MulticastHost(Host):
         guarantees=RELIABLE,
         faults=EVERY_FAULT,
         crash="the others have what one of them has, whatever becomes of the source",
-        branches=(*Link.branches, "wanted", "relayed"),
+        branches=(*Link.branches, "wanted"),
         options=HostOptions,
         minority_may_die=True,
     )
     messages = (*Host.messages, *ReliableMulticast.messages, Heard)
+    eager: ClassVar[bool] = False
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.multicast = ReliableMulticast(
             self,
             self.link,
-            eager=self.options.eager,
+            eager=self.eager,
             want_seconds=0.05,
             destinations=self.destinations,
             find=self.got.get,
@@ -265,7 +268,7 @@ class MulticastHost(Host):
         self.deliver(multicast)
 
     def tell(self, multicast: Multicast) -> None:
-        if not self.options.eager:
+        if not self.eager:
             others = tuple(site for site in self.destinations(multicast) if site != self.site)
             self.link.post(others, Heard(self.link.next, multicast.message))
 
@@ -294,10 +297,19 @@ class MulticastHost(Host):
         for multicast in self.sent.values():
             self.begin(multicast)
         for multicast in self.got.values():
-            if self.options.eager:
+            if self.eager:
                 self.multicast.relay(multicast, self.site)
             self.tell(multicast)
         self.declare_recovered()
+
+
+class EagerMulticastHost(MulticastHost):
+    """The same where everyone passes on what it gets."""
+
+    contract = msgspec.structs.replace(
+        MulticastHost.contract, name="part-eager-multicast", branches=(*Link.branches, "relayed")
+    )
+    eager = True
 
 
 # ---------------------------------------------------------------------- consensus
@@ -590,15 +602,15 @@ def _options(situation: Situation) -> dict[str, Any]:
     }
 
 
+# Nobody who is in a group dies: agreement is not uniform.
+_MULTICAST = Tuning(
+    _options, majorities=lambda groups: [(site,) for members in groups.values() for site in members], settle=20.0
+)
 TUNING.update(
     {
         "part-link": Tuning(_options, settle=20.0),
-        "part-multicast": Tuning(
-            _options,
-            # Nobody who is in a group dies: agreement is not uniform.
-            majorities=lambda groups: [(site,) for members in groups.values() for site in members],
-            settle=20.0,
-        ),
+        "part-multicast": _MULTICAST,
+        "part-eager-multicast": _MULTICAST,
         "part-consensus": Tuning(_options, settle=30.0),
     }
 )

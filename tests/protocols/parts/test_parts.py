@@ -15,10 +15,18 @@ from ordercast.protocols.parts.link import Behind, Receipt
 from ordercast.protocols.parts.multicast import Finished
 from ordercast.protocols.parts.quorum import Quorum
 from tests.protocols.classic_runs import sent
-from tests.protocols.parts.hosts import ConsensusHost, Host, HostOptions, LinkHost, MulticastHost, Parcel
+from tests.protocols.parts.hosts import (
+    ConsensusHost,
+    EagerMulticastHost,
+    Host,
+    HostOptions,
+    LinkHost,
+    MulticastHost,
+    Parcel,
+)
 
 EMPTY = Multicast(MessageId("a", 0, 1), ("g",))
-HOSTS: list[type[Host]] = [LinkHost, MulticastHost, ConsensusHost]
+HOSTS: list[type[Host]] = [LinkHost, MulticastHost, EagerMulticastHost, ConsensusHost]
 
 
 @pytest.mark.campaign
@@ -75,6 +83,20 @@ def test_a_letter_to_several_sites_is_one_send_and_is_repeated_to_those_who_do_n
     host.link.peers["b"].kept.clear()
     host.link.on_resend_timeout()
     assert drain(host) == [(("c",), Behind(number))]
+
+
+def test_letters_are_repeated_in_turns() -> None:
+    host = core(LinkHost, letters_max=9)
+    for _ in range(2):
+        host.link.post(("b",), Parcel(host.link.next, EMPTY))
+    drain(host)
+    repeated = set()
+    for _ in range(200):
+        host.link.on_resend_timeout()
+        later = {letter.number for _, letter in drain(host)}
+        if len(later) == 1:
+            repeated |= later
+    assert repeated == {1, 2}
 
 
 def test_letters_of_another_incarnation_have_other_numbers() -> None:

@@ -31,10 +31,21 @@ WARM_UP_SECONDS = 21.0
 DRAIN_SECONDS = 5.0
 
 
-def exchange_seconds(hosts: int) -> float:
-    """EIN: n hosts tell n others, so a network ten times as large is asked ten times as seldom and still has ten times
-    the packets."""
-    return max(2.0, hosts / 10)
+def _tree_options(hosts: int) -> BroadcastTreeOptions:
+    """n hosts tell n others what they have, so in a network ten times as large they do it ten times as seldom, and it
+    still takes ten times the packets; within clusters only when there are very many hosts."""
+    between = max(2.0, hosts / 10)
+    within = max(0.5, hosts / 500)
+    return BroadcastTreeOptions(
+        ein_seconds=between,
+        gfn_seconds=between,
+        gfo_seconds=2 * between,
+        eic_seconds=within,
+        gfc_seconds=within,
+        epp_seconds=within,
+        np1_seconds=2 * within,
+        pa_seconds=4 * within,
+    )
 
 
 def host_names(count: int) -> tuple[SiteId, ...]:
@@ -51,10 +62,7 @@ def run_comparison(point: Point, seed: int) -> dict[str, float | None]:
         int(point["clusters"]),
         bandwidth=BANDWIDTH if len(hosts) <= HOSTS_LIMITED_MAX else None,
     )
-    exchange = exchange_seconds(len(hosts))
-    tree = _measure(
-        BroadcastTree, BroadcastTreeOptions(ein_seconds=exchange, gfn_seconds=exchange), table, seed, "Data", "Control"
-    )
+    tree = _measure(BroadcastTree, _tree_options(len(hosts)), table, seed, "Data", "Control")
     copies = _measure(
         SeparateCopies, SeparateCopiesOptions(retransmit_seconds=20.0), table, seed, "Copy", "Acknowledgment"
     )

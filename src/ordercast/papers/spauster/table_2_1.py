@@ -20,7 +20,7 @@ QUOTED = tuple(algorithm for algorithm in ALGORITHMS if not algorithm.protocol)
 
 def experiment(fast: bool) -> Experiment:
     """So many random runs, under the faults that the algorithm stands, for each algorithm and network."""
-    runs = 60 if fast else 400
+    runs = 30 if fast else 400
     return Experiment(
         name="spauster-table-2-1",
         grid={"algorithm": tuple(label(algorithm) for algorithm in RUN), "network": NETWORKS},

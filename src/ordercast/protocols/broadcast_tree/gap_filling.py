@@ -99,7 +99,8 @@ class GapFilling:
         for stream in self._core.streams.values():
             neighbours = set(stream.neighbours)
             for host in stream.others:
-                if host not in neighbours and self._core.is_reachable(host):
+                # Most hosts have no gaps, and this is asked about all of them.
+                if stream.has_gaps(host) and host not in neighbours and self._core.is_reachable(host):
                     self._fill_other(stream, host)
 
     def _fill_other(self, stream: Stream, host: SiteId) -> None:

@@ -131,6 +131,11 @@ class Stream:
         """max of MAP_i[j]."""
         return highest(self.map.get(host, NOTHING))
 
+    def has_gaps(self, host: SiteId) -> bool:
+        """Whether anything is missing below the greatest number that the host has."""
+        known = self.map.get(host, NOTHING)
+        return len(known) > 1 or (len(known) == 1 and known[0][0] > self.floor + 1)
+
     def learn(self, host: SiteId, numbers: Numbers) -> None:
         """UPDATE-MAP: a union, since an older set may come later."""
         self.map[host] = union(self.map.get(host, NOTHING), numbers)

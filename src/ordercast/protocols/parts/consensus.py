@@ -108,6 +108,9 @@ class Consensus:
         if coordinator == self._host.site:
             if instance.round == 0:
                 self._propose_first(instance)
+            else:
+                # The estimates may have been here for long, and nobody had anything to propose.
+                self._propose_collected(instance)
         elif coordinator in self._detector.suspected:
             self._next_round(instance)
         else:
@@ -241,6 +244,9 @@ class Consensus:
 
     def _add_estimate(self, instance: Instance, site: SiteId, adopted: int, value: Value | None) -> None:
         instance.estimates[site] = (adopted, value)
+        self._propose_collected(instance)
+
+    def _propose_collected(self, instance: Instance) -> None:
         if not instance.proposed and self._quorum(instance.name).is_met(instance.estimates):
             chosen = self.choose(instance)
             if chosen is not None:

@@ -227,17 +227,15 @@ class Link:
             self._host.send(tuple(sites), letter)
 
     def _repeat(self, site: SiteId, peer: Peer, repeated: dict[int, tuple[Letter, list[SiteId]]]) -> None:
-        count = 0
-        for number, kept in peer.kept.items():
-            # Sent in the last interval: it has not waited for a whole one.
-            if self._tick - kept.sent_tick < 2:
-                continue
+        # Sent in the last interval: it has not waited for a whole one.
+        overdue = [kept for kept in peer.kept.values() if self._tick - kept.sent_tick >= 2]
+        # The longest ago first. (The lowest number first: a letter that is not confirmed before something else has come
+        # is the only one that is ever repeated, and that something else never comes.)
+        overdue.sort(key=lambda kept: kept.sent_tick)
+        for kept in overdue[: peer.burst]:
             kept.sent_tick = self._tick
-            repeated.setdefault(number, (kept.letter, []))[1].append(site)
-            count += 1
-            if count == peer.burst:
-                break
-        if count:
+            repeated.setdefault(kept.letter.number, (kept.letter, []))[1].append(site)
+        if overdue:
             peer.back_off(self._tick, self._wait_ticks_max)
 
     def check_invariants(self) -> None:

@@ -84,7 +84,6 @@ class Catching:
             cursor = entry.ordinal
             if takes_part and entry.instance in core.consensus.decisions:
                 decisions[entry.instance] = core.consensus.decisions[entry.instance]
-        count, promise = core.histories.possible_promise() if site in core.cellmates else (0, 0)
         core.link.post(
             (site,),
             Summary(
@@ -95,10 +94,10 @@ class Catching:
                 base,
                 tuple(known),
                 tuple(decisions.items()),
-                count,
-                promise,
             ),
         )
+        if last and site in core.cellmates:
+            core.histories.tell_again(site)
 
     def on_summary(self, sender: SiteId, message: Summary) -> None:
         """A piece of the answer. (One to an earlier incarnation is none: the pieces before it are forgotten.)"""
@@ -125,11 +124,10 @@ class Catching:
             if known.settled and sender in address.sites:
                 core.keeping.note_settled(entry, sender)
             core.ordering.propose(address)
-        if sender in core.cellmates:
+        if sender in core.cellmates and message.last:
             mate = core.histories.mates[sender]
-            if message.last:
-                mate.skip_to(message.base)
-            core.histories.on_promise(mate, message.count, message.promise)
+            mate.skip_to(message.base)
+            core.histories.on_applied(mate)
         if not message.last:
             core.branch("catching-up-further")
             self._ask(sender, message.cursor, message.base)

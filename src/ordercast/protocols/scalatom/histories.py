@@ -93,6 +93,8 @@ class Histories:
         """The highest promise that we have made."""
         self._wanted = 0
         self._wanted_for: MessageId | None = None
+        self._topic: MessageId | None = None
+        """A message for which we have promised, by which the packet can be judged."""
         self.mates: dict[SiteId, Mate] = {site: Mate() for site in core.cellmates}
         self._majority = (len(core.cellmates) + 1) // 2 + 1
         self._blockers: list[tuple[int, MessageId]] = []
@@ -138,16 +140,11 @@ class Histories:
 
     # ------------------------------------------------------------------ promises
     def piggyback(self) -> tuple[int, int]:
-        """What a packet that goes to the whole cell anyway promises."""
-        count, promise = self.possible_promise()
-        self.promised = max(self.promised, promise)
-        return count, promise
-
-    def possible_promise(self) -> tuple[int, int]:
-        """What can be promised without sending a body: our history up to the first unstable entry."""
-        first = next(iter(self._unstable.values()), None)
-        promise = self._core.ordering.clock - 1 if first is None else first.timestamp - 1
-        return self._count_through(promise), promise
+        """What a packet that goes to the whole cell anyway promises: our history up to the first entry whose body is
+        unstable and has not been sent."""
+        unsent = (entry.timestamp for entry in self._unstable.values() if entry.timestamp > self.promised)
+        self.promised = next(unsent, self._core.ordering.clock) - 1
+        return self._count_through(self.promised), self.promised
 
     def _count_through(self, promise: int) -> int:
         count = self.count
@@ -161,6 +158,7 @@ class Histories:
         """A sequence number is decided: the cell needs our history up to there."""
         if not self.mates:
             return
+        self._topic = message
         if self.promised >= sequence:
             self._core.branch("history-piggybacked")
             return
@@ -180,30 +178,41 @@ class Histories:
         core.ordering.send_stamps()
         if self.promised >= self._wanted:
             core.branch("history-piggybacked")
-        while self.promised < self._wanted:
-            promise, bodies = self.bodies_through(self._wanted)
+            return
+        self._send(tuple(self.mates), self.promised, self._wanted, message)
+        self.promised = self._wanted
+
+    def tell_again(self, site: SiteId) -> None:
+        """A site of the cell has lost its memory, or our letters: promise it what we have promised all."""
+        if self._topic is not None:
+            self._send((site,), 0, self.promised, self._topic)
+
+    def _send(self, to: tuple[SiteId, ...], low: int, high: int, message: MessageId) -> None:
+        core = self._core
+        while low < high:
+            low, bodies = self.bodies_between(low, high)
             if bodies:
                 core.branch("history-with-bodies")
-            history = History(core.link.next, message, self._count_through(promise), promise, bodies)
-            core.link.post(tuple(self.mates), history)
-            self.promised = promise
+            core.link.post(to, History(core.link.next, message, self._count_through(low), low, bodies))
 
-    def bodies_through(self, sequence: int) -> tuple[int, tuple[Multicast, ...]]:
-        """The bodies of unstable entries up to a sequence number, or as many as fit, and what can be promised then.
+    def bodies_between(self, low: int, high: int) -> tuple[int, tuple[Multicast, ...]]:
+        """The bodies of unstable entries above one timestamp, up to another, or as many as fit; and what can be
+        promised then.
 
         (Without them: p alone has m', promises, and is gone; whoever has its history waits for m' for ever.)
         """
         bodies: list[Multicast] = []
         size = 0
-        for index, entry in list(self._unstable.items()):
-            if entry.timestamp > sequence or entry.multicast is None:
+        for entry in self._unstable.values():
+            if entry.timestamp <= low or entry.multicast is None:
+                continue
+            if entry.timestamp > high:
                 break
             size += len(entry.multicast.payload)
             if bodies and size > BODY_BYTES_MAX:
                 return entry.timestamp - 1, tuple(bodies)
             bodies.append(entry.multicast)
-            del self._unstable[index]
-        return sequence, tuple(bodies)
+        return high, tuple(bodies)
 
     # ------------------------------------------------------------------ the histories of the others
     def on_stamps(self, sender: SiteId, message: Stamps) -> None:
@@ -223,6 +232,10 @@ class Histories:
     def on_promise(self, mate: Mate, count: int, promise: int) -> None:
         """A history is complete up to a timestamp, when its first `count` entries are here."""
         mate.add_promise(count, promise)
+        self.on_applied(mate)
+
+    def on_applied(self, mate: Mate) -> None:
+        """More entries, or a promise: some of them are part of the history now."""
         for message, timestamp in mate.newly_covered():
             entry = self._core.entries.get(message)
             if entry is not None and not entry.sequence:

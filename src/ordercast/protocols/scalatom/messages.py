@@ -92,8 +92,6 @@ class Summary(Letter, frozen=True):
     """The entries in the sender's history when this began: those of them that no piece names are over."""
     known: tuple[Known, ...]
     decisions: tuple[tuple[InstanceName, Value], ...]
-    count: int
-    promise: int
 
     def served(self) -> tuple[MessageId, ...]:
         messages = [known.message for known in self.known]

@@ -26,6 +26,7 @@ class Ordering:
         self.clock = 1
         """The next timestamp; larger than every one that was given or decided here."""
         self._unsent: dict[Address, list[Entry]] = {}
+        self._gathering = False
 
     # ------------------------------------------------------------------ step 2: timestamps
     def on_delivered(self, multicast: Multicast) -> None:
@@ -56,12 +57,28 @@ class Ordering:
         core.append(Stamped(multicast, entry.index, entry.timestamp))
         self._unsent.setdefault(entry.address, []).append(entry)
         self.note_stamp(entry, core.site, entry.timestamp)
-        # While a consensus runs, the next one must wait for it: its timestamps can as well go together.
-        if not (self._batched and entry.address.running):
-            self.send_stamps()
+        if self._batched and entry.address.running:
+            self._gather()
         else:
-            core.branch("gathered")
+            self.send_stamps()
         self.propose(entry.address)
+
+    def _gather(self) -> None:
+        """While a consensus runs, the next one must wait for it: its timestamps can as well go together, but not wait
+        for ever.
+
+        (Else: the timestamps of e and f for m have reached us, and we want its decision; that of f has not reached the
+        coordinator, and f is gone. Now m comes, and the coordinator waits for the timestamp that we hold back.)
+        """
+        self._core.branch("gathered")
+        if not self._gathering:
+            self._gathering = True
+            self._core.set_timer("stamps", self._core.options.retransmit_seconds)
+
+    def on_timeout(self) -> None:
+        """They have waited for long enough."""
+        self._gathering = False
+        self.send_stamps()
 
     def give_timestamp(self) -> int:
         """rec-ts: the clock's value before it is incremented, and this is what histories hold (erratum)."""

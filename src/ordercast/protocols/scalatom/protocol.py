@@ -173,6 +173,7 @@ class Scalatom(Protocol):
             Link.RECEIPT_TIMER: lambda: self.link.on_receipt_timeout(),
             FailureDetector.TIMER: lambda: self.detector.on_timeout(),
             ReliableMulticast.TIMER: lambda: self.multicast.on_timeout(),
+            "stamps": lambda: self.ordering.on_timeout(),
             "history": lambda: self.histories.on_timeout(),
             "acknowledge": lambda: self.keeping.report(),
             "watch": lambda: self.on_watch_timeout(),
@@ -402,10 +403,17 @@ class Scalatom(Protocol):
         self.consensus.resume()
         self.keeping.report_again()
         self.catching.begin_all()
+        self._promise_again()
         self.histories.deliver()
         for address in list(self._addresses.values()):
             self.ordering.propose(address)
         self.declare_recovered()
+
+    def _promise_again(self) -> None:
+        """Say how far our history is complete. (We may have crashed between a decision and that, and nobody asks.)"""
+        decided = [entry.key for entry in self.entries.values() if entry.sequence]
+        if decided:
+            self.histories.promise_through(*max(decided))
 
     def _on_record(self, record: Record) -> None:
         if isinstance(record, Sent):

@@ -43,12 +43,14 @@ class _Link(msgspec.Struct, frozen=True, gc=False):
 
 
 class Route(msgspec.Struct, frozen=True, gc=False):
-    """The way from one host to another."""
+    """The way from the hosts of one server to those of another."""
 
     links: tuple[Ends, ...]
+    """Between servers; the hosts' lines come to that."""
     expensive: tuple[tuple[End, End], ...]
     """The expensive links among them, with the direction in which they are crossed, from the sender on."""
     latency: float
+    """With the lines."""
     arrival: Arrival
 
 
@@ -97,7 +99,6 @@ class Servers(Network):
         self._avoided: frozenset[Ends] = frozenset()
         """The links that the servers know to be down."""
         self._ways: dict[ServerId, dict[ServerId, Route]] = {}
-        self._routes: dict[tuple[SiteId, SiteId], Route | None] = {}
         self._free_at: dict[tuple[End, End], float] = {}
         """Expensive link, in one direction -> when what waits for it has left."""
         self._latency_max: float | None = None
@@ -169,7 +170,6 @@ class Servers(Network):
     def _reroute(self) -> None:
         self._avoided = frozenset(self.down)
         self._ways.clear()
-        self._routes.clear()
 
     def clusters(self) -> tuple[tuple[SiteId, ...], ...]:
         """Hosts that can reach each other over cheap links now, in order of names."""
@@ -192,19 +192,17 @@ class Servers(Network):
 
     # ------------------------------------------------------------------ ways
     def route(self, sender: SiteId, receiver: SiteId) -> Route | None:
-        """The way that a packet takes now; None when the servers know of none."""
-        pair = (sender, receiver)
-        if pair not in self._routes:
-            self._routes[pair] = self._find_route(sender, receiver)
-        return self._routes[pair]
-
-    def _find_route(self, sender: SiteId, receiver: SiteId) -> Route | None:
-        first, last = self.hosts[sender], self.hosts[receiver]
-        lines = (link_between(sender, first), link_between(receiver, last))
-        way = self._ways_from(first).get(last)
-        if way is None or any(line in self._avoided for line in lines):
+        """The way that a packet takes now between the servers of two hosts; None when the servers know of none."""
+        if self._avoided and not self._avoided.isdisjoint(self._lines(sender, receiver)):
             return None
-        return Route((lines[0], *way.links, lines[1]), way.expensive, way.latency + 2 * self._line_latency, way.arrival)
+        return self._ways_from(self.hosts[sender]).get(self.hosts[receiver])
+
+    def _lines(self, *hosts: SiteId) -> tuple[Ends, ...]:
+        return tuple(link_between(host, self.hosts[host]) for host in hosts)
+
+    def _works(self, route: Route, sender: SiteId, receiver: SiteId) -> bool:
+        """Whether no link on the way is down, known or not."""
+        return not self.down or not any(link in self.down for link in (*route.links, *self._lines(sender, receiver)))
 
     def _ways_from(self, start: ServerId) -> dict[ServerId, Route]:
         """Dijkstra: fewest expensive links, then least latency, then fewest links, then names."""
@@ -221,7 +219,7 @@ class Servers(Network):
             ways[at] = Route(
                 tuple(link_between(*step) for step in steps),
                 tuple(step for step in steps if self._links[step[0]][step[1]].expensive),
-                latency,
+                latency + 2 * self._line_latency,
                 Arrival(cost=int(dear > 0), hops=hops + 1),
             )
             for other, link in self._links[at].items():
@@ -248,7 +246,7 @@ class Servers(Network):
             places = sorted(set(self.hosts.values()))
             ways = [self._ways_from(place) for place in places]
             longest = max((way[place].latency for way in ways for place in places if place in way), default=0.0)
-            self._latency_max = longest + 2 * self._line_latency + self._jitter
+            self._latency_max = longest + self._jitter
         return self._latency_max
 
     def processing_seconds(self) -> float:
@@ -270,7 +268,7 @@ class Servers(Network):
     def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
         """Along the way that the servers know, if all of it works; `time` is when the packet leaves its sender."""
         route = self.route(envelope.sender, receiver)
-        if route is None or (self.down and any(link in self.down for link in route.links)):
+        if route is None or not self._works(route, envelope.sender, receiver):
             self.simulation.count_fault("outage")
             self.lose(packet, envelope, receiver, time, "outage")
             return
