@@ -3,9 +3,9 @@ property of a multicast can judge, are in tests/protocols/parts."""
 
 from __future__ import annotations
 
-from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.core import Multicast, SiteId
 from ordercast.protocols.parts.consensus import Consensus, Instance
-from ordercast.protocols.parts.consensus_messages import Adopted, Decided, Promised, Value
+from ordercast.protocols.parts.consensus_messages import Decided, Value
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
@@ -59,18 +59,6 @@ def does_not_relay(self: ReliableMulticast, multicast: Multicast, but: SiteId) -
 
 
 # ---------------------------------------------------------------------- consensus
-@mutant(ConsensusHost, "consensus.adopt")
-def forgets_what_it_adopted(self: Consensus, instance: Instance, value: Value) -> None:
-    """A participant acknowledges a proposal and does not log it."""
-    call_without_log(self._host, Adopted, Consensus.adopt, self, instance, value)
-
-
-@mutant(ConsensusHost, "consensus._enter")
-def forgets_its_round(self: Consensus, instance: Instance, round_: int, topic: MessageId | None = None) -> None:
-    """A participant leaves a round and does not log it."""
-    call_without_log(self._host, Promised, Consensus._enter, self, instance, round_, topic)
-
-
 @mutant(ConsensusHost, "consensus.choose")
 def proposes_what_it_likes(self: Consensus, instance: Instance) -> Value | None:
     """What was adopted in an earlier round does not count."""

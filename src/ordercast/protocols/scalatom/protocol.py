@@ -83,7 +83,6 @@ class Scalatom(Protocol):
             "history-piggybacked",
             "history-with-bodies",
             "catching-up",
-            "catching-up-further",
             "settled-again",
             "window-full",
             "blocked",
