@@ -129,5 +129,6 @@ class Catching:
             mate.skip_to(message.base)
             core.histories.on_applied(mate)
         if not message.last:
+            core.branch("catching-up-further")
             self._ask(sender, message.cursor, message.base)
         core.acknowledge(sender, message)
