@@ -79,7 +79,7 @@ lock: ## choose new versions of everything and write constraints.txt
 	@rm -rf $(LOCK_VENV)
 
 clean: ## remove .venv and everything generated
-	rm -rf $(VENV) $(LOCK_VENV) build dist results .pytest_cache .mypy_cache .ruff_cache .hypothesis .ordercast spark-warehouse artifacts
+	rm -rf $(VENV) $(LOCK_VENV) build dist results ordercast-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .ordercast spark-warehouse artifacts
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The [java] extra comes in where no Java >= 17 is found. A .venv without a working pip is half-made: begin again.
