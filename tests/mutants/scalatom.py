@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast
 from ordercast.protocols.parts.consensus import Consensus, Instance
-from ordercast.protocols.parts.consensus_messages import Adopted, Decided, InstanceName, Promised, Value
+from ordercast.protocols.parts.consensus_messages import Decided, InstanceName, Promised, Value
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.address import Entry
 from ordercast.protocols.scalatom.catching import Catching
@@ -87,12 +87,6 @@ def forgets_its_messages(self: Source, multicast: Multicast) -> None:
 def forgets_decisions(self: Consensus, name: InstanceName, value: Value) -> None:
     """A decision is acted upon and not logged."""
     call_without_log(self._host, Decided, Consensus._decide, self, name, value)
-
-
-@mutant(Scalatom, "consensus.adopt")
-def forgets_what_it_adopted(self: Consensus, instance: Instance, value: Value) -> None:
-    """A participant acknowledges a proposal, crashes, and tells the next coordinator that it has adopted nothing."""
-    call_without_log(self._host, Adopted, Consensus.adopt, self, instance, value)
 
 
 @mutant(Scalatom, "consensus._enter")

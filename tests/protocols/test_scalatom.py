@@ -12,7 +12,7 @@ from ordercast.core import Context, MessageId, Multicast, UsageError, WireError
 from ordercast.core.effects import Append, Blocked, Deliver, Effect, Replay, Send
 from ordercast.core.events import Consumed, JoinRequested, Recovered, TimerFired
 from ordercast.protocols import find_protocol
-from ordercast.protocols.parts.consensus_messages import Decide, Estimate, Propose, Value
+from ordercast.protocols.parts.consensus_messages import Collect, Decide, Estimate, Propose, Value
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Cells, Scalatom, ScalatomOptions
 from ordercast.protocols.scalatom.histories import Histories
@@ -506,6 +506,24 @@ def test_after_a_crash_deliveries_are_replayed_and_timestamps_are_as_before() ->
     assert core.entries[message("x", 2)].timestamp == before.entries[message("x", 2)].timestamp
     assert core.ordering.clock >= before.ordering.clock
     assert "CatchUp" in kinds(effects)
+
+
+def test_after_a_crash_a_participant_knows_what_it_has_adopted_and_which_rounds_it_has_left() -> None:
+    """Else a coordinator decides with its help, and another one something else."""
+    x = message("x", 1)
+    value = Value("a", ((x, 7),))
+    b = hand("b")
+    assert kinds(b.receive("a", Propose(1, (1, 0), 0, value))) == ["Ack"]
+    second = hand("b", incarnation=1)
+    second.step(Recovered(tuple(effect.record for effect in b.log)))
+    effects = second.receive("c", Collect(1, (1, 0), 2, x))
+    told = [(packet.adopted, packet.value) for _, packet in sent(effects) if isinstance(packet, Estimate)]
+    assert told == [(0, value)]
+    third = hand("b", incarnation=2)
+    third.step(Recovered(tuple(effect.record for effect in (*b.log, *second.log))))
+    other = Value("a", ((x, 9),))
+    assert kinds(third.receive("a", Propose(2, (1, 0), 1, other))) == []
+    assert kinds(third.receive("c", Propose(2, (1, 0), 2, other))) == ["Ack"]
 
 
 def test_a_checkpoint_holds_what_the_records_amount_to() -> None:
