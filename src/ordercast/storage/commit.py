@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
@@ -11,6 +12,11 @@ import msgspec
 
 from ordercast.core import InvariantViolation
 from ordercast.storage.file import FileLog, Pending
+
+SWITCH_SECONDS = 0.0001
+"""How long a thread waits for the interpreter before it asks for it. A commit waits three times: when it comes, after
+the write, and after the sync. Next to a busy event loop a megabyte took 16 ms with Python's own 5 ms, 1.4 ms with
+this, and the loop lost nothing by it."""
 
 Schedule = Callable[..., object]
 """Runs a function with arguments on the event loop, soon: `loop.call_soon`, `loop.call_soon_threadsafe`."""
@@ -39,6 +45,7 @@ class GroupCommit:
         self._asked: dict[FileLog, Callable[[int], None]] = {}
         self._commits: SimpleQueue[_Commit | None] = SimpleQueue()
         self._closed = False
+        sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         # A daemon: a program that forgets to close the node can still end. What was not synced was not acknowledged.
         self._thread = Thread(target=self._work, name="ordercast-log", daemon=True)
         self._thread.start()
