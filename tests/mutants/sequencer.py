@@ -22,7 +22,7 @@ def orders_copies(self: Center, source: SiteId, submit: Submit) -> None:
     """No duplicate check: a submission that comes again gets a second place."""
     last = self.accepted.get(source)
     if last is not None and submit.multicast.message <= last:
-        self.order(submit.multicast)
+        self.order(submit.multicast, self.route(submit.multicast))
         self.accepted[source] = last
     else:
         Center.on_submit(self, source, submit)

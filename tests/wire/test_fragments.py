@@ -233,7 +233,7 @@ def test_a_frame_is_repaired_only_for_its_receivers_and_only_when_the_question_m
     a = cluster.endpoints["a"]
     # A member with a mind of its own: it speaks with the keys of c's boot.
     salt = Random("c 0").randbytes(16)
-    own = OwnSession(BootKeys(KEY, "bank", "c", salt), True, 1)
+    own = OwnSession(BootKeys(KEY, "bank", "c", salt), 1)
     own.counter = 1000
     for question in (struct.pack(">QH", 0, 0), struct.pack(">QH", 77, 0), b"", bytes(8), bytes(9), bytes(11)):
         a.receive(own.seal(own.what(REPAIR), b"\x01", question), cluster.now)

@@ -193,7 +193,7 @@ def test_the_window_takes_each_counter_once_and_none_that_is_too_old(counters: l
 # ---------------------------------------------------------------------- keys of sessions
 def make_sessions(counter: int = 0) -> tuple[OwnSession, PeerSession]:
     """What a seals and b opens; the handshake had this counter."""
-    own = OwnSession(BootKeys(KEY, "bank", "a", SALT), True, 1)
+    own = OwnSession(BootKeys(KEY, "bank", "a", SALT), 1)
     return own, PeerSession(BootKeys(KEY, "bank", "a", SALT), "a", 0, True, 1, 3, counter, Counter())
 
 
@@ -256,7 +256,7 @@ def test_late_datagrams_of_the_last_epoch_are_still_taken() -> None:
 
 def test_a_peer_that_was_away_for_several_epochs_is_understood_again() -> None:
     own, peer = make_sessions()
-    far = OwnSession(BootKeys(KEY, "bank", "a", SALT), True, 1)
+    far = OwnSession(BootKeys(KEY, "bank", "a", SALT), 1)
     first = own.seal(own.what(DATA), TO_ME, b"skipped")
     for epoch in range(1, 8):
         far.counter = (epoch << EPOCH_BITS) - 1

@@ -38,8 +38,11 @@ NET_INSTANCE: InstanceId = "net"
 """Under this name sites talk about the network itself."""
 
 CONSUMED_SECONDS = 0.02
-"""How long an instance may not know what the application has taken, when nothing else happens: senders wait for that
-only when they are far ahead."""
+"""How long an instance may not know what the application has taken: senders wait for that only when they are far
+ahead."""
+
+CONSUMED_MANY = 8
+"""So many bundles it hears of at once."""
 
 _ARRIVAL = Arrival()
 
@@ -112,6 +115,7 @@ class LiveSite:
         self._deliveries: list[tuple[InstanceId, Deliver | Replay]] = []
         self._to_self: deque[tuple[InstanceId, Message]] = deque()
         self._taken: dict[InstanceId, int] = {}
+        self._taken_bundles = 0
         self._tells_consumed = False
         self._tick_handle: asyncio.TimerHandle | None = None
         self._tick_at = inf
@@ -192,16 +196,17 @@ class LiveSite:
         if self._recorder is not None:
             # First the trace, then the network: a process that is killed in between has not sent.
             self._recorder.flush()
-        everyone = self.uses_multicast
         for outgoing in endpoint.flush():
-            if outgoing.to == self._everyone:
+            to = outgoing.to
+            if len(to) == 1:
+                transport.send(to, outgoing.buffer, outgoing.segment)
+            elif to == self._everyone:
                 transport.send_to_channel(outgoing.buffer, outgoing.segment)
-                continue
             # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
-            if everyone and 2 * len(outgoing.to) > len(self._others) > 1:
+            elif self.uses_multicast and 2 * len(to) > len(self._others):
                 transport.send_multicast(outgoing.buffer, outgoing.segment)
             else:
-                transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
+                transport.send(to, outgoing.buffer, outgoing.segment)
         if self._deliveries:
             self.hand_over()
         deadline = endpoint.deadline
@@ -226,9 +231,11 @@ class LiveSite:
         """A socket is empty for now."""
         if self._running:
             try:
-                if self._taken:
-                    self._tell_consumed(self._loop.time())
                 self.leave()
+                # Last: nobody waits for it, and with every single bundle it would be a tenth of all work.
+                if self._taken_bundles >= CONSUMED_MANY:
+                    self._tell_consumed(self._loop.time())
+                    self.leave()
             except Exception as error:
                 self._fail(error)
                 logger.exception("the site stops")
@@ -283,8 +290,9 @@ class LiveSite:
         return message
 
     def consumed(self, instance: InstanceId, count: int) -> None:
-        """The application has taken deliveries. The instance hears of it with the next datagram, or soon."""
+        """The application has taken deliveries. The instance hears of it soon."""
         self._taken[instance] = self._taken.get(instance, 0) + count
+        self._taken_bundles += count
         if not self._tells_consumed:
             self._tells_consumed = True
             self._loop.call_later(CONSUMED_SECONDS, self._consumed_due)
@@ -295,7 +303,7 @@ class LiveSite:
             self._enter(self._tell_consumed)
 
     def _tell_consumed(self, now: float) -> None:
-        taken, self._taken = self._taken, {}
+        taken, self._taken, self._taken_bundles = self._taken, {}, 0
         for name, count in taken.items():
             self.instances[name].handle(now, Consumed(count))
 

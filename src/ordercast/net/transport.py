@@ -130,8 +130,9 @@ class Transport:
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], buffer: bytes | memoryview, segment: int | None) -> None:
         """Send to each of these; the buffer holds several datagrams of `segment` bytes when that is not None."""
+        addresses, send = self._addresses, self._send
         for site in to:
-            self._send(buffer, segment, self._addresses[site])
+            send(buffer, segment, addresses[site])
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""

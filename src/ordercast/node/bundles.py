@@ -19,9 +19,10 @@ BUNDLE_BYTES_MAX = 64_000
 MESSAGE_OVERHEAD = 5
 """Bytes that a message takes in a bundle besides its own, at most."""
 
-_PIECE_MARK = b"\xc1"  # the one byte with which no msgpack value begins
+PIECE_MARK = b"\xc1"
+"""How a part of a large message begins: the one byte with which no msgpack value does."""
 _PIECE = struct.Struct("!III")
-PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(_PIECE_MARK) - _PIECE.size
+PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -35,16 +36,11 @@ def encode_pieces(number: int, payload: bytes) -> list[bytes]:
     another."""
     total = -(-len(payload) // PIECE_BYTES_MAX)
     return [
-        _PIECE_MARK
+        PIECE_MARK
         + _PIECE.pack(number, index, total)
         + payload[index * PIECE_BYTES_MAX : (index + 1) * PIECE_BYTES_MAX]
         for index in range(total)
     ]
-
-
-def is_piece(payload: bytes) -> bool:
-    """Whether this is a part of a large message."""
-    return payload[:1] == _PIECE_MARK
 
 
 def decode_bundle(payload: bytes, count: int) -> list[bytes]:
@@ -78,9 +74,9 @@ class Assembly:
 
     def add(self, message: MessageId, groups: tuple[str, ...], payload: bytes) -> bytes | None:
         """The whole message when this was its last piece; `WireError` for what is no piece."""
-        if len(payload) < len(_PIECE_MARK) + _PIECE.size:
+        if len(payload) < len(PIECE_MARK) + _PIECE.size:
             raise WireError("a piece without its head")
-        number, index, total = _PIECE.unpack_from(payload, len(_PIECE_MARK))
+        number, index, total = _PIECE.unpack_from(payload, len(PIECE_MARK))
         if not 0 <= index < total or (total - 1) * PIECE_BYTES_MAX >= self._payload_max:
             raise WireError(f"piece {index} of {total}: more than payload_max ({self._payload_max} bytes), or none")
         key = (message.source, groups)
@@ -88,7 +84,7 @@ class Assembly:
         if large is None or large.number != number or large.total != total:
             # A source that crashed in the middle never sends the rest: what there is of the old one goes.
             large = self._making[key] = _Large(number, total)
-        piece = payload[len(_PIECE_MARK) + _PIECE.size :]
+        piece = payload[len(PIECE_MARK) + _PIECE.size :]
         large.pieces[index] = piece
         if len(large.pieces) < total:
             return None

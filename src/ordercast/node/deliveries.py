@@ -38,51 +38,36 @@ class View(msgspec.Struct, frozen=True):
     members: tuple[SiteId, ...]
 
 
-class Shared:
+class Shared(msgspec.Struct, eq=False):
     """A bundle that several receivers in this process may have to take before it counts as taken."""
 
-    __slots__ = ("_on_taken", "ordinal", "receivers")
-
-    def __init__(self, ordinal: int, receivers: int, on_taken: Callable[[], None]) -> None:
-        self.ordinal = ordinal
-        """The bundle's place among all that were delivered to this process."""
-        self.receivers = receivers
-        self._on_taken = on_taken
+    ordinal: int
+    """The bundle's place among all that were delivered to this process."""
+    receivers: int
+    on_taken: Callable[[], None]
 
     def take(self) -> None:
         """One of them is done with it."""
         self.receivers -= 1
         if self.receivers == 0:
-            self._on_taken()
+            self.on_taken()
 
 
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """Messages that were ordered together: of one source, to the same groups, consecutive in the order.
 
     Iterating gives the payloads. They are unpacked when somebody looks, so a batch that is only counted costs next to
     nothing.
     """
 
-    __slots__ = ("bundle", "count", "groups", "offset", "packed", "shared", "unpacked")
-
-    def __init__(
-        self,
-        bundle: MessageId,
-        groups: tuple[GroupId, ...],
-        count: int,
-        offset: int,
-        packed: bytes,
-        unpacked: list[bytes] | None,
-        shared: Shared,
-    ) -> None:
-        self.bundle = bundle
-        self.groups = groups
-        self.count = count
-        self.offset = offset
-        """The offset of the first message."""
-        self.packed = packed
-        self.unpacked = unpacked
-        self.shared = shared
+    bundle: MessageId
+    groups: tuple[GroupId, ...]
+    count: int
+    offset: int
+    """The offset of the first message."""
+    packed: bytes
+    unpacked: list[bytes] | None
+    shared: Shared
 
     @property
     def source(self) -> SiteId:
@@ -110,11 +95,6 @@ class Batch:
         return map(
             Delivery, self.payloads, offsets, repeat(bundle.source), repeat(self.groups), repeat(bundle), indexes
         )
-
-    @property
-    def size(self) -> int:
-        """Bytes that it takes while it waits."""
-        return len(self.packed)
 
     @property
     def is_whole(self) -> bool:

@@ -28,9 +28,9 @@ class History:
         """A delivery. Kept packed: a copy that nobody has looked into yet."""
         self._kept.append(batch)
         self.next_offset = batch.offset + batch.count
-        self._bytes += batch.size
+        self._bytes += len(batch.packed)
         while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
-            self._bytes -= self._kept.popleft().size
+            self._bytes -= len(self._kept.popleft().packed)
         self._grown.set()
 
     def end(self) -> None:

@@ -57,7 +57,7 @@ class Inbox:
             batch.taken()
             return
         self._waiting.append(batch)
-        self.bytes += batch.size
+        self.bytes += len(batch.packed)
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -78,7 +78,7 @@ class Inbox:
         self._callback = callback
         while self._waiting:
             batch = self._waiting.popleft()
-            self.bytes -= batch.size
+            self.bytes -= len(batch.packed)
             self.put(batch)
 
     def _finish(self) -> None:
@@ -101,7 +101,7 @@ class Inbox:
             # A task that is cancelled here has taken nothing, and nothing is lost.
             await self._waiter
         batch = self._current = self._waiting.popleft()
-        self.bytes -= batch.size
+        self.bytes -= len(batch.packed)
         return batch
 
     def remainder(self) -> Batch | None:
@@ -156,7 +156,7 @@ class Inbox:
         kept = [batch for batch in self._waiting if batch.bundle not in bundles]
         for batch in self._waiting:
             if batch.bundle in bundles:
-                self.bytes -= batch.size
+                self.bytes -= len(batch.packed)
                 batch.taken()
         self._waiting = deque(kept)
 

@@ -60,7 +60,11 @@ class Node:
         self._waits_for = ""
         self._blocked = ""
         self._patience: asyncio.TimerHandle | None = None
+        self._hears_taken = False
+        """Whether the protocol wants to know what the application has taken."""
         self._untaken = 0
+        self._last_groups: tuple[GroupId, ...] | None = None
+        """They were in order, and most messages go where the one before went."""
         self._take_snapshot: Callable[[], bytes | None] | None = None
 
     # ------------------------------------------------------------------ life
@@ -69,6 +73,7 @@ class Node:
             raise UsageError("a node is entered once; open another")
         engine = Engine(asyncio.get_running_loop(), self.configuration, self.process, self, self._attachment)
         self._running = engine
+        self._hears_taken = engine.protocol.wants_consumed
         control = self.configuration.control_path(self.process)
         for name, members in engine.groups.items():
             self._views[name] = View("initial", name, members)
@@ -77,7 +82,7 @@ class Node:
             self.configuration.payload_max,
             engine.journal.attachment,
             with_history=control is not None,
-            on_taken=self._on_taken if engine.protocol.wants_consumed else self._on_taken_unheard,
+            on_taken=self._on_taken if self._hears_taken else self._on_taken_unheard,
         )
         try:
             if control is not None:
@@ -283,6 +288,8 @@ class Node:
         await self.sender.drain()
 
     def _address(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
+        if destinations is None and groups == self._last_groups:
+            return groups, None
         # Here and not when the bundle leaves: the mistake is this caller's, and others' messages are in the bundle.
         contract = self._engine.protocol.contract
         if destinations is not None:
@@ -299,12 +306,13 @@ class Node:
             raise UsageError(f"{contract.name} multicasts to one group at a time, not to {', '.join(groups)}")
         for group in groups:
             self.members(group)
+        self._last_groups = groups
         return groups, None
 
     # ------------------------------------------------------------------ in (see `ordercast.net.site.Application`)
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
-        if not self._engine.protocol.wants_consumed:
+        if not self._hears_taken:
             self._untaken += 1
             if self._untaken == UNTAKEN_MAX:
                 # The protocol does not care whether anybody reads: the only way to hold its senders is the network's.

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from ordercast.core import GroupId, MessageId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.node.bundles import Assembly, is_piece
+from ordercast.node.bundles import PIECE_MARK, Assembly
 from ordercast.node.deliveries import Shared
 from ordercast.node.history import History
 from ordercast.node.inbox import Inbox
@@ -55,7 +55,7 @@ class Receiver:
         """A bundle comes from the protocol."""
         multicast = effect.multicast
         payload, unpacked = multicast.payload, None
-        if is_piece(payload):
+        if payload[:1] == PIECE_MARK:
             whole = self._add_piece(multicast.message, multicast.groups, payload)
             if whole is None:
                 self._on_taken()

@@ -130,6 +130,8 @@ class Instance:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._numbers = numbers
+        self._last_address: tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None] | None = None
+        """It was in order, and most messages have the same one as the message before."""
         # Effects that may not leave the site before the log is stable up to a position, in order.
         self._held: deque[tuple[int, Effect]] = deque()
         self._sync_running = False
@@ -146,7 +148,7 @@ class Instance:
             effect_types.JoinChannel: partial(driver.join_channel, self),
             effect_types.LeaveChannel: partial(driver.leave_channel, self),
             effect_types.Truncate: lambda effect: log.truncate(effect.before),
-            effect_types.Deliver: self._deliver,
+            effect_types.Deliver: partial(driver.deliver, self) if recorder is None else self._deliver,
             effect_types.Replay: self._replay,
             effect_types.Rollback: self._rollback,
             effect_types.InstallView: self._install_view,
@@ -185,7 +187,9 @@ class Instance:
         count: int = 1,
     ) -> MessageId:
         """The application multicasts; `UsageError` when the address or the core does not allow it."""
-        self._check_address(groups, destinations)
+        if (groups, destinations) != self._last_address:
+            self._check_address(groups, destinations)
+            self._last_address = (groups, destinations)
         number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)
         multicast = Multicast(message, groups, payload, destinations, count)

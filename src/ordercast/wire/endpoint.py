@@ -48,6 +48,10 @@ ANSWERS_MAX = 4096
 
 SECRET_BYTES = 32
 
+ROOM_FROM_BYTES = 4096
+"""Datagrams from this size on are sealed into and opened into buffers that stay: new memory would cost more than what
+happens to it."""
+
 _REPAIR_FRAME = struct.Struct(">Q")
 
 _unpack_header = HEADER.unpack_from
@@ -60,7 +64,8 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """Bytes to send, to one process or the same to several."""
 
     to: tuple[SiteId, ...]
-    buffer: bytes
+    buffer: bytes | memoryview
+    """Valid until something is sent again."""
     segment: int | None = None
     """The buffer is several datagrams of this size, the last one perhaps shorter; None for a single one."""
 
@@ -68,7 +73,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
 class _Packet:
     """The datagram that is being filled for one set of destinations."""
 
-    __slots__ = ("buffer", "destinations", "end", "to")
+    __slots__ = ("buffer", "destinations", "end", "sealed", "to")
 
     def __init__(self, to: tuple[SiteId, ...], destinations: bytes) -> None:
         self.to = to
@@ -76,6 +81,8 @@ class _Packet:
         self.buffer = bytearray()
         self.end = 0
         """Frames fill the buffer up to here; it is not cut when they have left, so that it need not grow again."""
+        self.sealed: memoryview | None = None
+        """Room for the datagram when it is sealed, once there was a large one."""
 
 
 class Endpoint:
@@ -106,7 +113,7 @@ class Endpoint:
         self._places = {site: place for place, site in enumerate(places)}
         self._destination_bytes = -(-len(places) // 8)
         boot = BootKeys(None if keys is None else keys.used, cluster, process, random_bytes(SALT_BYTES))
-        self._own = own = OwnSession(boot, keys is not None, self._destination_bytes)
+        self._own = own = OwnSession(boot, self._destination_bytes)
         self._data, self._fragment, self._repair = own.what(DATA), own.what(FRAGMENT), own.what(REPAIR)
         self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
         self._fragment_max = self._payload_max - FRAGMENT_FIELDS.size
@@ -114,6 +121,8 @@ class Endpoint:
             cluster, process, places, keys, own, incarnation, stable, random_bytes(SECRET_BYTES), self.counters
         )
         self._sessions = self._handshake.sessions
+        self.established: KeysView[SiteId] = self._handshake.peers.keys()
+        """The processes from which messages are taken."""
         self._hears_itself = hears_itself
         if hears_itself:
             # A session counts the datagram that proved it as taken: here it is one that was never sent.
@@ -133,16 +142,13 @@ class Endpoint:
         self._ready: list[Outgoing] = []
         self._kept = KeptFrames()
         self._frame_number = 0
+        self._max_datagram = max_datagram
+        self._opened = memoryview(bytearray(DATAGRAM_BYTES_MAX))
         self._now = 0.0
         self.deadline = 0.0
         """When `tick` has something to do, at the earliest; infinite when never."""
 
     # ------------------------------------------------------------------ what is known of the others
-    @property
-    def established(self) -> KeysView[SiteId]:
-        """The processes from which messages are taken."""
-        return self._handshake.peers.keys()
-
     def incarnation_of(self, peer: SiteId) -> int | None:
         """The peer's incarnation; None while it has no session."""
         session = self._handshake.peers.get(peer)
@@ -180,7 +186,7 @@ class Endpoint:
             for packet in filling:
                 # Twice in the list, when a long frame emptied it and another frame came: sealed the first time.
                 if packet.end:
-                    self._seal(packet)
+                    self._seal(packet, None if packet.end < ROOM_FROM_BYTES else self._room(packet))
             filling.clear()
             if len(self._packets) > SETS_MAX:
                 self._packets.clear()
@@ -195,10 +201,15 @@ class Endpoint:
             bits |= 1 << self._places[site]
         return bits.to_bytes(self._destination_bytes, "little")
 
-    def _seal(self, packet: _Packet) -> None:
+    def _room(self, packet: _Packet) -> memoryview:
+        if packet.sealed is None:
+            packet.sealed = memoryview(bytearray(self._max_datagram))
+        return packet.sealed
+
+    def _seal(self, packet: _Packet, room: memoryview | None = None) -> None:
         if len(packet.buffer) != packet.end:
             del packet.buffer[packet.end :]  # a message that could not be encoded has left its beginning there
-        self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer)))
+        self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer, room)))
         packet.end = 0
 
     def _on_full(self, packet: _Packet, start: int) -> None:
@@ -238,7 +249,8 @@ class Endpoint:
             if session is None:
                 self._receive_from_unknown(what, name, counter, view, now)
             elif what == self._data:
-                return self._codec.decode_from(session.sender, session.open(view, counter, session.header_bytes))
+                room = self._opened if len(view) >= ROOM_FROM_BYTES else None
+                return self._codec.decode_from(session.sender, session.open(view, counter, session.header_bytes, room))
             elif what == self._fragment:
                 return self._receive_fragment(session, counter, view, now)
             elif what == self._repair:
@@ -256,7 +268,7 @@ class Endpoint:
     def _receive_fragment(self, session: PeerSession, counter: int, view: memoryview, now: float) -> Received:
         header_bytes = session.header_bytes
         frame, index, count = _unpack_fragment(view, header_bytes)
-        fragment = session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size)
+        fragment = bytes(session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size))
         reassembly = session.reassembly
         content = reassembly.add(frame, index, count, fragment, now)
         if reassembly.deadline < self.deadline:
@@ -300,7 +312,7 @@ class Endpoint:
             self._ready.append(Outgoing((session.sender,), self._own.seal(self._repair, destinations, content)))
         session.reassembly.wanted.clear()
 
-    def _receive_repair(self, session: PeerSession, content: bytes) -> None:
+    def _receive_repair(self, session: PeerSession, content: bytes | memoryview) -> None:
         """A peer lacks some fragments: it alone gets them again, sealed anew."""
         count, odd = divmod(len(content) - _REPAIR_FRAME.size, 2)
         if count < 1 or odd:

@@ -170,7 +170,7 @@ class Handshake:
             to, self._cluster, self._incarnation, self._stable, self._places[to], len(self._places), nonce, echo
         )
         in_the_clear = own.keys.salt + bytes((len(self._name),)) + self._name
-        return own.seal(own.what(kind), in_the_clear, self._encode(greeting))
+        return bytes(own.seal(own.what(kind), in_the_clear, self._encode(greeting)))
 
     def receive(
         self, kind: int, name: bytes, counter: int, datagram: memoryview, now: float

@@ -23,8 +23,16 @@ class Cipher(Protocol):
     def encrypt(self, nonce: bytes, data: bytes | bytearray | memoryview, associated_data: bytes, /) -> bytes:
         """Seal; the tag is at the end."""
 
+    def encrypt_into(
+        self, nonce: bytes, data: bytes | bytearray | memoryview, associated_data: bytes, buffer: memoryview, /
+    ) -> int:
+        """Seal into a buffer that is exactly as long as the result."""
+
     def decrypt(self, nonce: bytes, data: memoryview, associated_data: memoryview, /) -> bytes:
         """Open, or raise `InvalidTag`."""
+
+    def decrypt_into(self, nonce: bytes, data: memoryview, associated_data: memoryview, buffer: memoryview, /) -> int:
+        """Open into a buffer that is exactly as long as the result, or raise `InvalidTag`."""
 
 
 class Unsealed:
@@ -33,9 +41,19 @@ class Unsealed:
     def encrypt(self, _nonce: bytes, data: bytes | bytearray | memoryview, _associated_data: bytes, /) -> bytes:
         return bytes(data)
 
+    def encrypt_into(
+        self, _nonce: bytes, data: bytes | bytearray | memoryview, _associated_data: bytes, buffer: memoryview, /
+    ) -> int:
+        buffer[:] = data
+        return len(buffer)
+
     def decrypt(self, _nonce: bytes, data: memoryview, _associated_data: memoryview, /) -> bytes:
         # A copy, as decryption makes one: the socket's buffer is used again for the next datagram.
         return bytes(data)
+
+    def decrypt_into(self, _nonce: bytes, data: memoryview, _associated_data: memoryview, buffer: memoryview, /) -> int:
+        buffer[:] = data
+        return len(buffer)
 
 
 def session_name(salt: bytes, cluster: bytes, sender: bytes) -> bytes:

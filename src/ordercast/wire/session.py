@@ -38,10 +38,11 @@ _pack_nonce = NONCE.pack
 class BootKeys:
     """From what all keys of one boot of one sender are derived."""
 
-    __slots__ = ("_cluster", "_cluster_key", "_sender", "name", "salt")
+    __slots__ = ("_cluster", "_cluster_key", "_sender", "name", "salt", "tag_bytes")
 
     def __init__(self, cluster_key: bytes | None, cluster: str, sender: SiteId, salt: bytes) -> None:
         self._cluster_key = cluster_key
+        self.tag_bytes = 0 if cluster_key is None else TAG_BYTES
         self._cluster = cluster.encode()
         self._sender = sender.encode()
         self.salt = salt
@@ -55,10 +56,10 @@ class BootKeys:
 class OwnSession:
     """What this process says: seals, and never uses a counter twice."""
 
-    def __init__(self, keys: BootKeys, sealed: bool, destination_bytes: int) -> None:
+    def __init__(self, keys: BootKeys, destination_bytes: int) -> None:
         self.keys = keys
-        self.tag_bytes = TAG_BYTES if sealed else 0
-        self._kind_flag = VERSION << 8 | (0 if sealed else PLAINTEXT)
+        self.tag_bytes = keys.tag_bytes
+        self._kind_flag = VERSION << 8 | (0 if keys.tag_bytes else PLAINTEXT)
         self._pack_fragment = struct.Struct(f"{HEADER.format}{destination_bytes}s{FRAGMENT_FIELDS.format[1:]}").pack
         self.header_bytes = HEADER.size + destination_bytes
         """Of a datagram with frames."""
@@ -68,20 +69,30 @@ class OwnSession:
         self._epoch = epoch
         self.counter = epoch << EPOCH_BITS
         self._epoch_end = (epoch + 1) << EPOCH_BITS
-        self._encrypt = self.keys.cipher(epoch).encrypt
+        self._cipher = self.keys.cipher(epoch)
 
     def what(self, kind: int) -> int:
         """The first two bytes of a datagram of a kind, as a number."""
         return self._kind_flag | kind
 
-    def seal(self, what: int, after_header: bytes, plaintext: bytes | bytearray) -> bytes:
-        """One datagram; `after_header` can be read by everyone and changed by nobody."""
+    def seal(
+        self, what: int, after_header: bytes, plaintext: bytes | bytearray, room: memoryview | None = None
+    ) -> bytes | memoryview:
+        """One datagram; `after_header` can be read by everyone and changed by nobody. Where there is `room`, it is
+        written there: 64 kB in a buffer that was used a moment ago cost a third less than in new memory."""
         counter = self.counter
         if counter == self._epoch_end:
             self._enter_epoch(self._epoch + 1)
         self.counter = counter + 1
         header = HEADER.pack(what, self.keys.name, counter) + after_header
-        return header + self._encrypt(_pack_nonce(self._epoch, counter), plaintext, header)
+        nonce = _pack_nonce(self._epoch, counter)
+        if room is None:
+            return header + self._cipher.encrypt(nonce, plaintext, header)
+        start = len(header)
+        end = start + len(plaintext) + self.tag_bytes
+        room[:start] = header
+        self._cipher.encrypt_into(nonce, plaintext, header, room[start:end])
+        return room[:end]
 
     def seal_fragments(
         self, destinations: bytes, frame: int, content: bytes | bytearray, size: int, indexes: Iterable[int]
@@ -90,12 +101,12 @@ class OwnSession:
         what, name, pack = self.what(FRAGMENT), self.keys.name, self._pack_fragment
         count = -(-len(content) // size)
         view = memoryview(content)
-        encrypt, epoch, epoch_end, counter = self._encrypt, self._epoch, self._epoch_end, self.counter
+        encrypt, epoch, epoch_end, counter = self._cipher.encrypt, self._epoch, self._epoch_end, self.counter
         pieces: list[bytes] = []
         for index in indexes:
             if counter == epoch_end:
                 self._enter_epoch(epoch + 1)
-                encrypt, epoch, epoch_end = self._encrypt, self._epoch, self._epoch_end
+                encrypt, epoch, epoch_end = self._cipher.encrypt, self._epoch, self._epoch_end
             header = pack(what, name, counter, destinations, frame, index, count)
             start = index * size
             pieces += (header, encrypt(_pack_nonce(epoch, counter), view[start : start + size], header))
@@ -155,8 +166,11 @@ class PeerSession:
         for earlier in range(counter - WINDOW + 1, counter + 1):
             self._seen[earlier & _SLOT] = earlier
 
-    def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
-        """The plaintext; `Dropped` when it is not for us, not new or not genuine."""
+    def open(
+        self, datagram: memoryview, counter: int, header_bytes: int, room: memoryview | None = None
+    ) -> bytes | memoryview:
+        """The plaintext; `Dropped` when it is not for us, not new or not genuine. Where there is `room`, it lies
+        there, until the next one."""
         if len(datagram) <= header_bytes:
             raise Dropped("short")
         # Sealed for others, and sent to us by somebody who wants to confuse us.
@@ -171,7 +185,12 @@ class PeerSession:
         epoch = counter >> EPOCH_BITS
         cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch)
         try:
-            plaintext = cipher.decrypt(_pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes])
+            nonce, sealed, header = _pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes]
+            if room is None:
+                plaintext: bytes | memoryview = cipher.decrypt(nonce, sealed, header)
+            else:
+                plaintext = room[: len(sealed) - self.keys.tag_bytes]
+                cipher.decrypt_into(nonce, sealed, header, plaintext)
         except InvalidTag:
             raise Dropped("forged") from None
         # Only now: a forged datagram with a high counter must not push the window over genuine ones.

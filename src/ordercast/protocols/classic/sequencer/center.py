@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
+from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, SiteId
 from ordercast.core.effects import Blocked
 from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Placed, Sequenced, Submit
 
@@ -14,14 +14,32 @@ if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
 
 
-class Link(msgspec.Struct):
+ROUTES_MAX = 4096
+"""Addresses that are remembered: all combinations of a dozen groups."""
+
+
+class Link(msgspec.Struct, eq=False):
     """What was sent to one destination."""
 
+    site: SiteId
     highest: int = 0
     acknowledged: int = 0
     kept: dict[int, Ordered] = {}
     """Link number -> what is not acknowledged yet, in order."""
     kept_bytes: int = 0
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where the messages of one address go."""
+
+    sites: tuple[SiteId, ...]
+    """The destinations, in order of names."""
+    links: tuple[Link, ...]
+    """Theirs."""
+    others: tuple[SiteId, ...]
+    """The destinations without the sequencer."""
+    is_here: bool
+    """Whether the sequencer is one of them."""
 
 
 class Center:
@@ -32,11 +50,12 @@ class Center:
         self.number = 0
         self.accepted: dict[SiteId, MessageId] = {}
         """Source -> its last message that has a place."""
-        self.links: dict[SiteId, Link] = {site: Link() for site in core.context.sites}
+        self.links: dict[SiteId, Link] = {site: Link(site) for site in core.context.sites}
         self._early: dict[SiteId, dict[MessageId | None, Submit]] = {}
         """Source -> submissions that wait for the one before them, or for room, by the name of the one before."""
         self._unreported: dict[SiteId, int] = {}
         """Source -> submissions accepted since it was told."""
+        self._routes: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], Route] = {}
         self._full_for: SiteId | None = None
         self._announcing = False
 
@@ -51,10 +70,13 @@ class Center:
             core.send((source,), Accepted(last))
             return
         early = self._early.setdefault(source, {})
-        if self._is_next(last, submit) and not self._no_room(submit.multicast):
-            self.order(submit.multicast)
-            self._report(source, submit.multicast)
-        elif self._is_next(last, submit) or self._has_place(early, last):
+        is_next = self._is_next(last, submit)
+        route = self.route(submit.multicast)
+        if is_next and not self._no_room(route):
+            self.order(submit.multicast, route)
+            if source not in route.sites:
+                self._report(source)
+        elif is_next or self._has_place(early, last):
             core.branch("early-submission")
             early[submit.previous] = submit
         if early:
@@ -80,10 +102,12 @@ class Center:
                 following = early.get(last) or early.get(None)
                 if following is None or not self._is_next(last, following):
                     continue
-                if not self._no_room(following.multicast):
+                route = self.route(following.multicast)
+                if not self._no_room(route):
                     del early[following.previous]
-                    self.order(following.multicast)
-                    self._report(source, following.multicast)
+                    self.order(following.multicast, route)
+                    if source not in route.sites:
+                        self._report(source)
                     progress = True
 
     @staticmethod
@@ -96,67 +120,78 @@ class Center:
             return last is None or submit.multicast.message.incarnation > last.incarnation
         return submit.previous == last
 
-    def _no_room(self, multicast: Multicast) -> bool:
+    def _no_room(self, route: Route) -> bool:
         """Whether a destination has left so much unacknowledged that nothing more can be kept for it."""
         core = self._core
-        for site in core.context.destinations(multicast):
-            link = self.links[site]
-            if len(link.kept) >= core.options.history_max or link.kept_bytes >= core.options.history_bytes_max:
+        messages_max, bytes_max = core.options.history_max, core.options.history_bytes_max
+        for link in route.links:
+            if len(link.kept) >= messages_max or link.kept_bytes >= bytes_max:
                 core.branch("history-full")
-                if self._full_for != site:
-                    self._full_for = site
-                    core.outbox.append(Blocked(f"the history is full: waiting for {site}"))
+                if self._full_for != link.site:
+                    self._full_for = link.site
+                    core.outbox.append(Blocked(f"the history is full: waiting for {link.site}"))
                 return True
         if self._full_for is not None:
             self._full_for = None
             core.outbox.append(Blocked(""))
         return False
 
-    def order(self, multicast: Multicast) -> None:
+    def route(self, multicast: Multicast) -> Route:
+        """Where a message goes."""
+        address = (multicast.groups, multicast.destinations)
+        route = self._routes.get(address)
+        if route is None:
+            if len(self._routes) >= ROUTES_MAX:
+                self._routes.clear()
+            here, sites = self._core.site, self._core.context.destinations(multicast)
+            route = self._routes[address] = Route(
+                sites,
+                tuple([self.links[site] for site in sites]),
+                tuple([site for site in sites if site != here]),
+                here in sites,
+            )
+        return route
+
+    def order(self, multicast: Multicast, route: Route) -> None:
         """Give a message its place and send it out. The place is stable before anyone hears of it.
 
         (Else: 7 is sent to b, not yet logged; crash; the sequencer comes back and gives 7 to another message.)
         """
         core = self._core
         core.branch("ordered")
-        destinations = core.context.destinations(multicast)
-        links = self.links
-        self.number += 1
-        ordered = Ordered(self.number, tuple(links[site].highest + 1 for site in destinations), multicast)
-        core.append(Sequenced(ordered))
-        self.keep(ordered)
-        others = tuple(site for site in destinations if site != core.site)
+        ordered = Ordered(self.number + 1, tuple([link.highest + 1 for link in route.links]), multicast)
+        if core.context.stable:
+            core.append(Sequenced(ordered))
+        self.keep(ordered, route)
         if core.is_direct(multicast):
             core.branch("direct")
             core.send(
-                others,
+                route.others,
                 Placed(ordered.number, ordered.links, multicast.message, multicast.groups, multicast.destinations),
             )
         else:
-            core.send(others, ordered)
-        if core.site in destinations:
-            core.receiver.on_ordered(links[core.site].highest, ordered)
+            core.send(route.others, ordered)
+        if route.is_here:
+            core.receiver.on_ordered(self.links[core.site].highest, ordered)
         if not self._announcing:
             self._announcing = True
             core.set_timer("announce", core.options.announce_seconds)
 
-    def keep(self, ordered: Ordered) -> None:
+    def keep(self, ordered: Ordered, route: Route) -> None:
         """Remember a place that was given, until every destination has acknowledged it."""
         multicast = ordered.multicast
         self.number = ordered.number
         self.accepted[multicast.message.source] = multicast.message
-        for site, link_number in zip(self._core.context.destinations(multicast), ordered.links, strict=True):
-            link = self.links[site]
+        size = len(multicast.payload)
+        for link, link_number in zip(route.links, ordered.links, strict=True):
             link.highest = link_number
             if link_number > link.acknowledged:
                 link.kept[link_number] = ordered
-                link.kept_bytes += len(multicast.payload)
+                link.kept_bytes += size
 
-    def _report(self, source: SiteId, multicast: Multicast) -> None:
-        """Tell the source soon that its messages have their places; a destination sees them ordered anyway."""
+    def _report(self, source: SiteId) -> None:
+        """Tell a source soon that its messages have their places; a destination sees them ordered anyway."""
         core = self._core
-        if source in core.context.destinations(multicast):
-            return
         unreported = self._unreported.get(source, 0) + 1
         if unreported >= core.options.acknowledge_every:
             core.send((source,), Accepted(self.accepted[source]))

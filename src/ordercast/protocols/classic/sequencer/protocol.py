@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Multicast, Protocol, SiteId, UsageError
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, GroupId, Multicast, Protocol, SiteId, UsageError
 from ordercast.core.effects import Replay
 from ordercast.core.events import (
     Arrival,
@@ -31,6 +31,9 @@ from ordercast.protocols.classic.sequencer.messages import (
 from ordercast.protocols.classic.sequencer.options import SequencerOptions
 from ordercast.protocols.classic.sequencer.receiver import Receiver
 from ordercast.protocols.classic.sequencer.source import Source
+
+PLACES_MAX = 4096
+"""Addresses that are remembered: all combinations of a dozen groups."""
 
 
 class Sequencer(Protocol):
@@ -70,6 +73,7 @@ class Sequencer(Protocol):
         self.sequencer = self.options.sequencer or context.members(tuple(context.groups))[0]
         if self.sequencer not in context.sites:
             raise UsageError(f"option sequencer: there is no site {self.sequencer!r}")
+        self._places: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], int | None] = {}
         self.source = Source(self)
         self.receiver = Receiver(self)
         self.center = Center(self)
@@ -106,20 +110,26 @@ class Sequencer(Protocol):
             return
         if self.site == self.sequencer:
             self.center.on_submit(sender, message)
-        elif self.site in self.context.destinations(message.multicast):
-            self.receiver.on_body(message.multicast)
+            return
+        place = self._place(message.multicast.groups, message.multicast.destinations)
+        if place is not None:
+            self.receiver.on_body(place, message.multicast)
 
     def on_placed(self, sender: SiteId, message: Placed, arrival: Arrival) -> None:
         """At a destination."""
-        if sender == self.sequencer and self.site in self._destinations_of(message):
-            self.receiver.on_placed(self.link_of(message), message)
+        place = self._place(message.groups, message.destinations)
+        if sender == self.sequencer and place is not None:
+            self.receiver.on_placed(message.links[place], message)
 
-    def _destinations_of(self, placed: Placed) -> tuple[SiteId, ...]:
-        return self.context.members(placed.groups) if placed.destinations is None else placed.destinations
-
-    def link_of(self, placed: Placed) -> int:
-        """This site's link number in a place."""
-        return placed.links[self._destinations_of(placed).index(self.site)]
+    def _place(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> int | None:
+        """Which of the destinations this site is; None when it is not one of them."""
+        address = (groups, destinations)
+        if address not in self._places:
+            if len(self._places) >= PLACES_MAX:
+                self._places.clear()
+            sites = self.context.members(groups) if destinations is None else destinations
+            self._places[address] = sites.index(self.site) if self.site in sites else None
+        return self._places[address]
 
     def is_direct(self, multicast: Multicast) -> bool:
         """Whether the source sends the message to its destinations itself."""
@@ -132,9 +142,10 @@ class Sequencer(Protocol):
 
     def on_ordered(self, sender: SiteId, message: Ordered, arrival: Arrival) -> None:
         """At a destination: its own link number tells where the message belongs."""
-        destinations = self.context.destinations(message.multicast)
-        if sender == self.sequencer and self.site in destinations:
-            self.receiver.on_ordered(message.links[destinations.index(self.site)], message)
+        multicast = message.multicast
+        place = self._place(multicast.groups, multicast.destinations)
+        if sender == self.sequencer and place is not None:
+            self.receiver.on_ordered(message.links[place], message)
 
     def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
         """At the sequencer."""
@@ -177,7 +188,7 @@ class Sequencer(Protocol):
             if isinstance(record, Submitted):
                 self.source.remember(Submit(record.multicast, record.previous))
             elif isinstance(record, Sequenced):
-                self.center.keep(record.ordered)
+                self.center.keep(record.ordered, self.center.route(record.ordered.multicast))
             elif isinstance(record, Delivered):
                 self.receiver.restore(record.link)
                 if record.multicast.message.source == self.site:
@@ -198,7 +209,7 @@ class Sequencer(Protocol):
             self.center.links[site].highest = highest
             self.center.links[site].acknowledged = acknowledged
         for ordered in state.history:
-            self.center.keep(ordered)
+            self.center.keep(ordered, self.center.route(ordered.multicast))
         for site, highest, _ in state.links:
             self.center.links[site].highest = highest
         self.center.number = state.number

@@ -53,12 +53,12 @@ class Receiver:
             if not self._requesting:
                 self._request()
 
-    def on_body(self, multicast: Multicast) -> None:
-        """A large message from its source."""
+    def on_body(self, place: int, multicast: Multicast) -> None:
+        """A large message from its source; this site has that place among its destinations."""
         placed = self._bodies.on_body(multicast)
         if placed is not None:
             self._core.branch("body-late")
-            self.on_ordered(self._core.link_of(placed), Ordered(placed.number, placed.links, multicast))
+            self.on_ordered(placed.links[place], Ordered(placed.number, placed.links, multicast))
 
     def on_placed(self, link: int, placed: Placed) -> None:
         """The place of a large message: deliver that, or wait for it a while, for it may be on its way."""
@@ -79,11 +79,13 @@ class Receiver:
         core = self._core
         self.delivered = link
         self._sizes.append(len(ordered.multicast.payload))
-        core.append(Delivered(link, ordered.number, ordered.multicast))
-        core.outbox.append(Deliver(ordered.multicast, (ordered.number,), core.sequencer))
-        self._bodies.on_delivered(ordered.multicast.message)
-        if ordered.multicast.message.source == core.site:
-            core.source.on_accepted(ordered.multicast.message)
+        multicast = ordered.multicast
+        if core.context.stable:
+            core.append(Delivered(link, ordered.number, multicast))
+        core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
+        self._bodies.on_delivered(multicast.message)
+        if multicast.message.source == core.site:
+            core.source.on_accepted(multicast.message)
 
     def on_announce(self, highest: int) -> None:
         """There is so much: ask for what is missing, or say that nothing is."""

@@ -35,7 +35,8 @@ class Source:
         """Submit a message."""
         core = self._core
         submit = Submit(multicast, self.last_submitted)
-        core.append(Submitted(multicast, self.last_submitted))
+        if core.context.stable:
+            core.append(Submitted(multicast, self.last_submitted))
         if not self.pending:
             core.set_timer("submit", core.options.retransmit_seconds)
         self.remember(submit)
