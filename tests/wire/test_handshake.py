@@ -169,7 +169,7 @@ def test_a_process_that_is_not_configured_is_not_heard() -> None:
 def test_the_name_in_a_hello_cannot_be_changed() -> None:
     a, b = make_endpoint("a"), make_endpoint("b")
     a.tick(START)
-    hello = next(outgoing.buffer for outgoing in a.flush() if outgoing.to == ("b",))
+    hello = next(bytes(outgoing.buffer) for outgoing in a.flush() if outgoing.to == ("b",))
     name_at = 18 + 16 + 1
     assert hello[name_at : name_at + 1] == b"a"
     b.receive(hello[:name_at] + b"c" + hello[name_at + 1 :], START)
@@ -180,7 +180,7 @@ def test_the_name_in_a_hello_cannot_be_changed() -> None:
 def test_a_hello_to_one_is_not_taken_by_another() -> None:
     a, c = make_endpoint("a"), make_endpoint("c")
     a.tick(START)
-    hello = next(outgoing.buffer for outgoing in a.flush() if outgoing.to == ("b",))
+    hello = next(bytes(outgoing.buffer) for outgoing in a.flush() if outgoing.to == ("b",))
     c.receive(hello, START)
     assert c.counters == {"misaddressed": 1}
     assert not c.flush()
@@ -224,7 +224,7 @@ def test_an_old_incarnations_whole_handshake_replayed_to_a_newcomer_lets_nobody_
         for datagram in recorded:
             assert newcomer.receive(datagram, cluster.now) == ()
             for answer in newcomer.flush():
-                assert kind_of(answer.buffer) == CHALLENGE
+                assert kind_of(bytes(answer.buffer)) == CHALLENGE
     assert not newcomer.established
     assert set(newcomer.counters) == {"stale", "unknown-session"}
 

@@ -164,11 +164,13 @@ class LiveSite:
         self._application.failed(error)
 
     # ------------------------------------------------------------------ the network
-    def on_datagram(self, datagram: Datagram, multicast: bool) -> None:
-        """One datagram from a socket: what it holds goes to the instances."""
-        now = self._loop.time()
+    def on_datagram(self, datagram: Datagram, multicast: bool, segment: int | None) -> None:
+        """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances."""
+        now, endpoint = self._loop.time(), self._endpoint
         try:
-            for sender, name, message in self._endpoint.receive(datagram, now):
+            for sender, name, message in (
+                endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
+            ):
                 instance = self.instances.get(name)
                 if instance is not None:
                     if self._recorder is not None:

@@ -34,7 +34,7 @@ class Transport:
         loop: asyncio.AbstractEventLoop,
         own: Resolved,
         addresses: dict[SiteId, Resolved],
-        on_datagram: Callable[[Datagram, bool], None],
+        on_datagram: Callable[[Datagram, bool, int | None], None],
         on_drained: Callable[[], None],
         max_datagram: int,
         buffer_bytes: int,
@@ -84,7 +84,7 @@ class Transport:
             else:
                 receive = opened.recv_into
                 while taken < limit:
-                    on_datagram(buffer[: receive(buffer)], multicast)
+                    on_datagram(buffer[: receive(buffer)], multicast, None)
                     taken += 1
         except (BlockingIOError, InterruptedError):
             pass
@@ -110,8 +110,7 @@ class Transport:
         for _ in range(DRAIN_MAX):
             received, ancillary, _, _ = opened.recvmsg_into(buffers, sockets.ANCILLARY_BYTES)
             size = sockets.received_segment(ancillary, received)
-            for start in range(0, received, size or 1):
-                on_datagram(buffer[start : min(start + size, received)], multicast)
+            on_datagram(buffer[:received], multicast, size if size < received else None)
 
     def pause(self) -> None:
         """Take nothing from the network for a while: what does not fit into the sockets' buffers is lost."""

@@ -42,6 +42,9 @@ placed to ask."""
 ASK_FRAGMENTS_MAX = 512
 """Indexes in one question: it fits into the smallest datagram. The others are asked for next time."""
 
+Fragment = tuple[int, int, int, bytes]
+"""The frame's number, which fragment this is, how many there are, and its contents."""
+
 _SLOT_BYTES = 8
 """What a fragment that has not come takes already."""
 
@@ -112,6 +115,38 @@ class Reassembly:
         if self._bytes_held > BYTES_MAX:
             self._give_up(next(iter(self._partials)), "reassembly-overflow")
         return None
+
+    def add_many(self, fragments: list[Fragment], now: float) -> list[bytes]:
+        """The frames that are complete with these fragments; what is not as it should be is dropped."""
+        frames: list[bytes] = []
+        partials, last, partial = self._partials, -1, None
+        for frame, index, count, fragment in fragments:
+            if frame != last:
+                last, partial = frame, partials.get(frame)
+            # Simply one more of a frame that is still being sent, as almost all are.
+            if (
+                partial is not None
+                and partial.missing > 1
+                and not partial.asked
+                and index < count == len(partial.fragments)
+                and partial.fragments[index] is None
+                and self._bytes_held < BYTES_MAX - len(fragment)
+            ):
+                partial.fragments[index] = fragment
+                partial.missing -= 1
+                partial.progress = now
+                partial.bytes_held += len(fragment)
+                self._bytes_held += len(fragment)
+                continue
+            try:
+                content = self.add(frame, index, count, fragment, now)
+            except Dropped as dropped:
+                self._counters[dropped.reason] += 1
+            else:
+                if content is not None:
+                    frames.append(content)
+            partial = partials.get(frame)
+        return frames
 
     def ask(self, now: float) -> None:
         """Ask for what is missing for too long; forget what was asked for in vain."""

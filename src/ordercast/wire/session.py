@@ -24,7 +24,7 @@ from ordercast.wire.datagram import (
     VERSION,
     Dropped,
 )
-from ordercast.wire.reassembly import Reassembly
+from ordercast.wire.reassembly import Fragment, Reassembly
 from ordercast.wire.sealing import Cipher, make_cipher, session_name
 
 WINDOW = 4096
@@ -33,6 +33,11 @@ WINDOW = 4096
 _SLOT = WINDOW - 1
 
 _pack_nonce = NONCE.pack
+
+
+def _fragment_header(destination_bytes: int) -> struct.Struct:
+    """All that stands before the contents of a fragment."""
+    return struct.Struct(f"{HEADER.format}{destination_bytes}s{FRAGMENT_FIELDS.format[1:]}")
 
 
 class BootKeys:
@@ -60,7 +65,7 @@ class OwnSession:
         self.keys = keys
         self.tag_bytes = keys.tag_bytes
         self._kind_flag = VERSION << 8 | (0 if keys.tag_bytes else PLAINTEXT)
-        self._pack_fragment = struct.Struct(f"{HEADER.format}{destination_bytes}s{FRAGMENT_FIELDS.format[1:]}").pack
+        self._pack_fragment = _fragment_header(destination_bytes).pack
         self.header_bytes = HEADER.size + destination_bytes
         """Of a datagram with frames."""
         self._enter_epoch(0)
@@ -124,6 +129,7 @@ class PeerSession:
         "_destinations_at",
         "_destinations_mask",
         "_epoch",
+        "_fragment",
         "_highest",
         "_previous",
         "_seen",
@@ -154,6 +160,7 @@ class PeerSession:
         self.stable = stable
         self.reassembly = Reassembly(counters)
         self.header_bytes = HEADER.size + -(-places // 8)
+        self._fragment = _fragment_header(-(-places // 8))
         self._destinations_at = HEADER.size + place // 8
         self._destinations_mask = 1 << place % 8
         self._epoch = counter >> EPOCH_BITS
@@ -202,6 +209,36 @@ class PeerSession:
                 self._previous = self._cipher if epoch == self._epoch + 1 else None
                 self._cipher, self._epoch = cipher, epoch
         return plaintext
+
+    def open_fragments(self, what: int, train: memoryview, size: int, start: int) -> tuple[list[Fragment], int]:
+        """Fragments that came together, every `size` bytes from `start` on, with their fields; and where the first one
+        stands that is not simply one more of them, for `open` to judge."""
+        fragments: list[Fragment] = []
+        unpack, header_bytes, name, end = self._fragment.unpack_from, self._fragment.size, self.keys.name, len(train)
+        decrypt, epoch, seen, highest = self._cipher.decrypt, self._epoch, self._seen, self._highest
+        at, mask, epoch_end = self._destinations_at - HEADER.size, self._destinations_mask, (epoch + 1) << EPOCH_BITS
+        while start + header_bytes < end:
+            kind, session, counter, destinations, frame, index, count = unpack(train, start)
+            if kind != what or session != name or not destinations[at] & mask:
+                break
+            if counter > highest:
+                if counter >= epoch_end:
+                    break
+            elif counter >> EPOCH_BITS != epoch or counter <= highest - WINDOW or seen[counter & _SLOT] == counter:
+                break
+            body, stop = start + header_bytes, start + size
+            try:
+                # The last one may be shorter: a slice ends where the train ends.
+                fragment = decrypt(_pack_nonce(epoch, counter), train[body:stop], train[start:body])
+            except InvalidTag:
+                break
+            seen[counter & _SLOT] = counter
+            if counter > highest:
+                highest = counter
+            fragments.append((frame, index, count, fragment))
+            start = stop
+        self._highest = highest
+        return fragments, min(start, end)
 
     def _cipher_of(self, epoch: int) -> Cipher:
         if epoch == self._epoch - 1 and self._previous is not None:
