@@ -61,23 +61,34 @@ def bench(
         typer.Option("--overlap", help="Two groups, each without one process; lists go to them in turn."),
     ] = False,
     multicast: Annotated[str | None, typer.Option(metavar="ADDRESS:PORT", help="Use this IP multicast group.")] = None,
+    namespaces: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=ADDRESS,…", help="Network namespaces in which the processes run, one each."),
+    ] = None,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of the protocol, as in a configuration; may be repeated."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """Start a cluster on this machine, let every process send, and measure what all of them deliver.
 
     Example: ordercast bench --nodes 4 --size 100 --seconds 5 --protocol sequencer
     """
-    options = {"insecure": insecure, "log": log, "max_datagram": max_datagram, "multicast": multicast}
+    options: dict[str, Any] = {"insecure": insecure, "log": log, "max_datagram": max_datagram, "multicast": multicast}
+    options["option"] = option or []
     if overlap and nodes < 3:
         raise UsageError("--overlap needs at least 3 nodes")
+    places = _places(namespaces, nodes, protocol)
     with tempfile.TemporaryDirectory(prefix="ordercast-bench-") as folder:
         names = [f"p{index:02}" for index in range(nodes)]
         groups = {"first": names[:-1], "last": names[1:]} if overlap else {"bench": names}
-        config = _write_config(Path(folder), names, groups, protocol, options)
+        addresses = dict(zip(names, [place.address for place in places], strict=True))
+        config = _write_config(Path(folder), addresses, groups, protocol, options)
         configuration = read_configuration(config, {}, {})
         each = None if rate is None else rate / nodes
         works = [Work(str(config), name, size, seconds, each, api.value, list(groups)) for name in names]
-        reports = asyncio.run(_run(works, configuration))
+        reports = asyncio.run(_run(works, configuration, places))
     result = summarize(reports, works[0]) | {"sealed": not insecure, "protocol": protocol, "nodes": nodes, "size": size}
     if as_json:
         print(json.dumps(result))
@@ -86,8 +97,31 @@ def bench(
     return 0
 
 
+class Place(msgspec.Struct, frozen=True):
+    """Where one of the processes runs."""
+
+    address: str = "127.0.0.1"
+    namespace: str | None = None
+
+    @property
+    def command(self) -> list[str]:
+        """What stands before the command that starts it."""
+        return [] if self.namespace is None else ["ip", "netns", "exec", self.namespace]
+
+
+def _places(namespaces: str | None, nodes: int, protocol: str) -> list[Place]:
+    if namespaces is None:
+        return [Place()] * nodes
+    pairs = [part.partition("=") for part in namespaces.split(",")]
+    if len(pairs) != nodes or not all(name and address for name, _, address in pairs):
+        raise UsageError(f"--namespaces needs NAME=ADDRESS for each of the {nodes} nodes, separated by commas")
+    if find_protocol(protocol).contract.one_channel:
+        raise UsageError(f"{protocol} needs a hub, which is not in any of the namespaces: leave --namespaces out")
+    return [Place(address, name) for name, _, address in pairs]
+
+
 def _write_config(
-    folder: Path, names: list[str], groups: dict[str, list[str]], protocol: str, options: dict[str, Any]
+    folder: Path, addresses: dict[str, str], groups: dict[str, list[str]], protocol: str, options: dict[str, Any]
 ) -> Path:
     lines = ['cluster = "bench"', f'protocol = "{protocol}"', f"max_datagram = {options['max_datagram']}"]
     if options["insecure"]:
@@ -104,16 +138,18 @@ def _write_config(
     if options["multicast"]:
         lines.append(f'multicast = "{options["multicast"]}"')
     lines.append("[processes]")
-    lines += [f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(len(names)), strict=True)]
+    ports = free_ports(len(addresses))
+    lines += [f'{name} = "{address}:{port}"' for (name, address), port in zip(addresses.items(), ports, strict=True)]
     lines += ["[groups]", *(f"{group} = {json.dumps(members)}" for group, members in groups.items())]
+    lines += ["[options]", *options["option"]]
     path = folder / "bench.toml"
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
-async def _run(works: list[Work], configuration: Configuration) -> list[dict[str, Any]]:
+async def _run(works: list[Work], configuration: Configuration, places: list[Place]) -> list[dict[str, Any]]:
     with _channel(configuration):
-        return await _run_members(works)
+        return await _run_members(works, places)
 
 
 @contextmanager
@@ -130,9 +166,10 @@ def _channel(configuration: Configuration) -> Iterator[None]:
         hub.close()
 
 
-async def _run_members(works: list[Work]) -> list[dict[str, Any]]:
+async def _run_members(works: list[Work], places: list[Place]) -> list[dict[str, Any]]:
     members = [
         await asyncio.create_subprocess_exec(
+            *place.command,
             sys.executable,
             "-m",
             "ordercast.cli.bench_member",
@@ -141,7 +178,7 @@ async def _run_members(works: list[Work]) -> list[dict[str, Any]]:
             stdout=asyncio.subprocess.PIPE,
             limit=1 << 26,
         )
-        for work in works
+        for work, place in zip(works, places, strict=True)
     ]
     try:
         async with asyncio.timeout(START_SECONDS):
