@@ -1,0 +1,51 @@
+"""A receiver whose application takes nothing holds everyone, takes bounded memory, and is named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+import ordercast
+from ordercast.node.bundles import BUNDLE_BYTES_MAX
+from tests.node.cluster import make_configuration, open_nodes, run
+
+MESSAGE_BYTES = 20_000
+SOCKET_BUFFER = 1 << 20
+WAITING_BYTES_MAX = 2 * SOCKET_BUFFER + 8 * BUNDLE_BYTES_MAX
+"""Of a slow receiver: what the sequencer may be ahead of it, and a window of every source."""
+
+
+async def consume(group: ordercast.Group, taken: list[bytes]) -> None:
+    async for delivery in group:
+        taken.append(delivery.payload[:8])
+
+
+def test_a_slow_receiver_is_bounded_and_named_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration(socket_buffer=SOCKET_BUFFER)) as (a, b, c):
+            taken: list[list[bytes]] = [[], [], []]
+            slow = await c.join("g")
+            fast = [
+                asyncio.create_task(consume(await node.join("g"), into))
+                for node, into in zip((a, b), taken, strict=False)
+            ]
+            sent = 0
+            with pytest.raises(ordercast.GroupBlocked):
+                while True:
+                    await b.multicast(sent.to_bytes(8) + bytes(MESSAGE_BYTES - 8), ["g"])
+                    sent += 1
+            assert slow.inbox.bytes <= WAITING_BYTES_MAX
+            assert sent * MESSAGE_BYTES <= 2 * WAITING_BYTES_MAX
+            assert any("waiting for c" in record.message for record in caplog.records if record.levelname == "WARNING")
+            # As soon as its application takes something, everyone goes on, and nothing is missing.
+            fast.append(asyncio.create_task(consume(slow, taken[2])))
+            while not len(taken[0]) == len(taken[1]) == len(taken[2]) == sent:
+                await asyncio.sleep(0.01)
+            assert taken[0] == taken[1] == taken[2] == [number.to_bytes(8) for number in range(sent)]
+            for task in fast:
+                task.cancel()
+
+    with caplog.at_level(logging.WARNING, logger="ordercast"):
+        run(main())
