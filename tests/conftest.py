@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark() -> Iterator[SparkSession]:
     """One session for the whole test run; commands that a test runs in its own process share it, too."""
     # Imported here: most tests do without, and collecting them should not wait for it.
-    from ordercast.spark.session import BRIEF, open_session
+    from ordercast.spark.session import LITTLE, open_session
 
-    with open_session("tests", "local[2]", {**BRIEF, "spark.sql.shuffle.partitions": "2"}) as session:
+    with open_session("tests", "local[2]", LITTLE) as session:
         yield session

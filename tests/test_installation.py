@@ -1,6 +1,5 @@
-"""Spark runs on what the installation brings, on a machine that has no Java and an empty environment."""
+"""Which Java Spark runs on, and what is made of one that lacks a module (tests/spark runs it on the bundled one)."""
 
-import json
 import stat
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -10,56 +9,6 @@ import pytest
 
 from ordercast.core.errors import UsageError
 from ordercast.spark import java
-from tests.support import run_python
-
-SPARK_SECONDS_MAX = 240  # took 12 s on two cores; the rest is for loaded machines
-
-SPARK_JOB = """
-import json, sys
-from ordercast.spark.java import prepare_environment
-
-found = prepare_environment()
-from pyspark.sql import SparkSession
-
-spark = (
-    SparkSession.builder.master("local[2]")
-    .config("spark.ui.enabled", "false")
-    .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1")
-    .config("spark.sql.shuffle.partitions", "2")
-    .config("spark.sql.warehouse.dir", sys.argv[1] + "/warehouse")
-    .config("spark.local.dir", sys.argv[1] + "/local")
-    .getOrCreate()
-)
-
-def doubled(batches):
-    import pyarrow
-    for batch in batches:
-        yield pyarrow.RecordBatch.from_pydict({"double": [2 * number for number in batch["id"].to_pylist()]})
-
-try:
-    spark.range(1000).write.parquet(sys.argv[1] + "/numbers")
-    rows = spark.read.parquet(sys.argv[1] + "/numbers").mapInArrow(doubled, "double long")
-    print(json.dumps({
-        "sum": rows.groupBy().sum("double").first()[0],
-        "source": found.source,
-        "home": str(found.home),
-        "running": spark._jvm.java.lang.System.getProperty("java.home"),
-    }))
-finally:
-    spark.stop()
-"""
-
-
-@pytest.mark.spark
-def test_spark_runs_on_the_bundled_java(tmp_path: Path) -> None:
-    # No PATH, no JAVA_HOME; and the finder is told to pass over what else the machine may have.
-    environment = {"ORDERCAST_JAVA": "bundled", "HOME": str(tmp_path), "TMPDIR": str(tmp_path)}
-    result = run_python(SPARK_JOB, str(tmp_path), environment=environment, seconds_max=SPARK_SECONDS_MAX)
-    assert result.returncode == 0, result.stderr
-    answer = json.loads(result.stdout)
-    assert answer["sum"] == 2 * sum(range(1000))
-    assert answer["source"] == "bundled"
-    assert Path(answer["running"]).resolve() == Path(answer["home"]).resolve()
 
 
 def make_java(home: Path, version: str, modules: str = "java.base jdk.incubator.vector", release: bool = True) -> Path:

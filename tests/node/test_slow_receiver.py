@@ -10,17 +10,23 @@ import pytest
 
 import ordercast
 from ordercast.node.bundles import BUNDLE_BYTES_MAX
-from tests.node.cluster import make_configuration, open_nodes, run
+from tests.node.cluster import make_configuration, open_nodes, run, take
 
 MESSAGE_BYTES = 20_000
+LAST = b"last"
 SOCKET_BUFFER = 1 << 20
 WAITING_BYTES_MAX = 2 * SOCKET_BUFFER + 8 * BUNDLE_BYTES_MAX
 """Of a slow receiver: what the sequencer may be ahead of it, and a window of every source."""
 
 
-async def consume(group: ordercast.Group, taken: list[bytes]) -> None:
+async def consume(group: ordercast.Group) -> list[bytes]:
+    """The beginnings of all messages up to the last."""
+    taken: list[bytes] = []
     async for delivery in group:
-        taken += (delivery.payload[:8],)
+        if delivery.payload == LAST:
+            break
+        taken.append(delivery.payload[:8])
+    return taken
 
 
 async def send_until_blocked(node: ordercast.Node) -> int:
@@ -36,23 +42,17 @@ async def send_until_blocked(node: ordercast.Node) -> int:
 def test_a_slow_receiver_is_bounded_and_named_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with open_nodes(make_configuration(socket_buffer=SOCKET_BUFFER)) as (a, b, c):
-            taken: list[list[bytes]] = [[], [], []]
             slow = await c.join("g")
-            fast = [
-                asyncio.create_task(consume(await node.join("g"), into))
-                for node, into in zip((a, b), taken, strict=False)
-            ]
+            fast = [asyncio.create_task(consume(await node.join("g"))) for node in (a, b)]
             sent = await send_until_blocked(b)
             assert slow.inbox.bytes <= WAITING_BYTES_MAX
             assert sent * MESSAGE_BYTES <= 2 * WAITING_BYTES_MAX
             assert any("waiting for c" in record.message for record in caplog.records if record.levelname == "WARNING")
             # As soon as its application takes something, everyone goes on, and nothing is missing.
-            fast.append(asyncio.create_task(consume(slow, taken[2])))
-            while not len(taken[0]) == len(taken[1]) == len(taken[2]) == sent:
-                await asyncio.sleep(0.01)
-            assert taken[0] == taken[1] == taken[2] == [number.to_bytes(8) for number in range(sent)]
-            for task in fast:
-                task.cancel()
+            expected = [number.to_bytes(8) for number in range(sent)]
+            assert [delivery.payload[:8] for delivery in await take(slow, sent)] == expected
+            await b.multicast(LAST, ["g"])
+            assert await asyncio.gather(*fast) == [expected, expected]
 
     with caplog.at_level(logging.WARNING, logger="ordercast"):
         run(main())

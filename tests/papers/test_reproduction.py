@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from ordercast.papers.artefact import Artefact, Check, verdict
 from ordercast.papers.registry import ARTEFACTS, find_artefact
 from ordercast.papers.reproduce import FILES, reproduce, write
-from ordercast.spark.experiments import Experiment
+from ordercast.spark.experiments import Experiment, Point
 from tests.support import run_ordercast
 
 pytestmark = pytest.mark.spark
@@ -26,7 +26,12 @@ pytestmark = pytest.mark.spark
 SMALLER: dict[str, dict[str, Any]] = {
     "spauster-table-2-1": {"repetitions_min": 12, "repetitions_max": 12},
     "spauster-classic-delay": {"members": (2, 5, 10), "sites": (12,)},
-    "spauster-classic-load": {"sites": (20, 50), "group_size": (5, 10)},
+    "spauster-classic-load": {
+        "sites": (20, 50),
+        "group_size": (5, 10),
+        # Of the others, in which everyone speaks, the small system is enough: the claims are about these two.
+        "where": lambda point: point["sites"] == 20 or point["algorithm"] in ("two-phase", "centralized"),
+    },
     "spauster-table-4-1": {"sites": (60,), "repetitions_min": 3, "repetitions_max": 3},
     "spauster-table-4-2": {"sites": (60,), "repetitions_min": 3, "repetitions_max": 3},
     "spauster-bounds": {"phi_n": (0.02,), "processing": (0.001,), "repetitions_min": 6, "repetitions_max": 6},
@@ -48,8 +53,12 @@ def smaller(artefact: Artefact) -> Artefact:
         whole = artefact.experiment(True)
         changes = SMALLER[artefact.name]
         grid = {name: changes.get(name, values) for name, values in whole.grid.items()}
-        others = {name: value for name, value in changes.items() if name not in grid}
-        return replace(whole, grid=grid, **others)
+        others = {name: value for name, value in changes.items() if name not in (*grid, "where")}
+
+        def makes_sense(point: Point) -> bool:
+            return all(where(point) for where in (whole.where, changes.get("where")) if where is not None)
+
+        return replace(whole, grid=grid, where=makes_sense, **others)
 
     return replace(artefact, experiment=experiment)
 
@@ -193,7 +202,7 @@ def test_other_data_lead_to_another_verdict(
     frame = data.to_pandas()
     perturb(frame)
     perturbed = pa.Table.from_pandas(frame, schema=data.schema, preserve_index=False)
-    before = write(artefact, data, tmp_path, fast=True, runs=0)
+    before = json.loads((results / name / "verdict.json").read_text())
     after = write(artefact, perturbed, tmp_path, fast=True, runs=0)
     held, holds = ({each["claim"]: each["holds"] for each in document["checks"]} for document in (before, after))
     assert held[claim]

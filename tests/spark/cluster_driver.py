@@ -1,4 +1,4 @@
-"""What test_cluster.py runs as a user would, in its own process: `python cluster_driver.py MASTER FOLDER [all]`."""
+"""What test_cluster.py runs as a user would, in its own process: `python cluster_driver.py MASTER FOLDER`."""
 
 from __future__ import annotations
 
@@ -8,47 +8,32 @@ import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from unittest import mock
 
 from pyspark.sql import SparkSession
 
 import ordercast
 from ordercast.cli import main
-from ordercast.core.errors import UsageError
 from ordercast.papers.registry import find_artefact
 from ordercast.papers.reproduce import reproduce
 from ordercast.papers.spauster import classic_delay
-from ordercast.spark import session
 from ordercast.spark.experiments import Experiment, Measure, run_experiment
 from ordercast.spark.session import BRIEF, open_session
 
 
-def run(master: str, folder: Path, everything: bool) -> None:
-    """The same experiment wherever; everything else as well where that is asked for."""
-    if everything:
-        (folder / "refusal.txt").write_text(ask_for_too_much(master))
+def run(master: str, folder: Path) -> None:
+    """Everything that a cluster is for."""
     with open_session(
         "cluster", master, {**BRIEF, "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
     ) as spark:
         run_experiment(small_experiment(), spark, folder / "experiment")
-        if everything:
-            (folder / "workers.json").write_text(json.dumps(look_at_workers(spark)))
-            artefact = replace(find_artefact("spauster-classic-delay"), experiment=lambda fast: small_experiment())
-            reproduce(artefact, spark, folder / "results")
-            command(folder, "campaign", ["simulate", "--campaign", "3", "--master", master, "--json"])
-            trace = str(folder / "trace")
-            command(folder, "simulate", ["simulate", "sequencer-crash", "--trace", trace, "--json"])
-            command(folder, "verify", ["verify", trace, "--master", master, "--json"])
-
-
-def ask_for_too_much(master: str) -> str:
-    """What a session says when no worker has as much memory as it wants."""
-    with mock.patch.object(session, "WORKERS_SECONDS_MAX", 1.0):
-        try:
-            with open_session("greedy", master, {**BRIEF, "spark.executor.memory": "500g"}):
-                return ""
-        except UsageError as error:
-            return str(error)
+        (folder / "workers.json").write_text(json.dumps(look_at_workers(spark)))
+        artefact = replace(find_artefact("spauster-classic-delay"), experiment=lambda fast: small_experiment())
+        reproduce(artefact, spark, folder / "results")
+        campaign = ["simulate", "--campaign", "3", "--protocol", "sequencer"]
+        command(folder, "campaign", [*campaign, "--master", master, "--json"])
+        trace = str(folder / "trace")
+        command(folder, "simulate", ["simulate", "sequencer-crash", "--trace", trace, "--json"])
+        command(folder, "verify", ["verify", trace, "--master", master, "--json"])
 
 
 def small_experiment() -> Experiment:
@@ -66,7 +51,7 @@ def small_experiment() -> Experiment:
             Measure("packets"),
             Measure("packets_until_delivered", relative=0.02),
         ],
-        repetitions_max=12,
+        repetitions_max=6,
     )
 
 
@@ -87,4 +72,4 @@ def command(folder: Path, name: str, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1], Path(sys.argv[2]), "all" in sys.argv[3:])
+    run(sys.argv[1], Path(sys.argv[2]))

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ordercast.spark.experiments import run_experiment
@@ -66,21 +67,14 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield found[1]
 
 
-def drive(master: str, folder: Path, *words: str) -> None:
-    result = subprocess.run(
-        [sys.executable, str(DRIVER), master, str(folder), *words],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_SECONDS,
-    )
-    assert result.returncode == 0, result.stderr
-
-
 @pytest.fixture(scope="module")
 def on_cluster(master: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the driver left when it had run everything there."""
     folder = tmp_path_factory.mktemp("on-cluster")
-    drive(master, folder, "all")
+    result = subprocess.run(
+        [sys.executable, str(DRIVER), master, str(folder)], capture_output=True, text=True, timeout=DEADLINE_SECONDS
+    )
+    assert result.returncode == 0, result.stderr
     return folder
 
 
@@ -90,29 +84,25 @@ def test_the_workers_have_the_package_from_the_session(on_cluster: Path) -> None
     assert all("ordercast.zip" in file for _, file in seen)
 
 
-def test_a_cluster_that_has_no_room_is_refused_in_one_line(on_cluster: Path, master: str) -> None:
-    refusal = (on_cluster / "refusal.txt").read_text()
-    assert refusal == f"{master} gives no worker within 1 s; has one free cores and memory?"
-
-
 def test_an_experiment_gives_the_same_tables_on_one_processor_on_two_and_on_the_cluster(
-    on_cluster: Path, spark: SparkSession, tmp_path: Path
+    on_cluster: Path, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drive("local[1]", tmp_path / "one")
-    assert spark.sparkContext.master == "local[2]"
-    run_experiment(small_experiment(), spark, tmp_path / "two" / "experiment")
+    assert spark.sparkContext.defaultParallelism == 2
+    run_experiment(small_experiment(), spark, tmp_path / "two")
+    # One processor gets other tasks than two, and one after the other.
+    monkeypatch.setattr(SparkContext, "defaultParallelism", 1)
+    run_experiment(small_experiment(), spark, tmp_path / "one")
     for table in ("repetitions.parquet", "points.parquet"):
         there = pq.read_table(on_cluster / "experiment" / table)
         assert len(there) > 0
         for here in ("one", "two"):
-            assert pq.read_table(tmp_path / here / "experiment" / table).equals(there), (here, table)
+            assert pq.read_table(tmp_path / here / table).equals(there), (here, table)
 
 
 def test_a_campaign_runs_on_the_cluster(on_cluster: Path) -> None:
     document, code = answer(on_cluster, "campaign")
     assert (document["violations"], code) == ([], 0)
-    assert document["runs"] > 0
-    assert document["runs"] % 3 == 0
+    assert document["runs"] == 3
 
 
 def test_a_reproduction_runs_on_the_cluster(on_cluster: Path) -> None:

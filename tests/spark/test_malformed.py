@@ -67,6 +67,14 @@ def truncated(folder: Path) -> Path:
     return folder
 
 
+def leading_nowhere(folder: Path) -> Path:
+    """Nobody can open it, not even root."""
+    file = parquet(folder, events(TEXT)) / "events" / "part-00000.parquet"
+    file.unlink()
+    file.symlink_to(folder / "gone")
+    return folder
+
+
 def damaged_inside(folder: Path) -> Path:
     """The end of the file, which is read first, is whole; a page of values is not."""
     file = parquet(folder, events(TEXT)) / "events" / "part-00000.parquet"
@@ -115,6 +123,7 @@ MALFORMED: dict[str, tuple[Callable[[Path], Path], str]] = {
         "run 'other', which runs.jsonl does not describe",
     ),
     "a Parquet file cut short": (truncated, "cut short"),
+    "a file that cannot be opened": (leading_nowhere, "is not a readable Parquet file"),
     "a Parquet file damaged inside": (damaged_inside, "part-00000.parquet"),
     "broken JSON": (lambda folder: json_lines(folder, json.dumps(row()), '{"run": "run",'), "line 2"),
     "a line that is no event": (lambda folder: json_lines(folder, json.dumps(row(seq="0"))), "line 1"),

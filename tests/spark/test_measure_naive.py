@@ -18,6 +18,7 @@ from ordercast.spark.measure.cells import Grouping
 from ordercast.spark.measure.folder import Measured, measure_folder
 from ordercast.trace import EVENTS, Run
 from tests.naive.generate import PROFILES, generate
+from tests.spark.plans import compiled
 from tests.spark.traces import Traced, write_scattered
 
 SCENARIOS = ("sequencer-crash", "sequencer-loss", "fan-3-crash", "fan-2-loss", "broadcast", "token-loss")
@@ -53,7 +54,8 @@ def traced() -> list[Traced]:
 @pytest.fixture(scope="module")
 def measured(spark: SparkSession, traced: list[Traced], tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder = tmp_path_factory.mktemp("naive") / "trace"
-    return measure_folder(spark, write_scattered(folder, traced, files=2), Grouping("run"))
+    with compiled(spark):
+        return measure_folder(spark, write_scattered(folder, traced, files=2), Grouping("run"))
 
 
 class Naive:

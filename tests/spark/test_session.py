@@ -16,6 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ordercast.core.errors import UsageError
+from ordercast.spark import session
+from ordercast.spark.java import find_bundled_java
 from ordercast.spark.launch import explain
 from ordercast.spark.master import Master, find_master
 from ordercast.spark.progress import watch
@@ -134,6 +136,15 @@ def test_a_process_shares_its_session(spark: SparkSession) -> None:
             pass
 
 
+def test_a_cluster_that_has_no_room_is_refused_in_one_line(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that has been given no worker: there is nobody in it but its driver."""
+    monkeypatch.setattr(session, "WORKERS_SECONDS_MAX", 0.0)
+    with pytest.raises(UsageError, match=r"^spark://here:7077 gives no worker within 0 s; has one free cores and mem"):
+        session._await_workers(spark.sparkContext, Master("spark://here:7077", "127.0.0.1"))
+
+
 def test_progress_is_told_while_jobs_run(spark: SparkSession) -> None:
     told: list[tuple[int, int]] = []
     enough = Event()
@@ -149,16 +160,32 @@ def test_progress_is_told_while_jobs_run(spark: SparkSession) -> None:
     assert all(done <= total for done, total in told)
 
 
-def test_spark_says_nothing_on_the_terminal_and_leaves_nothing_in_the_folder(tmp_path: Path) -> None:
+def test_on_the_bundled_java_and_an_empty_environment_nothing_is_said_and_nothing_left_in_the_folder(
+    tmp_path: Path,
+) -> None:
+    """No PATH, no JAVA_HOME, and the finder is told to pass over what else the machine may have."""
     folder = by_hand(tmp_path / "trace", TEXT, claims=["integrity", "uniform-agreement"])
-    (tmp_path / "empty").mkdir()
+    for name in ("empty", "home"):
+        (tmp_path / name).mkdir()
+    log = tmp_path / "spark.log"
+    environment = {
+        "ORDERCAST_JAVA": "bundled",
+        "ORDERCAST_SPARK_LOG": str(log),
+        "HOME": str(tmp_path / "home"),
+        "TMPDIR": str(tmp_path / "home"),
+    }
     code = f"import os; os.chdir({str(tmp_path / 'empty')!r})\n{RUN_ORDERCAST}"
-    result = run_python(code, "verify", str(folder), "--json", seconds_max=START_SECONDS_MAX)
+    # As a run that is too large for a worker: Spark reads it itself, and shuffles, and hands it to Python.
+    words = ["verify", str(folder), "--json", "--large-rows", "1"]
+    result = run_python(code, *words, environment=environment, seconds_max=START_SECONDS_MAX)
     assert (result.returncode, result.stderr) == (0, "")
     assert json.loads(result.stdout)["violated_claims"] == 0
     assert result.stdout.startswith("{")
     assert result.stdout.endswith("}\n")
     assert list((tmp_path / "empty").iterdir()) == []
+    bundled = find_bundled_java()
+    assert bundled is not None
+    assert f"Java version {bundled.version}" in log.read_text()
 
 
 INTERRUPTED = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,8 @@ from ordercast.spark.measure.cells import Grouping
 from ordercast.spark.measure.folder import measure_folder
 from ordercast.spark.measure.intervals import CONFIDENCE
 from ordercast.spark.session import BRIEF
-from ordercast.trace.read import event_files, read_runs
+from ordercast.spark.tables import trace_bytes
+from ordercast.trace.read import read_runs
 
 if TYPE_CHECKING:
     from ordercast.cli.measure_report import Report
@@ -60,8 +60,8 @@ def measure(
     # Spark takes seconds to start: a folder that is not there is complained about before.
     read_runs(trace)
     page = None if report is None else _open_report(report, trace)
-    size = sum(file.stat().st_size for file in event_files(Path(trace)))
-    with command_session("measure", master, not as_json, BRIEF if size <= BRIEF_BYTES else None) as spark:
+    settings = BRIEF if trace_bytes(trace) <= BRIEF_BYTES else None
+    with command_session("measure", master, not as_json, settings) as spark:
         measured = measure_folder(spark, trace, grouping, None if page is None else page.take)
     document: dict[str, Any] = {
         "trace": trace,

@@ -72,10 +72,10 @@ def _list(as_json: bool) -> int:
 
 def _make(names: list[str], master: str | None, results: Path, fast: bool, quiet: bool) -> list[dict[str, Any]]:
     from ordercast.papers.reproduce import reproduce
-    from ordercast.spark.session import BRIEF, open_session
+    from ordercast.spark.session import LITTLE, open_session
 
     documents = []
-    with open_session("reproduce", master, BRIEF) as spark:
+    with open_session("reproduce", master, LITTLE) as spark:
         for name in names:
             began = time.monotonic()
             with late_bar(name) as on_progress:

@@ -30,10 +30,10 @@ from ordercast.cli.verify_summary import (
 from ordercast.spark.measure.folder import measure_speed
 from ordercast.spark.quarantine import ROWS_NAME, sift
 from ordercast.spark.session import BRIEF
-from ordercast.spark.tables import Trace, open_trace
+from ordercast.spark.tables import Trace, open_trace, trace_bytes
 from ordercast.spark.verify import LARGE_ROWS, verify
 from ordercast.spark.verify.extract import delivery_curves, events_about
-from ordercast.trace.read import event_files, read_runs
+from ordercast.trace.read import read_runs
 
 BRIEF_BYTES = 200_000_000
 """A run up to this size (10^7 events) is judged by a worker; Java only hands it out."""
@@ -150,8 +150,7 @@ def verify_folder(
 def session_settings(trace: str) -> Mapping[str, str] | None:
     """Those of a brief session, unless runs are so large that Spark's SQL may have to judge them."""
     runs = read_runs(trace)
-    size = sum(file.stat().st_size for file in event_files(Path(trace)))
-    return BRIEF if size <= BRIEF_BYTES * len(runs) else None
+    return BRIEF if trace_bytes(trace) <= BRIEF_BYTES * len(runs) else None
 
 
 @contextlib.contextmanager

@@ -19,10 +19,13 @@ EXIT_SECONDS_MAX = 10.0
 """Java's own tidying up at the end (temporary folders, sockets) takes half a second; past this it hangs."""
 
 # Everything goes to the process's standard error, which is a file. Spark's own default would do that too, but on the
-# way it prints to the terminal that it does.
+# way it prints to the terminal that it does. The gateway has a level of its own because it lowers everybody's to its
+# own one, to warnings where it has none.
 _LOGGING = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = {level}
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR

@@ -68,6 +68,11 @@ class Trace:
 
 
 # ---------------------------------------------------------------------- looking through
+def trace_bytes(folder: str | Path) -> int:
+    """What a trace takes on disk. A file that is not there counts nothing: whoever reads it says what is wrong."""
+    return sum(os.path.getsize(file) for file in event_files(Path(folder)) if os.path.exists(file))
+
+
 def open_trace(spark: SparkSession, folder: str | Path, files: Sequence[str] | None = None) -> Trace:
     """Find out, on the workers, which file holds which runs; files that do not fit the schema are refused.
 

@@ -1,14 +1,17 @@
-"""Work on files, spread over the workers: one Spark task for each piece of it, Arrow batches back."""
+"""Work for Spark: on files, one task for each piece of it, Arrow batches back; and several questions side by side."""
 
 from __future__ import annotations
 
 import contextlib
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any, Final
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
+from pyspark import inheritable_thread_target
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -16,6 +19,12 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from ordercast.core.errors import UsageError
 
 Work = Callable[[bytes], Iterable[pa.RecordBatch]]
+
+ASKED_AT_ONCE: Final = 3
+"""Questions side by side. To plan a query keeps one processor busy; with more of them than that, each only gets less of
+Java's memory."""
+CANCEL_AGAIN_SECONDS: Final = 0.1
+"""A question that was being planned when the others were cancelled asks for its next job after that."""
 
 
 def spread(spark: SparkSession, pieces: Sequence[bytes], work: Work, schema: pa.Schema) -> DataFrame:
@@ -43,6 +52,38 @@ def _hand_out(spark: SparkSession, pieces: Sequence[bytes]) -> DataFrame:
         listed.add(bytearray(piece))
     rdd = context._jsc.parallelize(listed, max(1, len(pieces))).rdd()
     return DataFrame(spark._jsparkSession.createDataset(rdd, java.org.apache.spark.sql.Encoders.BINARY()).toDF(), spark)
+
+
+def ask_together(spark: SparkSession, questions: Sequence[Callable[[], Any]]) -> list[Any]:
+    """The answers to several questions, asked side by side; where one fails, or Ctrl-C comes, none is asked further.
+
+    Of a small trace most of the time is planning, which is one processor's work for each question; of a large one the
+    last tasks of a question leave processors idle that another can use.
+    """
+    if len(questions) < 2:
+        return [question() for question in questions]
+    context = spark.sparkContext
+    tag = f"ordercast-{uuid.uuid4()}"
+
+    def tagged(question: Callable[[], Any]) -> Callable[[], Any]:
+        def ask() -> Any:
+            context.addJobTag(tag)
+            return question()
+
+        # For each its own: it hands the thread one set of Spark's properties, tags among them.
+        return inheritable_thread_target(spark)(ask)
+
+    with ThreadPoolExecutor(ASKED_AT_ONCE, "ordercast-ask") as pool:
+        answers = [pool.submit(tagged(question)) for question in questions]
+        try:
+            return [answer.result() for answer in answers]
+        except BaseException:
+            for answer in answers:
+                answer.cancel()
+            while wait(answers, CANCEL_AGAIN_SECONDS).not_done:
+                with contextlib.suppress(Py4JError, OSError):
+                    context.cancelJobsWithTag(tag)
+            raise
 
 
 @contextlib.contextmanager

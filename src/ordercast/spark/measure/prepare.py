@@ -12,6 +12,7 @@ from ordercast.core.errors import UsageError
 from ordercast.spark.measure.cells import Grouping, busy_spans, whole_spans
 from ordercast.spark.measure.destinations import membership, with_completion
 from ordercast.spark.measure.messages import message_table
+from ordercast.spark.tasks import ask_together
 from ordercast.trace.schema import Run
 
 WINDOWS_MAX = 20_000
@@ -68,7 +69,8 @@ def _known_spans(
 ) -> tuple[DataFrame, dict[str, tuple[float, float]]]:
     """One row a run is little: known to the driver, the table is broadcast and never computed again."""
     protocol_of = {run.run: run.protocol for run in runs}
-    times = {row.run: (row.first_at, row.last_at) for row in whole_spans(events).collect()}
-    busy = {row.run: (row.busy_from, row.busy_to) for row in busy_spans(messages).collect()}
+    whole, working = ask_together(events.sparkSession, [whole_spans(events).collect, busy_spans(messages).collect])
+    times = {row.run: (row.first_at, row.last_at) for row in whole}
+    busy = {row.run: (row.busy_from, row.busy_to) for row in working}
     rows = [(run, protocol_of[run], *busy.get(run, (None, None))) for run in sorted(times)]
     return events.sparkSession.createDataFrame(rows, _SPANS), times

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -19,6 +20,7 @@ from ordercast.spark.measure.quantiles import EXACT_MAX, count_lines, latency_cu
 from ordercast.spark.measure.retransmissions import carried, repetitions, retransmissions
 from ordercast.spark.measure.throughput import throughput, throughput_units
 from ordercast.spark.measure.views import installations, view_changes
+from ordercast.spark.tasks import ask_together
 
 Rows = list[dict[str, Any]]
 
@@ -92,16 +94,19 @@ def view_rows(trace: Prepared, grouping: Grouping) -> Rows:
 def measure_trace(trace: Prepared, grouping: Grouping) -> tuple[dict[str, Rows], bool]:
     """The rows of every measure, and whether the quantiles are exact."""
     trace.check(grouping)
-    latency, exact = latency_rows(trace, grouping)
-    return {
-        "latency": latency,
-        "throughput": throughput_rows(trace, grouping),
-        "packets": packets_rows(trace, grouping),
-        "load": load_rows(trace, grouping),
-        "retransmissions": retransmission_rows(trace, grouping),
-        "drops": drop_rows(trace, grouping),
-        "views": view_rows(trace, grouping),
-    }, exact
+    others = {
+        "throughput": throughput_rows,
+        "packets": packets_rows,
+        "load": load_rows,
+        "retransmissions": retransmission_rows,
+        "drops": drop_rows,
+        "views": view_rows,
+    }
+    # Latency first: it takes longest.
+    (latency, exact), *rows = ask_together(
+        trace.events.sparkSession, [partial(measure, trace, grouping) for measure in (latency_rows, *others.values())]
+    )
+    return {"latency": latency, **dict(zip(others, rows, strict=True))}, exact
 
 
 def rows_of(table: DataFrame, order: list[str], grouping: Grouping) -> Rows:

@@ -1,29 +1,53 @@
 """Did a large run oblige the protocol to any order at all? (Where it did not, a property is vacuous.)
 
-Messages are put together by the set of sites that deliver them. There are few such sets in most runs; and where there
-are more than pairs of sites, two of them have a pair in common.
+An order property is about two messages that are related somehow (any two, two to one address, two of one source) and
+meet at one site or at two. Messages are put together by source, address and the set of sites that deliver them. There
+are few such sets in most runs; and where there are more of them than sites, or pairs of sites, two have one in common.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Final, NamedTuple
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from ordercast.spark.verify.large_tables import BITS, Tables
+from ordercast.spark.verify.large_tables import BITS, Tables, kept
 
 
-def oblige(tables: Tables, name: str) -> bool:
-    """Whether anything in the run could have violated the order property of that name."""
-    if not tables.sites:
-        return False
-    if name == "acyclic-order":
-        return _two_messages_at_a_site(tables)
-    if name == "single-source-order":
-        return _two_messages_at_two_sites(tables, with_address(tables), ["source", "address"])
-    if name == "multiple-source-order":
-        known = with_address(tables, unknown=True)
-        return _two_messages_at_two_sites(tables, known, ["address"])
-    return _two_messages_at_two_sites(tables, tables.messages, [])
+class _Relation(NamedTuple):
+    """Which two messages a property is about."""
+
+    related_by: tuple[str, ...] = ()
+    """What they have in common: `source`, `address`."""
+    meet_at: int = 2
+    """At how many sites they must meet."""
+    unknown: bool = True
+    """Whether messages that nobody has multicast count; their address is empty."""
+
+
+_RELATIONS: Final = {
+    "acyclic-order": _Relation(meet_at=1),
+    "source-order": _Relation(("source",), meet_at=1, unknown=False),
+    "single-source-order": _Relation(("source", "address"), unknown=False),
+    "multiple-source-order": _Relation(("address",)),
+    "multiple-group-order": _Relation(),
+    "order-equivalence": _Relation(),
+}
+
+
+def obliged(tables: Tables, names: Iterable[str]) -> frozenset[str]:
+    """Those of these order properties that something in the run could have violated. Two passes at the most."""
+    wanted = {name: _RELATIONS[name] for name in names}
+    if not tables.sites or not wanted:
+        return frozenset()
+    relations = list(dict.fromkeys(wanted.values()))
+    with kept(_sets(tables, relations)) as sets:
+        found = _by_number_of_sets(tables, sets, relations)
+        found |= _by_sites_in_common(tables, sets, [each for each in relations if each not in found])
+    return frozenset(name for name, relation in wanted.items() if relation in found)
 
 
 def first_multicasts(tables: Tables) -> DataFrame:
@@ -46,10 +70,66 @@ def _address() -> Column:
     return F.when(F.size(destinations) > 0, explicit).otherwise(groups).alias("address")
 
 
-def with_address(tables: Tables, unknown: bool = False) -> DataFrame:
-    """The messages with source and address; those that nobody has multicast, if wanted, with the empty address."""
-    joined = tables.messages.join(first_multicasts(tables), "id", "left" if unknown else "inner")
-    return joined.withColumn("address", F.coalesce("address", F.array().cast("array<string>")))
+def _sets(tables: Tables, relations: Sequence[_Relation]) -> DataFrame:
+    """source, address, the words of a set of sites, at (how many sites), count (of messages)."""
+    messages = tables.messages
+    if any(relation.related_by for relation in relations):
+        messages = messages.join(first_multicasts(tables).drop("sent"), "id", "left")
+    else:
+        messages = messages.withColumns({"source": F.lit(None), "address": F.lit(None)})
+    messages = messages.withColumns(
+        {
+            "source": F.col("source").cast("string"),
+            "address": F.coalesce(F.col("address").cast("array<string>"), F.array().cast("array<string>")),
+        }
+    )
+    return messages.groupBy("source", "address", *tables.words, "at").agg(F.count("*").alias("count"))
+
+
+def _of_relations(sets: DataFrame, relations: Sequence[_Relation]) -> DataFrame:
+    """The sets that count, once for each relation: its number, meet_at, and null for what is not asked for."""
+
+    def of(number: int, relation: _Relation) -> DataFrame:
+        counting = sets.where(F.col("at") >= relation.meet_at)
+        if not relation.unknown:
+            counting = counting.where(F.col("source").isNotNull())
+        forgotten = [name for name in ("source", "address") if name not in relation.related_by]
+        return counting.withColumns(
+            {
+                "relation": F.lit(number),
+                "meet_at": F.lit(relation.meet_at),
+                **{name: F.lit(None).cast(sets.schema[name].dataType) for name in forgotten},
+            }
+        )
+
+    return reduce(DataFrame.unionByName, (of(number, relation) for number, relation in enumerate(relations)))
+
+
+_KEYS: Final = ("relation", "meet_at", "source", "address")
+
+
+def _by_number_of_sets(tables: Tables, sets: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
+    """Where a set has two messages, or there are more sets than there are sites, or pairs of sites, to tell them."""
+    sites = len(tables.sites)
+    counted = _of_relations(sets, relations).groupBy(*_KEYS, *tables.words).agg(F.sum("count").alias("count"))
+    summary = counted.groupBy(*_KEYS).agg(F.max("count").alias("most"), F.count("*").alias("sets"))
+    places = F.when(F.col("meet_at") == 1, sites).otherwise(sites * (sites - 1) // 2)
+    return _collect(summary.where((F.col("most") > 1) | (F.col("sets") > places)), relations)
+
+
+def _by_sites_in_common(tables: Tables, sets: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
+    """Now every set has one message, and there are no more sets of a kind than there are sites, or pairs of them."""
+    if not relations:
+        return set()
+    of_relations = _of_relations(sets, relations)
+    pairs = of_relations.withColumn("x", F.explode(sites_of(tables))).withColumn("y", F.explode(sites_of(tables)))
+    meeting = pairs.where("if(meet_at = 1, x = y, x < y)")
+    common = meeting.groupBy(*_KEYS, "x", "y").agg(F.sum("count").alias("count"))
+    return _collect(common.where("count > 1"), relations)
+
+
+def _collect(found: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
+    return {relations[row["relation"]] for row in found.select("relation").distinct().collect()}
 
 
 def sites_of(tables: Tables) -> Column:
@@ -62,21 +142,3 @@ def sites_of(tables: Tables) -> Column:
         return F.bit_get(word, F.pmod(code, F.lit(BITS))) == 1
 
     return F.filter(codes, contains)
-
-
-def _two_messages_at_a_site(tables: Tables) -> bool:
-    sets = tables.messages.groupBy(*tables.words).agg(F.count("*").alias("count"))
-    sites = sets.select(F.explode(sites_of(tables)).alias("site"), "count")
-    return not sites.groupBy("site").agg(F.sum("count").alias("count")).where("count > 1").isEmpty()
-
-
-def _two_messages_at_two_sites(tables: Tables, messages: DataFrame, related_by: list[str]) -> bool:
-    sets = messages.where("at > 1").groupBy(*related_by, *tables.words).agg(F.count("*").alias("count"))
-    summary = sets.groupBy(*related_by).agg(F.max("count").alias("most"), F.count("*").alias("sets"))
-    pairs = len(tables.sites) * (len(tables.sites) - 1) // 2
-    if not summary.where((F.col("most") > 1) | (F.col("sets") > pairs)).isEmpty():
-        return True
-    # Now every set has one message, and there are no more sets of a kind than pairs of sites.
-    sites = sets.withColumn("x", F.explode(sites_of(tables))).withColumn("y", F.explode(sites_of(tables)))
-    common = sites.where("x < y").groupBy(*related_by, "x", "y").agg(F.sum("count").alias("count"))
-    return not common.where("count > 1").isEmpty()

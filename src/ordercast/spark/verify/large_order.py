@@ -26,7 +26,6 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.verdict import Finding
 from ordercast.spark.verify.large_merge import Merge, Stretch
-from ordercast.spark.verify.large_obligations import oblige
 from ordercast.spark.verify.large_parts import judge_parts
 from ordercast.spark.verify.large_tables import Limits, Tables, kept
 
@@ -39,15 +38,14 @@ _STUCK: Final = -1
 _KNOTS: Final = pa.schema([("part", pa.int32()), ("id", pa.int64())])
 
 
-def judge_order(tables: Tables, properties: Sequence[str]) -> dict[str, Finding]:
-    """The findings about these properties, all of them about order."""
+def find_disorder(tables: Tables, properties: Sequence[str]) -> dict[str, Finding]:
+    """What is wrong, for those of these properties, all of them about order, that are violated."""
     if is_certified(tables):
-        return {name: Finding(oblige(tables, name)) for name in properties}
+        return {}
     with kept(find_knots(tables)) as knots:
         sizes = {row["part"] for row in knots.select("part").distinct().collect()}
-        if not sizes:
-            return {name: Finding(oblige(tables, name)) for name in properties}
-        return _judge_knots(tables, knots, _STUCK in sizes, properties)
+        findings = _judge_knots(tables, knots, _STUCK in sizes, properties) if sizes else {}
+    return {name: finding for name, finding in findings.items() if finding.witnesses}
 
 
 def is_certified(tables: Tables) -> bool:
@@ -133,7 +131,7 @@ def _judge_knots(tables: Tables, knots: DataFrame, stuck: bool, properties: Sequ
             findings |= judge_parts(_block_pairs(tables, events), tables.run, pairwise, overlapping=True)
     else:
         findings |= judge_parts(in_knots, tables.run, [*acyclic, *pairwise])
-    return {name: finding if finding.witnesses else Finding(oblige(tables, name)) for name, finding in findings.items()}
+    return findings
 
 
 def _events_with_id(tables: Tables) -> DataFrame:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
-from ordercast.spark.verify.large_obligations import first_multicasts, sites_of
+from ordercast.spark.verify.large_obligations import first_multicasts
 from ordercast.spark.verify.large_tables import Tables
 
+SOURCE_ORDER: Final = "source-order"
 
-def judge_source_order(tables: Tables) -> Finding:
-    """Every site delivers the messages of a source in the order in which it multicast them."""
+
+def find_source_disorder(tables: Tables) -> dict[str, Finding]:
+    """What is wrong where a site does not deliver the messages of a source in the order in which it multicast them."""
     if not tables.sites:
-        return Finding(obliged=False)
+        return {}
     multicasts = first_multicasts(tables)
     sent = tables.first_deliveries().join(multicasts.select("id", "source", "sent"), "id")
     stream = Window.partitionBy("code", "source").orderBy("seq")
@@ -28,10 +32,10 @@ def judge_source_order(tables: Tables) -> Finding:
     )
     wrong = neighbours.where("sent < sent_before").orderBy("code", "source", "seq").limit(WITNESSES_MAX).toArrow()
     if not len(wrong):
-        return Finding(_is_obliged(tables))
+        return {}
     rows = wrong.to_pylist()
     name = _names(tables, {row["id"] for row in rows} | {row["id_before"] for row in rows})
-    return Finding(True, [_witness(tables, row, name) for row in rows])
+    return {SOURCE_ORDER: Finding(True, [_witness(tables, row, name) for row in rows])}
 
 
 def _witness(tables: Tables, row: dict[str, int], name: dict[int, str]) -> Witness:
@@ -47,11 +51,3 @@ def _names(tables: Tables, wanted: set[int]) -> dict[int, str]:
     )
     found = rows.where(F.col("id").isin(sorted(wanted))).distinct().collect()
     return {row["id"]: row["message"] for row in found}
-
-
-def _is_obliged(tables: Tables) -> bool:
-    """Whether some site delivered two messages of one source."""
-    known = tables.messages.join(first_multicasts(tables), "id")
-    sets = known.groupBy("source", *tables.words).agg(F.count("*").alias("count"))
-    sites = sets.select("source", F.explode(sites_of(tables)).alias("site"), "count")
-    return not sites.groupBy("source", "site").agg(F.sum("count").alias("count")).where("count > 1").isEmpty()
