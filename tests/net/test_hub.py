@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 import ordercast
+from ordercast.check import judge
 from ordercast.net.hub import Hub
 from ordercast.net.ports import free_ports
 from ordercast.net.sockets import open_udp, resolve
+from ordercast.node.advice import find_warnings
+from ordercast.node.configuration import read_configuration
+from ordercast.protocols.selective_total import SelectiveTotal
+from ordercast.trace import read_events, read_runs
 from tests.node.cluster import make_configuration, open_nodes, payloads, run
 
 
@@ -28,26 +35,55 @@ def _configuration(names: str, **keys: Any) -> dict[str, Any]:
     return make_configuration(names, protocol="selective-total", channel=f"127.0.0.1:{free_ports(1)[0]}", **keys)
 
 
-def test_five_processes_with_a_slow_one_lose_nothing_and_agree_on_the_order() -> None:
+def test_five_processes_with_a_slow_one_lose_nothing_and_agree_on_the_order(tmp_path: Path) -> None:
+    """Each says everything to the group, and something to two others; the judges look at what all of them recorded."""
+    names = "abcde"
+
     async def main() -> None:
-        configuration = _configuration("abcde")
+        configuration = _configuration(names, trace_directory=str(tmp_path))
         hub = _start_hub(configuration)
         try:
             async with open_nodes(configuration) as nodes:
                 groups = [await node.join("g") for node in nodes]
                 for index in range(100):
-                    for group in groups:
-                        await group.multicast(f"{group.members[0]}{index}".encode())
+                    for node, group in zip(nodes, groups, strict=True):
+                        await group.multicast(f"{node.process}{index}".encode())
+                        if index % 10 == 0:
+                            pair = [other for other in names if other != node.process][index // 10 % 3 :][:2]
+                            await node.multicast(f"{node.process}{index} to {pair}".encode(), destinations=pair)
                 slow = asyncio.create_task(_take_slowly(groups[4], 500))
                 first, *others = [await payloads(group, 500) for group in groups[:4]]
                 assert all(other == first for other in (*others, await slow))
-                for node in nodes:
-                    node.kill()
             assert hub.counters["relayed"] > 0
         finally:
             hub.close()
 
     run(main())
+    (described,) = read_runs(tmp_path)
+    assert described.settled
+    verdicts = judge(described, read_events(tmp_path), described.guarantees)
+    assert {name: verdict.first for name, verdict in verdicts.items() if verdict.verdict != "holds"} == {}
+    assert {"selective-information", "order-equivalence", "acyclic-order", "atomic-receipt"} <= set(verdicts)
+
+
+def test_the_trace_of_the_sp_service_claims_what_that_promises() -> None:
+    assert _claims_of_a_trace({}) == set(SelectiveTotal.contract.guarantees)
+    weaker = _claims_of_a_trace({"service": "source"})
+    assert "source-order" in weaker
+    assert not weaker & {"order-equivalence", "acyclic-order", "multiple-source-order", "R1"}
+
+
+def _claims_of_a_trace(options: dict[str, Any]) -> set[str]:
+    with TemporaryDirectory() as folder:
+
+        async def main() -> None:
+            configuration = _configuration("ab", trace_directory=folder, options=options)
+            async with ordercast.open(configuration, "a") as node:
+                node.kill()
+
+        run(main())
+        (described,) = read_runs(Path(folder))
+        return set(described.guarantees)
 
 
 async def _take_slowly(group: ordercast.Group, count: int) -> list[bytes]:
@@ -88,6 +124,13 @@ def test_without_a_channel_the_protocol_is_refused() -> None:
             await ordercast.open(_configuration("ab", max_datagram=1450), "a").__aenter__()
 
     run(main())
+
+
+def test_a_configuration_without_a_channel_is_warned_of() -> None:
+    warned = find_warnings(read_configuration(make_configuration("ab", protocol="selective-total"), {}, {}))
+    assert any(warning.startswith("no channel: a node refuses selective-total") for warning in warned)
+    fine = find_warnings(read_configuration(_configuration("ab"), {}, {}))
+    assert not any(warning.startswith("no channel") for warning in fine)
 
 
 def test_a_strangers_datagram_is_not_relayed() -> None:

@@ -149,6 +149,19 @@ def test_example_1_each_of_three_processes_loses_another_of_three_messages(sourc
     assert channel.delivered == {"1": ["a", "c"], "2": ["a", "b"], "3": ["b", "c"]}
 
 
+def test_example_1_2_what_others_know_decides_where_a_message_lost_by_one_goes() -> None:
+    """a, b and c of different processes; only E_3 loses c. That b comes before c it learns from the line of E_2's log
+    and E_1's: it could not decide that alone."""
+    channel = OneChannel()
+    channel.establish()
+    for source, name, destinations in (("1", "a", "12"), ("2", "b", "23"), ("3", "c", "13")):
+        channel.multicast(source, name, destinations)
+    channel.run(lambda site, m: isinstance(m, Data) and site == "3" and channel.names[m.multicast.message] == "c")
+    channel.tick(3)
+    assert channel.delivered == {"1": ["a", "c"], "2": ["a", "b"], "3": ["b", "c"]}
+    assert all(core.branches["insertion"] == 1 for core in channel.cores.values())
+
+
 # ---------------------------------------------------------------------- 4.4
 def test_example_2_the_agreement_on_the_sort_line() -> None:
     channel = figure_3({"3": "c"})
@@ -173,6 +186,21 @@ def test_example_2_the_agreement_on_the_sort_line() -> None:
     points = {site: (ack.sort_point.source, ack.sort_point.tseq) for site, ack in acks.items() if ack.sort_point}
     assert points == {"1": (0, 3), "2": (1, 2), "3": (2, 3)}, "the sort line is (c, q, z)"
     assert {ack.round for ack in acks.values()} == {1}
+
+
+def test_example_2_what_precedes_the_sort_points_is_settled_and_the_rest_is_left() -> None:
+    """x, a x b y and a x can be acknowledged; RRL_1, RRL_2, RRL_3 are (c p z), (q), (z q) then."""
+    channel = figure_3({"3": "c"})
+    logs = {site: channel.log(site).split() for site in "123"}
+    assert logs == {"1": ["x", "c", "p", "z"], "2": ["a", "x", "b", "y", "q"], "3": ["a", "x", "z", "q"]}
+    line = (3, 1, 3)
+    points = {site: sort_point(core.log, line) for site, core in channel.cores.items()}
+    assert {site: logs[site][:at] for site, at in points.items()} == {
+        "1": ["x"],
+        "2": ["a", "x", "b", "y"],
+        "3": ["a", "x"],
+    }
+    assert {site: logs[site][at:] for site, at in points.items()} == {"1": ["c", "p", "z"], "2": ["q"], "3": ["z", "q"]}
 
 
 def test_example_3_1_a_single_loss_is_recovered_by_insertion() -> None:

@@ -12,8 +12,11 @@ from ordercast.core.events import Consumed, Received, Recovered
 from ordercast.protocols import find_protocol
 from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
 from ordercast.protocols.selective_total.messages import (
+    NO_EPOCH,
     Data,
+    Head,
     ReceiveReady,
+    Request,
     Reset,
     ResetAck,
     ResetPreAck,
@@ -89,6 +92,7 @@ def test_all_claims_hold_with_tiny_windows_and_buffers_and_a_slow_reader() -> No
     simulation = run(options=TINY, faults=[SlowReader(from_=0.0, to=3.0, sites=("b",), seconds=0.2)])
     assert broken_claims(simulation) == {}
     assert simulation.branches["window-closed"]
+    assert simulation.branches["receivers-full"]
 
 
 def test_all_claims_hold_when_a_silent_member_loses_half_of_everything() -> None:
@@ -247,6 +251,7 @@ def test_resets_that_start_at_the_same_time_are_one() -> None:
     resets = [(s, m.agreement) for s, m in channel.heard if isinstance(m, Reset) and m.agreement[2]]
     assert len(resets) == 2
     assert len({agreement for _, agreement in resets}) == 1
+    assert all(core.branches["resets-merged"] for core in channel.cores.values())
     assert channel.delivered == {site: ["g", "h"] for site in "123"}
 
 
@@ -532,14 +537,48 @@ def garbage(core: SelectiveTotal) -> list[tuple[str, Message]]:
         ("x", ReceiveReady(core.epoch, 1, three, three, three, 1)),
         ("2", Reset((9, "2", 0), ("2", "1"), (0, 0), core.epoch, three, three)),
         ("2", Reset((9, "2", 0), ("1", "x"), (0, 0), core.epoch, three, three)),
+        ("2", Reset((9, "2", 0), ("1", "2", "3"), (0, 0), core.epoch, three, three)),
+        ("2", Reset((9, "2", 0), ("1", "2", "3"), (0, 0, 0), core.epoch, (1,), (1,))),
+        ("2", ResetPreAck((9, "2", 0), ("1", "2"), (0, 0), core.epoch, NO_EPOCH, (), three, three, (1, 1))),
     ]
 
 
-@pytest.mark.parametrize("which", range(6))
+@pytest.mark.parametrize("which", range(9))
 def test_garbage_from_the_network_is_refused(which: int) -> None:
     core = established().cores["1"]
     with pytest.raises(WireError):
         core.step(0.0, Received(*garbage(core)[which]))
+
+
+def garbage_in_an_agreement(core: SelectiveTotal) -> list[Message]:
+    assert core.agreement is not None
+    epoch, three, none = core.agreement.identifier, (1, 1, 1), ((), (), ())
+    again = Data(core.epoch, 1, three, three, three, 1, Multicast(MessageId("3", 0, 1), (), b"", ("1",)))
+    return [
+        ResetAck(epoch, 0, three, three, none, three, (), None),
+        ResetAck(epoch, 1, three, three, none, (1, 1), (), None),
+        ResetAck(epoch, 1, three, three, none, three, ((3, 1),), None),
+        ResetAck(epoch, 1, three, three, none, three, (), Head(0, 1, three, (1, 7))),
+        ResetAck(epoch, 1, three, three, none, three, (), Head(0, 1, (1,), (1,))),
+        Retransmission(epoch, 1, again),
+        Retransmission(epoch, 9, again),
+    ]
+
+
+@pytest.mark.parametrize("which", range(7))
+def test_garbage_in_an_agreement_is_refused(which: int) -> None:
+    core = established().cores["1"]
+    core.start_reset()
+    with pytest.raises(WireError):
+        core.step(0.0, Received("2", garbage_in_an_agreement(core)[which]))
+
+
+def test_a_gap_that_nobody_can_have_is_not_asked_for_whole() -> None:
+    channel = established(options=SelectiveTotalOptions(service="source", window_messages=8))
+    core = channel.cores["1"]
+    three = (1, 1, 1)
+    channel.step("1", Received("2", ReceiveReady(core.epoch, 1 << 40, (1 << 40, 1, 1), three, three, 1)))
+    assert [len(message.missing) for _, message in channel.frames if isinstance(message, Request)] == [8]
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,11 @@ class Hub:
         self._buffer = memoryview(bytearray(1 << 16))
         loop.add_reader(self._socket.fileno(), self._drain)
 
+    @property
+    def port(self) -> int:
+        """Where it listens; a number when it was to choose one itself, too."""
+        return int(self._socket.getsockname()[1])
+
     def _drain(self) -> None:
         try:
             for _ in range(DRAIN_MAX):
@@ -49,11 +54,15 @@ class Hub:
     def _relay(self, datagram: memoryview) -> None:
         self.counters["relayed"] += 1
         for receiver in self._receivers:
-            try:
-                self._socket.sendto(datagram, receiver)
-            except OSError:
-                # One receiver's copy is lost; waiting for it would hold the channel up for all.
-                self.counters["lost"] += 1
+            self.send_copy(datagram, receiver)
+
+    def send_copy(self, datagram: memoryview, receiver: Address) -> None:
+        """One receiver's copy of what everybody gets."""
+        try:
+            self._socket.sendto(datagram, receiver)
+        except OSError:
+            # One receiver's copy is lost; waiting for it would hold the channel up for all.
+            self.counters["lost"] += 1
 
     def close(self) -> None:
         """Give the socket back."""

@@ -19,11 +19,17 @@ def find_warnings(configuration: Configuration) -> list[str]:
 
 
 def _warnings(configuration: Configuration) -> Iterator[str]:
-    contract = find_protocol(configuration.protocol).contract
+    protocol = find_protocol(configuration.protocol)
+    contract = protocol.contract
     if configuration.insecure:
         yield (
             "insecure = true: everything is sent in the clear, and whoever reaches a port can speak as any process; "
             "make a key with `ordercast key new` and name it with key_file"
+        )
+    if contract.one_channel and configuration.channel is None:
+        yield (
+            f"no channel: a node refuses {contract.name} without a hub that shows every process the same order; write "
+            f'channel = "HOST:PORT" and run `ordercast hub` there'
         )
     survived = [fault for fault in CRASH_FAULTS if fault in contract.faults and fault != "pause"]
     if configuration.log_directory is None and survived:
@@ -33,6 +39,7 @@ def _warnings(configuration: Configuration) -> Iterator[str]:
         )
     if "loss" not in contract.faults:
         yield f"{contract.name} does not tolerate the loss of packets, and every network loses some under load"
+    yield from protocol.warnings(configuration.groups)
     if configuration.interface is not None and configuration.multicast is None:
         yield "interface has no effect without multicast"
     literals = [literal for host, _ in configuration.processes.values() if (literal := as_ip(host)) is not None]

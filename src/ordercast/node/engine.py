@@ -53,6 +53,8 @@ class Engine:
         }
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
+        for warning in self.protocol.warnings(self.groups):
+            logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
         addresses = {name: resolve(*where) for name, where in configuration.processes.items()}
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
@@ -89,7 +91,7 @@ class Engine:
             run=self._configuration.cluster,
             protocol=contract.name,
             groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guarantees),
+            guarantees=list(contract.guaranteed(contract.options(**self._configuration.options))),
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 

@@ -13,18 +13,25 @@ from ordercast.papers.style import dress, styles
 from ordercast.papers.tachikawa.formulas import processing_printed
 from ordercast.papers.tachikawa.retransmissions import experiment as retransmissions
 from ordercast.papers.tachikawa.runs import MESSAGES, PROCESSES
-from ordercast.spark.experiments import Experiment, Measure
+from ordercast.spark.experiments import Experiment, Measure, Point
 
 F_OF_THE_CLAIM = 0.001
 
 
 def experiment(fast: bool) -> Experiment:
-    """The runs of Figures 8 and 9 that recover selectively; another measure must be exact."""
+    """Like the selective runs of Figures 8 and 9, over f with d/n = 0.5 and 1, and over d/n for the f of the text's
+    claim; another measure must be exact."""
+
+    def is_wanted(point: Point) -> bool:
+        return point["share"] in (0.5, 1.0) or point["f"] == F_OF_THE_CLAIM
+
     like = retransmissions(fast)
-    names = [measure.name for measure in like.measures]
-    measures = [Measure(name, absolute=(0.03 if fast else 0.01) if name == "work" else None) for name in names]
+    measures = [
+        Measure(name, relative=0.1, absolute=0.03) if name == "work" else Measure(name)
+        for name in (measure.name for measure in like.measures)
+    ]
     grid = {**like.grid, "recovery": ("selective",)}
-    return replace(like, name="tachikawa-processing", grid=grid, measures=measures)
+    return replace(like, name="tachikawa-processing", grid=grid, measures=measures, where=is_wanted)
 
 
 def checks(data: pd.DataFrame) -> Sequence[Check]:

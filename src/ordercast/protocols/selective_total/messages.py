@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import Message, MessageId, Multicast, SiteId
+from ordercast.core import Message, MessageId, Multicast, SiteId, WireError
 
 Epoch = tuple[int, SiteId, int]
 """Names an agreement, and the time of the cluster that begins with it: the cluster's number, who proposed it, and how
@@ -14,6 +14,15 @@ NO_EPOCH: Epoch = (0, "", 0)
 
 Vector = tuple[int, ...]
 """A number for each process of a cluster, in the order of its members."""
+
+
+def check_lengths(size: int | None, *vectors: tuple[object, ...]) -> None:
+    """Raise `WireError` unless all have one length: this one, where it is known."""
+    lengths = {len(vector) for vector in vectors}
+    if len(lengths) > 1 or (size is not None and lengths != {size}):
+        raise WireError(
+            f"vectors of {sorted(lengths)} numbers do not fit a cluster of {size or 'any number of'} processes"
+        )
 
 
 class Data(Message, frozen=True):
@@ -77,6 +86,11 @@ class Reset(Message, frozen=True):
     treq: Vector
     preq: Vector
 
+    def check(self, size: int | None) -> None:
+        """Raise `WireError` when it cannot be of a cluster of that size, or of any."""
+        check_lengths(None, self.members, self.incarnations)
+        check_lengths(size, self.treq, self.preq)
+
 
 class ResetPreAck(Message, frozen=True):
     """RST_PAK: I send nothing more in the old epoch; this is how far I am, and from where my log may change."""
@@ -94,6 +108,11 @@ class ResetPreAck(Message, frozen=True):
     pre_acknowledged: Vector
     delivered: Vector
 
+    def check(self, size: int | None) -> None:
+        """Raise `WireError` when it cannot be of a cluster of that size, or of any."""
+        check_lengths(None, self.members, self.incarnations)
+        check_lengths(size, self.treq, self.pre_acknowledged, self.delivered)
+
 
 class ResetAck(Message, frozen=True):
     """RST_ACK: the sort line as my log has it, what I have lost, what I have sent."""
@@ -109,6 +128,17 @@ class ResetAck(Message, frozen=True):
     orphans: tuple[tuple[int, int], ...]
     """Messages in my log whose sources are no longer with us: place of the source, TSEQ."""
     sort_point: Head | None
+
+    def check(self) -> None:
+        """Raise `WireError` when it cannot be of any cluster."""
+        check_lengths(None, self.treq, self.preq, self.beyond, self.pseq)
+        size = len(self.treq)
+        places = [source for source, _ in self.orphans]
+        if self.sort_point is not None:
+            check_lengths(size, self.sort_point.pseq)
+            places += (self.sort_point.source, *self.sort_point.destinations)
+        if not all(0 <= place < size for place in places):
+            raise WireError(f"a cluster of {size} processes has no places {places}")
 
 
 class Retransmission(Message, frozen=True):

@@ -42,10 +42,12 @@ class SelectiveTotal(SourceOrder):
         crash="the others wait for silence_seconds, deliver what anyone may have delivered, and go on without it",
         branches=(
             "window-closed",
+            "receivers-full",
             "loss-by-number",
             "loss-by-receive-ready",
             "loss-by-others",
             "reset",
+            "resets-merged",
             "line-lowered",
             "insertion",
             "single-loss-sorted",

@@ -20,6 +20,7 @@ from ordercast.protocols.selective_total.messages import (
     ResetPreAck,
     Restored,
     Vector,
+    check_lengths,
 )
 from ordercast.protocols.selective_total.plan import Plan, highest, lowest
 from ordercast.protocols.selective_total.receipt_log import Entry, closed, inserted, lowered, sort_point, sorted_log
@@ -60,6 +61,7 @@ class Recovery(Retransmitting):
         An agreement that means an earlier incarnation is none of its own. (Else: c says RST_PAK, crashes, comes back,
         and says another one; those who heard the first count on what c had, and the others do not.)
         """
+        message.check(self.size_of(message.base))
         identifier, members, incarnations = message.agreement, message.members, message.incarnations
         self.seen = max(self.seen, identifier[0])
         if self.aborted or (self.site, self.context.incarnation) not in zip(members, incarnations, strict=False):
@@ -72,6 +74,13 @@ class Recovery(Retransmitting):
         else:
             self.help_laggard(identifier)
         return self.agreement is not None and self.agreement.identifier == identifier
+
+    def size_of(self, epoch: Epoch) -> int | None:
+        """How many processes are in an epoch, if this process knows."""
+        if self.cluster is not None and epoch == self.epoch:
+            return len(self.cluster.members)
+        ended = (each for each in (self.agreement, self.restored) if each is not None and each.identifier == epoch)
+        return next((len(each.members) for each in ended), None)
 
     def join(
         self,
@@ -138,6 +147,9 @@ class Recovery(Retransmitting):
     # ------------------------------------------------------------------ what others say
     def on_reset(self, sender: SiteId, message: Reset, arrival: Arrival) -> None:
         """RST: someone has found a loss, or proposes a cluster."""
+        agreement = self.agreement
+        if agreement and agreement.identifier == message.agreement and sender not in (self.site, *agreement.resets):
+            self.branch("resets-merged")
         self.belongs(message, {sender: message})
 
     def on_reset_pre_ack(self, sender: SiteId, message: ResetPreAck, arrival: Arrival) -> None:
@@ -154,6 +166,7 @@ class Recovery(Retransmitting):
         if agreement is not None and agreement.identifier == message.agreement and sender in agreement.stage:
             if not 0 < message.round <= ROUNDS_MAX:
                 raise WireError(f"{sender} is in round {message.round} of an agreement")
+            message.check()
             agreement.take_ack(sender, message)
             self.advance()
         else:
@@ -203,6 +216,7 @@ class Recovery(Retransmitting):
             acks = agreement.round_of_participants(agreement.acks_said)
             if acks is None:
                 return
+            check_lengths(self.size_of(agreement.base), *(ack.treq for ack in acks.values()))
             line = lowest(ack.treq for ack in acks.values())
             if any(ack.treq != line for ack in acks.values()):
                 self.branch("line-lowered")

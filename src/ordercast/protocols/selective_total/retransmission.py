@@ -94,8 +94,7 @@ class Retransmitting(Transmission):
         agreement, cluster = self.agreement, self.cluster
         if agreement is None or cluster is None or message.agreement != agreement.identifier:
             return
-        if not 0 <= message.source < len(cluster.members) or len(message.data.pseq) != len(cluster.members):
-            raise WireError(f"{sender} sends again what is no message of this epoch")
+        self.check_again(cluster, sender, message)
         if len(agreement.aside) < self.options.window_messages * len(cluster.members):
             agreement.aside.setdefault((message.source, message.data.tseq), message.data)
             asked = agreement.asked
@@ -103,6 +102,16 @@ class Retransmitting(Transmission):
             self.advance()
             if not asked and not agreement.has_said_restored:
                 self.ask(agreement)
+
+    def check_again(self, cluster: Cluster, sender: SiteId, message: Retransmission) -> None:
+        """Raise `WireError` when what was sent again cannot be a message of this epoch."""
+        size, data = len(cluster.members), message.data
+        if (
+            not 0 <= message.source < size
+            or len(data.pseq) != size
+            or data.multicast.message.source != cluster.members[message.source]
+        ):
+            raise WireError(f"{sender} sends again what is no message of this epoch")
 
     def has_everything(self, agreement: Agreement) -> bool:
         """Whether what this process misses has come."""

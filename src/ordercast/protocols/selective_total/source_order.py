@@ -7,6 +7,7 @@ that. The three levels of receipt are the same, and so is the agreement when the
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 
 from ordercast.core import Context, SiteId
 from ordercast.core.events import Arrival
@@ -40,11 +41,13 @@ class SourceOrder(Establishment):
         if cluster is None or self.agreement is not None:
             return
         numbers = range(cluster.preq[source], self.offered[source][1])
-        missing = tuple(
+        lost = (
             number
             for number in numbers
             if number not in cluster.beyond[source] and (source, number) not in self.requested
         )
+        # No source has more under way; a larger gap is someone's invention.
+        missing = tuple(islice(lost, self.options.window_messages))
         if missing:
             self.requested.update((source, number) for number in missing)
             self.broadcast(Request(cluster.epoch, cluster.members[source], missing))
@@ -63,6 +66,7 @@ class SourceOrder(Establishment):
         if cluster is None or message.agreement != cluster.epoch or self.agreement or source not in self.offered:
             super().on_retransmission(sender, message, arrival)
             return
+        self.check_again(cluster, sender, message)
         number = data.pseq[cluster.me]
         beyond = cluster.beyond[source]
         if number < cluster.preq[source] or number in beyond or not self.is_destination(data.multicast):

@@ -43,7 +43,7 @@ class Transmission(ProcessState):
         while self.pending and self.window_open(cluster):
             self.send_data(cluster, self.pending.popleft())
         if self.pending:
-            self.branch("window-closed")
+            self.branch("window-closed" if cluster.unaccepted >= self.window else "receivers-full")
         if len(self.pending) < before:
             self.give_credit()
 
