@@ -227,7 +227,11 @@ def summarize(reports: list[dict[str, Any]], work: Work) -> dict[str, Any]:
         min(report["within"].get(group, 0) for report in reports if group in report["groups"]) for group in work.groups
     )
     lost = sum(sum(sent[group] for group in report["groups"]) - report["delivered"] for report in reports)
-    latencies = sorted(latency / 1e6 for report in reports for latency in report["latencies"])
+    # Everyone's to the same measure: one that stands for two counts as much as two.
+    every = max(report["latencies_every"] for report in reports)
+    latencies = sorted(
+        latency / 1e6 for report in reports for latency in report["latencies"][:: every // report["latencies_every"]]
+    )
     quantiles = statistics.quantiles(latencies, n=100, method="inclusive") if len(latencies) > 1 else []
     return {
         "messages_per_second": round(delivered / work.seconds, 1),
@@ -235,6 +239,7 @@ def summarize(reports: list[dict[str, Any]], work: Work) -> dict[str, Any]:
         "p99_ms": round(quantiles[98], 4) if quantiles else None,
         "lost": lost,
         "cpu_seconds": round(sum(report["cpu_seconds"] for report in reports), 2),
+        "memory_mb": [[round(peak, 1) for peak in report["memory_mb"]] for report in reports],
         "counters": [report["counters"] for report in reports],
     }
 
@@ -247,5 +252,7 @@ def _show(result: dict[str, Any]) -> None:
     print(
         f"  {result['messages_per_second']:,.0f} messages a second, delivered at every process; lost: {result['lost']}"
     )
+    early, late = (max(peaks[at] for peaks in result["memory_mb"]) for at in (0, -1))
+    print(f"  memory of a process, at the most: {early} MB after a fifth of the time, {late} MB at the end")
     if result["p50_ms"] is not None:
         print(f"  from multicast to delivery: half within {result['p50_ms']} ms, 99 % within {result['p99_ms']} ms")

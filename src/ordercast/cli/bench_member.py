@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import struct
 import sys
 import time
@@ -31,6 +32,10 @@ LIST_BYTES = 64_000
 """Of the messages that the application hands over at once in the throughput test; more do not come from one place in
 practice, and would measure the processor's caches."""
 LIST_LENGTH_MIN, LIST_LENGTH_MAX = 10, 1000
+EARLY = 0.2
+"""After this share of the time memory is looked at: what grows later is not what a start takes."""
+LATENCIES_MAX = 1 << 16
+"""Kept by a process: enough for a 99th percentile, and not more after an hour than after a minute."""
 
 _STAMP = struct.Struct("=q")
 
@@ -50,6 +55,31 @@ class Work(msgspec.Struct, frozen=True):
     """Lists of messages go to these in turn."""
 
 
+def peak_megabytes() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e6
+
+
+class Latencies:
+    """Of a long run, every second, fourth, eighth … one, so that there are never more than `LATENCIES_MAX`."""
+
+    def __init__(self) -> None:
+        self.kept: list[int] = []
+        """Nanoseconds."""
+        self.every = 1
+        """Each of those that are kept stands for so many."""
+        self._seen = 0
+
+    def add(self, nanoseconds: int) -> None:
+        """One more message has come."""
+        self._seen += 1
+        if self._seen % self.every == 0:
+            self.kept.append(nanoseconds)
+            if len(self.kept) == LATENCIES_MAX:
+                self.kept = self.kept[1::2]
+                self.every *= 2
+
+
 class Counts:
     """What one process saw. Latency is measured with a stamp in each message where they are few; at full speed the
     process compares how many of its own messages have come back with when it had sent so many."""
@@ -62,7 +92,7 @@ class Counts:
         self.within: Counter[str] = Counter()
         """Group -> messages delivered while it was measured."""
         self.bytes = 0
-        self.latencies: list[int] = []
+        self.latencies = Latencies()
         self.own = 0
         self.marks: deque[tuple[int, int]] = deque()
         """How many messages this process had sent when it handed over a list, and when that was."""
@@ -72,7 +102,7 @@ class Counts:
         """So many more of its own messages have come back."""
         self.own += count
         while self.marks and self.marks[0][0] <= self.own:
-            self.latencies.append(time.monotonic_ns() - self.marks.popleft()[1])
+            self.latencies.add(time.monotonic_ns() - self.marks.popleft()[1])
 
 
 async def _receive_batches(group: Group, counts: Counts, process: str) -> None:
@@ -113,7 +143,8 @@ def _take_stamped(counts: Counts, batch: ordercast.Batch) -> None:
     counts.delivered += len(batch)
     if counts.begin <= now / 1e9 < counts.end:
         counts.within[batch.groups[0]] += len(batch)
-        counts.latencies.extend([now - _STAMP.unpack_from(payload)[0] for payload in batch])
+        for payload in batch:
+            counts.latencies.add(now - _STAMP.unpack_from(payload)[0])
 
 
 async def _receive_stamped(group: Group, counts: Counts, process: str) -> None:
@@ -127,7 +158,7 @@ async def _receive_stamped_each(group: Group, counts: Counts, process: str) -> N
         counts.delivered += 1
         if counts.begin <= now / 1e9 < counts.end:
             counts.within[delivery.groups[0]] += 1
-            counts.latencies.append(now - _STAMP.unpack_from(delivery.payload)[0])
+            counts.latencies.add(now - _STAMP.unpack_from(delivery.payload)[0])
 
 
 async def _receive_called(group: Group, counts: Counts, process: str, stamped: bool) -> None:
@@ -202,6 +233,10 @@ async def _main(work: Work) -> dict[str, object]:
         counts.begin = begin + WARM_UP_SECONDS
         counts.end = counts.begin + work.seconds
         receiver = asyncio.create_task(_choose_receiver(work)(group, counts, work.process))
+        early: list[float] = []
+        asyncio.get_running_loop().call_later(
+            counts.begin + EARLY * work.seconds - time.monotonic(), lambda: early.append(peak_megabytes())
+        )
         await asyncio.sleep(begin - time.monotonic())
         used = time.process_time()
         if work.rate:
@@ -209,6 +244,7 @@ async def _main(work: Work) -> dict[str, object]:
         else:
             await _send_lists(node, counts, work, counts.end)
         used = time.process_time() - used
+        peak = peak_megabytes()
         await node.flush()
         before = -1
         while before != counts.delivered:
@@ -224,8 +260,10 @@ async def _main(work: Work) -> dict[str, object]:
             "delivered": counts.delivered,
             "groups": list(group.names),
             "within": counts.within,
-            "latencies": counts.latencies,
+            "latencies": counts.latencies.kept,
+            "latencies_every": counts.latencies.every,
             "cpu_seconds": used,
+            "memory_mb": (*early, peak)[:2],
             "counters": node.status()["dropped"],
         }
 
