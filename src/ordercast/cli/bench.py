@@ -206,10 +206,10 @@ def _tell(members: list[asyncio.subprocess.Process], line: str) -> None:
 
 async def _line(member: asyncio.subprocess.Process) -> str:
     assert member.stdout is not None
-    line = (await member.stdout.readline()).decode().strip()
-    if not line:
+    line = (await member.stdout.readline()).decode()
+    if not line.endswith("\n"):
         raise UsageError("a process of the benchmark ended early; its last words are above")
-    return line
+    return line.strip()
 
 
 async def _expect(member: asyncio.subprocess.Process, word: str) -> None:
