@@ -7,7 +7,7 @@ from typing import Any
 
 from ordercast.core import Message, MessageId, Multicast
 from ordercast.core.effects import Effect
-from ordercast.core.events import Arrival, Received, Started, TimerFired
+from ordercast.core.events import Arrival, MulticastRequested, Received, Started, TimerFired
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.messages import Adopt, Control, Data, Info, StreamId
 from tests.protocols.classic_runs import Hand, sent
@@ -63,6 +63,10 @@ class Host(Hand):
 
     def _arrive(self, sender: str, message: Message, far: bool) -> list[Effect]:
         return self.step(Received(sender, message, FAR if far else Arrival()))
+
+    def send(self, number: int, payload: bytes = b"") -> list[Effect]:
+        """The application multicasts."""
+        return self.step(MulticastRequested(Multicast(MessageId(self.core.site, 0, number), ("g",), payload)))
 
     def fire(self, timer: Any) -> list[Effect]:
         return self.step(TimerFired(timer))

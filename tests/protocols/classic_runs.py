@@ -78,7 +78,8 @@ def broken_claims(simulation: Simulation) -> dict[str, str]:
     """Run it; the claims that do not hold, with the first witness of each."""
     simulation.execute()
     assert simulation.wire_errors == 0
-    verdicts = judge(simulation.header(), simulation.table(), simulation.protocol.contract.guarantees)
+    run = simulation.header()
+    verdicts = judge(run, simulation.table(), run.guarantees)
     return {name: str(verdict.first) for name, verdict in verdicts.items() if verdict.verdict == "violated"}
 
 

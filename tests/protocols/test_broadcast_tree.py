@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from ordercast.core.events import Received
 from ordercast.protocols import find_protocol
-from ordercast.protocols.broadcast_tree import BroadcastTree
+from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.info import highest, holds, union, with_number
 from ordercast.protocols.broadcast_tree.messages import (
     Adopt,
+    Control,
     Declare,
     Detach,
+    Hello,
     Pointer,
 )
 from tests.protocols.broadcast_tree_host import STREAM, Host, info, messages, told
@@ -71,6 +74,18 @@ def test_case_1_option_3_a_host_elsewhere_that_has_more_if_there_is_none_in_the_
     b.hear("c", info((1, 1)), far=True)
     b.hear("d", info((1, 3)), far=True)
     assert b.look() == [("d", Declare(STREAM, ()))]
+
+
+def test_a_late_joiner_that_is_alone_in_its_cluster_catches_up_from_the_nearest() -> None:
+    """c has a little less than d, which is twice as far away."""
+    for lacks, expected in ((300, "c"), (200, "d")):
+        b = Host(options=BroadcastTreeOptions(clusters="transit-time"))
+        for host, there in (("c", 0.05), ("d", 0.1)):
+            b.core.step(1.0 + 2 * there, Received(host, Control(1, (Hello(),), 1.0, 1.0, 0.0)))
+        b.hear("c", info((1, lacks)), stamp=2)
+        b.hear("d", info((1, lacks + 5)), stamp=2)
+        b.look()
+        assert b.parent == expected
 
 
 def test_case_2_option_3_a_host_elsewhere_that_has_more_than_the_parent() -> None:

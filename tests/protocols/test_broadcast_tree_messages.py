@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ordercast.core import Context, Message, MessageId, UsageError, WireError
-from ordercast.core.effects import Blocked, Credit, Replay
+from ordercast.core.effects import Blocked, Credit, Replay, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Received, Recovered, TimerFired
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
+from ordercast.protocols.broadcast_tree.exchange import HELLOS_MAX
 from ordercast.protocols.broadcast_tree.messages import (
     Adopt,
     Control,
@@ -201,6 +202,27 @@ def test_a_host_that_has_just_started_is_told_at_once_what_there_is() -> None:
     assert told(b.hear("c", Hello())) == [("c", info((1, 1), parent="s"))]
 
 
+def test_hello_is_said_again_to_those_who_were_not_heard_and_not_for_ever() -> None:
+    """On sockets nobody understands the first one: processes have to make acquaintance first."""
+    b = Host()
+    b.hear("c", info((1, 1)))
+    hellos, waits = [], []
+    while timers := [effect.after_seconds for effect in b.fire("hello") if isinstance(effect, SetTimer)]:
+        waits += timers
+        hellos.append([host for host, item in told(b.fire("piggyback")) if item == Hello()])
+    assert hellos == [["a", "d", "s"]] * (HELLOS_MAX - 1)
+    assert [wait for wait in waits if wait > 0.01] == [0.5, 1.0, 2.0, 4.0, 8.0]
+
+
+def test_hello_is_answered_by_those_who_have_nothing_to_tell() -> None:
+    b = Host(options=BroadcastTreeOptions(clusters="transit-time"))
+    b.core.step(7.0, Received("c", Control(1, (Hello(),), 3.0, 0.0, 0.0)))
+    ((to, answer),) = sent(b.core.outbox)
+    assert to == ("c",)
+    assert isinstance(answer, Control)
+    assert (answer.items, answer.echo_at, answer.held_seconds) == ((), 3.0, 0.0)
+
+
 def test_only_as_many_holes_are_told_as_fit_into_a_packet() -> None:
     b = Host().attached_to("s", (1, 400))
     for number in range(1, 401, 2):
@@ -237,7 +259,7 @@ def test_a_host_has_taken_a_message_when_its_application_has() -> None:
 
 
 def test_a_source_stops_at_its_window_and_names_the_slowest() -> None:
-    s = Host("s", BroadcastTreeOptions(window=2))
+    s = Host("s", BroadcastTreeOptions(kept_messages_max=2))
     s.multicast("g")
     effects = s.step(TimerFired("eic"))
     assert Credit(1) in effects
@@ -252,6 +274,26 @@ def test_a_source_stops_at_its_window_and_names_the_slowest() -> None:
     effects = s.fire("eic")
     assert Credit(2) in effects
     assert Blocked("") in effects
+
+
+def test_what_left_a_breath_ago_is_not_in_the_way_of_the_next_message() -> None:
+    """Who collects messages while others are under way would wait for the slowest host of all."""
+    s = Host("s", BroadcastTreeOptions(window=4))
+    given = [s.send(number)[-1] for number in range(1, 5)]
+    assert given == [Credit(3), Credit(2), Credit(1), Credit(0)]
+    assert s.fire("breath") == [Credit(3)]
+
+
+def test_a_source_stops_when_what_is_kept_is_too_large() -> None:
+    s = Host("s", BroadcastTreeOptions(kept_bytes_max=1000))
+    s.send(1, bytes(400))
+    assert Credit(62) in s.send(2, bytes(400))
+    assert Credit(0) in s.send(3, bytes(400))
+    for host in ("a", "b", "c", "d"):
+        s.hear(host, info((1, 3), taken=3))
+    s.step(Consumed(3))
+    assert Credit(61) in s.fire("eic")
+    assert s.tree.streams[STREAM].kept_bytes == 0
 
 
 # ---------------------------------------------------------------------- crash and recovery
@@ -347,6 +389,7 @@ def test_garbage_from_the_network_is_refused(sender: str, garbage: Message) -> N
         {"np1_seconds": 0.0},
         {"piggyback_seconds": -1.0},
         {"window": 0},
+        {"kept_bytes_max": 0},
         {"gap_messages_max": 0},
         {"clusters": "static"},
         {"static_clusters": (("a",),)},

@@ -304,7 +304,7 @@ def test_what_is_kept_is_bounded_by_pruning_and_the_log_by_checkpoints() -> None
 
 
 def test_a_host_that_is_away_stops_the_source_at_its_window_and_not_before() -> None:
-    options = BroadcastTreeOptions(window=40)
+    options = BroadcastTreeOptions(kept_messages_max=40)
     simulation = run(cities(), [Crash(from_=4.0, to=20.0, sites=("n1",))], options=options, duration=22.0, settle=20.0)
     held: list[int] = []
     simulation.queue.schedule(

@@ -164,7 +164,8 @@ def _broadcast_tree(situation: Situation) -> dict[str, Any]:
         "clusters": clusters,
         "transit_seconds": round(max(0.002, situation.round_trip / random.choice((2, 8))), 5),
         "order": random.choice(("none", "none", "source")),
-        "window": situation.rarely(2048, 8, 16) if few else 2048,
+        "window": situation.rarely(64, 1, 4),
+        "kept_messages_max": situation.rarely(2048, 8, 16) if few else 2048,
         "gap_messages_max": situation.rarely(256, 2, 8) if few else 256,
         "silent_exchanges_max": situation.rarely(3, 1, 2),
     }

@@ -17,11 +17,13 @@ from typing import Any
 
 import msgspec
 
-from ordercast.chaos.proxy import CALM, Proxy, Weather
-from ordercast.chaos.schedule import Action, Kill, Partition, Pause, Plan
+from ordercast.chaos.channel import LossyHub, check_plan
+from ordercast.chaos.proxy import CALM, FLAT, Proxy, Tap, Terrain, Weather
+from ordercast.chaos.schedule import Action, Kill, Partition, Pause, Plan, Start
 from ordercast.chaos.worker import Work
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.net.ports import free_ports
+from ordercast.net.sockets import resolve
 from ordercast.node.control import ask, read
 from ordercast.trace.live import record_failure, record_rest
 from ordercast.wire.keys import create_key_file
@@ -46,6 +48,12 @@ class Cluster(msgspec.Struct, frozen=True):
     options: Mapping[str, Any] = {}
     worker: str = "ordercast.chaos.worker"
     """The module that each process runs; see there for what is expected of it."""
+    terrain: Terrain = FLAT
+    """Who is near whom."""
+    one_channel: bool = False
+    """Whether processes hear each other through a hub, which shows everybody the same order."""
+    recovers: bool = True
+    """Whether who is started again gets what it has missed. Else it is a stranger, and its books are its own."""
 
     @property
     def processes(self) -> list[SiteId]:
@@ -66,19 +74,22 @@ class Outcome(msgspec.Struct):
     settle_seconds: float
     problems: list[str]
     """What went wrong with the processes themselves."""
+    strangers: frozenset[SiteId] = frozenset()
+    """Who was started again and is not owed what it missed."""
 
     @property
     def trace(self) -> Path:
         """The traces of all processes."""
         return self.folder / "trace"
 
-    def agree(self, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> bool:
-        """Whether processes that are in the same groups have applied the same orders in the same order."""
+    def agree(self, groups: Mapping[GroupId, tuple[SiteId, ...]], ordered: bool = True) -> bool:
+        """Whether processes that are in the same groups have applied the same orders, and, where the protocol orders
+        them, in the same order."""
         books: dict[tuple[GroupId, ...], set[int]] = {}
         for site, result in self.results.items():
             own = tuple(sorted(group for group, members in groups.items() if site in members))
-            if own:
-                books.setdefault(own, set()).add(result["digest"])
+            if own and site not in self.strangers:
+                books.setdefault(own, set()).add(result["digest" if ordered else "gathered"])
         return all(len(digests) == 1 for digests in books.values())
 
 
@@ -89,18 +100,32 @@ Tell = Callable[[float, str], None]
 class Harness:
     """One run, in a folder of its own."""
 
-    def __init__(self, cluster: Cluster, plan: Plan, seed: int, folder: Path, tell: Tell | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        seed: int,
+        folder: Path,
+        tell: Tell | None = None,
+        tap: Tap | None = None,
+    ) -> None:
+        """`tap` sees every datagram that a process sends."""
         self._cluster = cluster
         self._plan = plan
         self._seed = seed
         self._folder = folder
         self._tell = tell or (lambda _seconds, _words: None)
+        self._tap = tap
         self._running: dict[SiteId, asyncio.subprocess.Process] = {}
         self._happened: Counter[str] = Counter()
         self._problems: list[str] = []
         self._partitions: list[frozenset[SiteId]] = []
         self._began = 0.0
         self._dead: set[SiteId] = set()
+        self._strangers: set[SiteId] = set()
+        self._hub: LossyHub | None = None
+        if cluster.one_channel:
+            check_plan(plan)
 
     async def run(self) -> Outcome:
         """Everything, from the start to the end; nothing is left running, whatever happens."""
@@ -108,18 +133,26 @@ class Harness:
         create_key_file(self._folder / "cluster.key")
         processes = self._cluster.processes
         real = dict(zip(processes, (("127.0.0.1", port) for port in free_ports(len(processes))), strict=True))
-        proxy = Proxy(real, Random(f"ordercast proxy {self._seed}"))
+        proxy = Proxy(real, Random(f"ordercast proxy {self._seed}"), self._cluster.terrain, self._tap)
         self._proxy = proxy
+        if self._cluster.one_channel:
+            self._hub = self._open_hub(real)
+        late = {action.process for action in self._plan.actions if isinstance(action, Start)}
+        first = [process for process in processes if process not in late]
         try:
             for process in processes:
                 self._write_config(process, real)
+            for process in first:
                 await self._start(process)
-            await self._wait_for_all()
+            await self._wait_for(first)
             self._began = time.monotonic()
             self._set_weather()
             await asyncio.gather(*(self._happen(action) for action in self._plan.actions), self._sleep_until_end())
             chaos_seconds = time.monotonic() - self._began
             proxy.weather = CALM
+            self._set_loss(0.0)
+            # Who was started in the last moment does not listen to signals yet, and would die of them.
+            await self._wait_for(self._living())
             self._say("healed: the orders end, and everything comes to rest")
             for process in processes:
                 self._signal(process, signal.SIGUSR1)
@@ -129,16 +162,24 @@ class Harness:
         finally:
             await self._kill_all()
             proxy.close()
+            if self._hub is not None:
+                self._hub.close()
         return Outcome(
             self._folder,
             results,
             self._happened,
-            proxy.counters,
+            proxy.counters if self._hub is None else self._hub.counters,
             deliveries,
             chaos_seconds,
             settle_seconds,
             self._problems,
+            frozenset(self._strangers),
         )
+
+    def _open_hub(self, real: Mapping[SiteId, tuple[str, int]]) -> LossyHub:
+        own = resolve("127.0.0.1", 0)
+        processes = {process: resolve(*where) for process, where in real.items()}
+        return LossyHub(asyncio.get_running_loop(), own, processes, Random(f"ordercast hub {self._seed}"))
 
     # ------------------------------------------------------------------ processes
     def _write_config(self, process: SiteId, real: Mapping[SiteId, tuple[str, int]]) -> None:
@@ -151,7 +192,7 @@ class Harness:
             'log_directory = "log"',
             'trace_directory = "trace"',
             'control = "unix:{process}.sock"',
-            "max_datagram = 1450",
+            "max_datagram = 1450" if self._hub is None else f'channel = "127.0.0.1:{self._hub.port}"',
             "[processes]",
             *(f'{site} = "{host}:{port}"' for site, (host, port) in sorted(addresses.items())),
             "[groups]",
@@ -200,10 +241,11 @@ class Harness:
         except (UsageError, OSError, TimeoutError):
             return None
 
-    async def _wait_for_all(self) -> None:
+    async def _wait_for(self, processes: list[SiteId]) -> None:
+        """Until all of them run and reach each other."""
         deadline = time.monotonic() + START_SECONDS
-        wanted = len(self._cluster.processes) - 1
-        for process in self._cluster.processes:
+        wanted = len(processes) - 1
+        for process in processes:
             while True:
                 status = await self._status(process)
                 if status is not None and len(status["peers"]) >= wanted:
@@ -224,6 +266,11 @@ class Harness:
     def _set_weather(self) -> None:
         plan = self._plan
         self._proxy.weather = Weather(plan.loss, plan.duplication, plan.delay_seconds, tuple(self._partitions))
+        self._set_loss(plan.loss)
+
+    def _set_loss(self, loss: float) -> None:
+        if self._hub is not None:
+            self._hub.loss = loss
 
     def _say(self, words: str) -> None:
         self._tell(time.monotonic() - self._began, words)
@@ -244,6 +291,8 @@ class Harness:
                 self._say(f"{process} is killed")
                 await asyncio.sleep(action.seconds)
                 await self._start(process)
+                if not self._cluster.recovers:
+                    self._strangers.add(process)
                 self._say(f"{process} is started again")
             case Pause(process=process):
                 self._signal(process, signal.SIGSTOP)
@@ -251,6 +300,10 @@ class Harness:
                 await asyncio.sleep(action.seconds)
                 self._signal(process, signal.SIGCONT)
                 self._happened["pause"] += 1
+            case Start(process=process):
+                await self._start(process)
+                self._happened["late start"] += 1
+                self._say(f"{process} is started for the first time")
             case Partition(side=side):
                 cut = frozenset(side)
                 self._partitions.append(cut)
@@ -306,6 +359,8 @@ class Harness:
         """Whether processes that are in the same groups have delivered the same number of messages."""
         of_groups: dict[tuple[GroupId, ...], set[int]] = {}
         for site, count in counts.items():
+            if site in self._strangers:
+                continue
             of_groups.setdefault(self._groups_of(site), set()).add(count)
         return all(len(numbers) == 1 for numbers in of_groups.values())
 

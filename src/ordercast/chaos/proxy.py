@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
 from random import Random
 
@@ -38,12 +39,36 @@ class Weather(msgspec.Struct, frozen=True):
 CALM = Weather()
 
 
+class Terrain(msgspec.Struct, frozen=True):
+    """What stays as it is whatever the weather: who is near whom."""
+
+    clusters: tuple[frozenset[SiteId], ...] = ()
+    """Processes of different clusters are far from each other; who is in none is alone; none: all are near."""
+    between_seconds: float = 0.0
+    """How long a datagram takes from one cluster to another, one way; weather comes to that."""
+
+    def seconds(self, sender: SiteId, receiver: SiteId) -> float:
+        """How far apart two processes are."""
+        near = not self.clusters or any({sender, receiver} <= cluster for cluster in self.clusters)
+        return 0.0 if near else self.between_seconds
+
+
+FLAT = Terrain()
+
+Tap = Callable[[SiteId, SiteId, int], None]
+"""Called with sender, receiver and size of every datagram that a process has sent, before anything happens to it."""
+
+
 class Proxy:
     """Relays between processes, in the event loop that makes it."""
 
-    def __init__(self, real: dict[SiteId, Address], random: Random) -> None:
+    def __init__(
+        self, real: dict[SiteId, Address], random: Random, terrain: Terrain = FLAT, tap: Tap | None = None
+    ) -> None:
         self.counters: Counter[str] = Counter()
         self.weather = CALM
+        self._terrain = terrain
+        self._tap = tap
         self._loop = asyncio.get_running_loop()
         self._random = random
         self._buffer = memoryview(bytearray(1 << 16))
@@ -61,7 +86,8 @@ class Proxy:
         for which in (socket.SO_RCVBUF, socket.SO_SNDBUF):
             opened.setsockopt(socket.SOL_SOCKET, which, 1 << 22)
         self._sockets[sender, receiver] = opened
-        self._loop.add_reader(opened.fileno(), partial(self._drain, opened, sender, receiver, to))
+        seconds = self._terrain.seconds(sender, receiver)
+        self._loop.add_reader(opened.fileno(), partial(self._drain, opened, sender, receiver, to, seconds))
 
     def addresses_for(self, process: SiteId) -> dict[SiteId, Address]:
         """Where a process must send so that it comes through here."""
@@ -69,16 +95,26 @@ class Proxy:
             receiver: opened.getsockname() for (sender, receiver), opened in self._sockets.items() if sender == process
         }
 
-    def _drain(self, opened: socket.socket, sender: SiteId, receiver: SiteId, to: Address) -> None:
+    def _drain(self, opened: socket.socket, sender: SiteId, receiver: SiteId, to: Address, distance: float) -> None:
         try:
             for _ in range(DRAIN_MAX):
                 size = opened.recv_into(self._buffer)
-                self._relay(opened, self._buffer[:size], sender, receiver, to)
+                if self._tap is not None:
+                    self._tap(sender, receiver, size)
+                if distance:
+                    self.counters["between clusters"] += 1
+                self._relay(opened, self._buffer[:size], sender, receiver, to, distance)
         except (BlockingIOError, InterruptedError):
             return
 
     def _relay(
-        self, opened: socket.socket, datagram: memoryview, sender: SiteId, receiver: SiteId, to: Address
+        self,
+        opened: socket.socket,
+        datagram: memoryview,
+        sender: SiteId,
+        receiver: SiteId,
+        to: Address,
+        distance: float,
     ) -> None:
         weather, random = self.weather, self._random
         if any((sender in side) != (receiver in side) for side in weather.sides):
@@ -92,8 +128,9 @@ class Proxy:
             self.counters["duplicated"] += 1
             copies = 2
         for _ in range(copies):
-            if weather.delay_seconds:
-                self._delay(opened, bytes(datagram), to, random.uniform(0.0, weather.delay_seconds))
+            seconds = distance + random.uniform(0.0, weather.delay_seconds)
+            if seconds:
+                self._delay(opened, bytes(datagram), to, seconds)
             else:
                 self._send(opened, datagram, to)
 

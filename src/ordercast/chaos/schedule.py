@@ -34,7 +34,15 @@ class Partition(msgspec.Struct, frozen=True, tag="partition"):
     seconds: float
 
 
-Action = Kill | Pause | Partition
+class Start(msgspec.Struct, frozen=True, tag="start"):
+    """A process that does not start with the others: it comes now, with nothing."""
+
+    at: float
+    process: SiteId
+    seconds: float = 0.0
+
+
+Action = Kill | Pause | Partition | Start
 
 
 class Plan(msgspec.Struct, frozen=True):

@@ -39,6 +39,8 @@ class Result(msgspec.Struct, frozen=True):
     ledger: Ledger
     digest: int
     """Of all orders in the order in which they were applied."""
+    gathered: int
+    """Of all orders, in whatever order."""
     blocked: int
     """How often an order had to wait for the group to go on."""
 
@@ -48,12 +50,15 @@ class Books(msgspec.Struct):
 
     ledger: Ledger = msgspec.field(default_factory=Ledger)
     digest: int = 0
+    gathered: int = 0
 
     def apply(self, delivery: ordercast.Delivery) -> None:
         """One order, at its place."""
         self.ledger.apply(delivery.payload.decode().partition(" | ")[0])
         # A polynomial of what was applied so far: other orders, or the same in another order, give another number.
-        self.digest = (self.digest * 1_000_003 + hash_of(delivery.payload)) % (1 << 61)
+        number = hash_of(delivery.payload)
+        self.digest = (self.digest * 1_000_003 + number) % (1 << 61)
+        self.gathered = (self.gathered + number) % (1 << 61)
 
 
 def hash_of(payload: bytes) -> int:
@@ -82,7 +87,7 @@ async def _main(work: Work) -> None:
         if ended.done():
             ended.result()
         ended.cancel()
-    result = Result(work.process, books.ledger, books.digest, blocked)
+    result = Result(work.process, books.ledger, books.digest, books.gathered, blocked)
     path = Path(work.folder) / f"{work.process}.json"
     path.write_bytes(msgspec.json.encode(result))
 

@@ -16,10 +16,11 @@ from rich.text import Text
 import ordercast
 from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.schedule import Plan, draw_plan
+from ordercast.cli.chaos_clusters import describe_crossings, make_terrain, options_for, show_crossings
 from ordercast.cli.terminal import make_console
 from ordercast.cli.verify import Verified, verify_folder
 from ordercast.cli.verify_summary import show
-from ordercast.core import UsageError
+from ordercast.core import Contract, UsageError
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
 
@@ -37,11 +38,22 @@ def chaos(
     seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
-    partitions: Annotated[int, typer.Option(min=0, help="Times that some are cut off from the others.")] = 2,
+    partitions: Annotated[
+        int | None, typer.Option(min=0, help="Times that some are cut off from the others.", show_default="2")
+    ] = None,
     loss: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of the datagrams.")] = 0.1,
-    duplication: Annotated[float, typer.Option(min=0.0, max=0.9, help="Share of the datagrams.")] = 0.05,
-    delay: Annotated[float, typer.Option(min=0.0, max=5.0, help="Seconds, at the most, for each datagram.")] = 0.01,
+    duplication: Annotated[
+        float | None, typer.Option(min=0.0, max=0.9, help="Share of the datagrams.", show_default="0.05")
+    ] = None,
+    delay: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=5.0, help="Seconds, at the most, for each datagram.", show_default="0.01"),
+    ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Multicasts a second of each process.")] = 100.0,
+    clusters: Annotated[int, typer.Option(min=1, help="Processes are in so many clusters, far from each other.")] = 1,
+    between: Annotated[
+        float, typer.Option(min=0.001, max=5.0, help="Seconds from cluster to cluster, with --clusters.")
+    ] = 0.05,
     seed: Annotated[int, typer.Option(min=0, max=SEED_MAX, help="Draws the faults and the orders.")] = 1,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep traces, logs and configurations in this new folder.")
@@ -58,22 +70,50 @@ def chaos(
     Example: ordercast chaos --protocol token --seconds 60 --kills 6 --loss 0.2 --seed 7
     """
     names = [f"p{index}" for index in range(1, processes + 1)]
-    plan = draw_plan(seed, names, seconds, kills, pauses, partitions, loss, duplication, delay)
-    cluster = Cluster(protocol, {GROUP: tuple(names)}, dict.fromkeys(names, rate))
-    find_protocol(protocol)
+    contract = find_protocol(protocol).contract
+    plan = draw_plan(
+        seed,
+        names,
+        seconds,
+        kills,
+        pauses,
+        int(_asked(partitions, 2, contract)),
+        loss,
+        _asked(duplication, 0.05, contract),
+        _asked(delay, 0.01, contract),
+    )
+    terrain = make_terrain(names, clusters, between, contract.one_channel)
+    cluster = Cluster(
+        protocol,
+        {GROUP: tuple(names)},
+        dict.fromkeys(names, rate),
+        options=options_for(protocol, terrain),
+        terrain=terrain,
+        one_channel=contract.one_channel,
+        recovers="crash" in contract.faults,
+    )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     with KeptFolder(keep) as folder:
         outcome = run_cluster(cluster, plan, seed, folder, people)
         verified = verify_folder(str(outcome.trace), report=report, show_progress=not as_json)
-    document = describe(cluster, outcome, verified)
+        document = describe(cluster, outcome, verified)
     if as_json:
         print(json.dumps(document, indent=2))
     else:
         show(people, verified.summary, verified.examples, verified.page)
+        if "crossings" in document:
+            show_crossings(people, document["crossings"])
         show_outcome(people, outcome, document)
         if keep is not None:
             people.print(Text(f"kept in {keep}: verify it again with: ordercast verify {keep}/trace", "dim"))
     return 0 if document["fine"] else 1
+
+
+def _asked(given: float | None, usual: float, contract: Contract) -> float:
+    """What the user wants; if nothing is said, the usual. Nothing is cut off, repeated or late on one channel."""
+    if given is not None:
+        return given
+    return 0 if contract.one_channel else usual
 
 
 class KeptFolder:
@@ -108,8 +148,10 @@ def run_cluster(cluster: Cluster, plan: Plan, seed: int, folder: Path, people: C
 
 def describe(cluster: Cluster, outcome: Outcome, verified: Verified) -> dict[str, Any]:
     """The JSON document."""
-    agree = outcome.agree(cluster.groups)
-    return {
+    # Books depend on the order of orders; without one, that all have the same orders is all there is to ask.
+    ordered = "multiple-source-order" in find_protocol(cluster.protocol).contract.guarantees
+    agree = outcome.agree(cluster.groups, ordered)
+    document: dict[str, Any] = {
         "protocol": cluster.protocol,
         "processes": cluster.processes,
         "faults": dict(sorted(outcome.happened.items())),
@@ -118,12 +160,21 @@ def describe(cluster: Cluster, outcome: Outcome, verified: Verified) -> dict[str
         "messages_per_second": round(max(outcome.deliveries.values(), default=0) / outcome.seconds, 1),
         "seconds": round(outcome.seconds, 2),
         "settle_seconds": round(outcome.settle_seconds, 2),
+        "ordered": ordered,
         "agree": agree,
         "problems": outcome.problems,
         "verdicts": {each.name: each.verdict for each in verified.summary.properties},
         "violated_claims": verified.summary.violated_claims,
         "fine": agree and not outcome.problems and not verified.summary.violated_claims,
     }
+    if cluster.terrain.clusters:
+        document["crossings"] = describe_crossings(
+            outcome.trace,
+            cluster.terrain,
+            outcome.network["between clusters"],
+            outcome.seconds + outcome.settle_seconds,
+        )
+    return document
 
 
 def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) -> None:
@@ -133,9 +184,10 @@ def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) ->
     table.add_column("orders applied", justify="right")
     table.add_column("refused", justify="right")
     table.add_column("books", justify="right")
+    books = "digest" if document["ordered"] else "gathered"
     for process, result in sorted(outcome.results.items()):
         ledger = result["ledger"]
-        table.add_row(process, f"{ledger['applied']:,}", f"{ledger['refused']:,}", f"{result['digest']:x}"[-8:])
+        table.add_row(process, f"{ledger['applied']:,}", f"{ledger['refused']:,}", f"{result[books]:x}"[-8:])
     people.print()
     people.print(table)
     network = ", ".join(f"{count:,} {words}" for words, count in sorted(outcome.network.items()))

@@ -77,6 +77,11 @@ class Protocol(ABC):
             if not hasattr(cls, f"on_{_snake_case(message.__name__)}"):
                 raise TypeError(f"{cls.__name__} lists the message {message.__name__} but has no handler for it")
 
+    @classmethod
+    def warnings(cls, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> tuple[str, ...]:
+        """What an operator should know about these groups before the start, one sentence each."""
+        return ()
+
     def __init__(self, context: Context) -> None:
         self.context = context
         self.site = context.site

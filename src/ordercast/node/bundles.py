@@ -8,10 +8,11 @@ protocol, a message would die with any one of its pieces under loss.)
 from __future__ import annotations
 
 import struct
+from collections import Counter
 
 import msgspec
 
-from ordercast.core import MessageId, WireError
+from ordercast.core import GroupId, MessageId, SiteId, WireError
 
 BUNDLE_BYTES_MAX = 64_000
 """What fits, with the protocol's own fields and the seal, into the largest datagram."""
@@ -23,6 +24,9 @@ PIECE_MARK = b"\xc1"
 """How a part of a large message begins: the one byte with which no msgpack value does."""
 _PIECE = struct.Struct("!III")
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size
+
+MAKING_MAX = 16
+"""Large messages of a source that are in the making at a time: a source has fewer bundles than that under way."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
@@ -54,39 +58,50 @@ def decode_bundle(payload: bytes, count: int) -> list[bytes]:
     return messages
 
 
-class _Large:
-    __slots__ = ("bytes", "number", "pieces", "total")
+class _Making:
+    """The large messages of one incarnation of one source to the same groups of which pieces are missing."""
 
-    def __init__(self, number: int, total: int) -> None:
-        self.number = number
-        self.total = total
-        self.pieces: dict[int, bytes] = {}
-        self.bytes = 0
+    __slots__ = ("incarnation", "pieces")
+
+    def __init__(self, incarnation: int) -> None:
+        self.incarnation = incarnation
+        self.pieces: dict[int, list[bytes | None]] = {}
+        """The message's number -> its pieces, in order."""
 
 
 class Assembly:
-    """Puts large messages together again. Pieces of one source come in order, or not at all; one message of each source
-    and incarnation is in the making at a time, and none becomes larger than `payload_max`."""
+    """Puts large messages together again, of which none becomes larger than `payload_max`.
 
-    def __init__(self, payload_max: int) -> None:
+    Under a protocol that keeps the order of a source one of its messages is in the making at a time. Others may deliver
+    pieces of the next ones first: as many as `MAKING_MAX` are kept.
+    """
+
+    def __init__(self, payload_max: int, counters: Counter[str]) -> None:
         self._payload_max = payload_max
-        self._making: dict[tuple[str, tuple[str, ...]], _Large] = {}
+        self._counters = counters
+        self._making: dict[tuple[SiteId, tuple[GroupId, ...]], _Making] = {}
 
-    def add(self, message: MessageId, groups: tuple[str, ...], payload: bytes) -> bytes | None:
+    def add(self, message: MessageId, groups: tuple[GroupId, ...], payload: bytes) -> bytes | None:
         """The whole message when this was its last piece; `WireError` for what is no piece."""
         if len(payload) < len(PIECE_MARK) + _PIECE.size:
             raise WireError("a piece without its head")
         number, index, total = _PIECE.unpack_from(payload, len(PIECE_MARK))
         if not 0 <= index < total or (total - 1) * PIECE_BYTES_MAX >= self._payload_max:
             raise WireError(f"piece {index} of {total}: more than payload_max ({self._payload_max} bytes), or none")
-        key = (message.source, groups)
-        large = self._making.get(key)
-        if large is None or large.number != number or large.total != total:
+        making = self._making.get((message.source, groups))
+        if making is None or making.incarnation < message.incarnation:
             # A source that crashed in the middle never sends the rest: what there is of the old one goes.
-            large = self._making[key] = _Large(number, total)
-        piece = payload[len(PIECE_MARK) + _PIECE.size :]
-        large.pieces[index] = piece
-        if len(large.pieces) < total:
+            making = self._making[message.source, groups] = _Making(message.incarnation)
+        pieces = making.pieces.get(number)
+        if pieces is None:
+            if len(making.pieces) == MAKING_MAX:
+                making.pieces.pop(next(iter(making.pieces)))
+                self._counters["large-incomplete"] += 1
+            pieces = making.pieces[number] = [None] * total
+        if len(pieces) != total:
+            raise WireError(f"piece {index} of {total} of a message that has {len(pieces)}")
+        pieces[index] = payload[len(PIECE_MARK) + _PIECE.size :]
+        if None in pieces:
             return None
-        del self._making[key]
-        return b"".join(large.pieces[at] for at in range(total))
+        del making.pieces[number]
+        return b"".join(piece for piece in pieces if piece is not None)

@@ -38,7 +38,7 @@ class Receiver:
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self._on_taken = on_taken
-        self._assembly = Assembly(payload_max)
+        self._assembly = Assembly(payload_max, self.counters)
         self._ordinal = 0
         self._routes: dict[tuple[GroupId, ...], tuple[Inbox, ...]] = {}
         self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0)) for name in (*groups, DIRECT)]

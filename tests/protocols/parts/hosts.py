@@ -21,11 +21,10 @@ from ordercast.core import (
     SiteId,
 )
 from ordercast.core.effects import Deliver, Replay
-from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, Started, TimerFired
+from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, TimerFired
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, Decided, Estimate, Propose, Value
 from ordercast.protocols.parts.detector import FailureDetector, Ping, Pong
-from ordercast.protocols.parts.lease import Lease, LeaseGrant, LeaseRelease, LeaseRequest
 from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
 from ordercast.protocols.parts.quorum import Quorum
@@ -407,8 +406,11 @@ class ConsensusHost(Host):
             self.pending[multicast.message] = multicast
 
     def propose(self) -> None:
-        if self.pending:
-            self.consensus.start((self.next,), next(iter(self.pending)))
+        # A later one is decided: then this one is as well, or somebody has something to propose.
+        later = [value for number, value in self.decided.items() if number > self.next]
+        topic = next(iter(self.pending), later[0].messages()[0] if later else None)
+        if topic is not None:
+            self.consensus.start((self.next,), topic)
 
     def estimate(self) -> Value | None:
         return Value(self.site, tuple((message, 0) for message in list(self.pending)[:8])) if self.pending else None
@@ -486,111 +488,6 @@ class ConsensusHost(Host):
 
     def on_estimate(self, sender: SiteId, message: Estimate, arrival: Arrival) -> None:
         self.consensus.on_estimate(sender, message)
-
-
-# ---------------------------------------------------------------------- the failure detector and leases
-class DetectorHost(Protocol):
-    """Watches everybody, all the time."""
-
-    contract = Contract(
-        name="part-detector",
-        title="the failure detector alone",
-        paper="Chandra and Toueg 1996",
-        guarantees=(),
-        faults=EVERY_FAULT,
-        crash="a site that is down is suspected in the end, one that is up is not",
-        branches=FailureDetector.branches,
-        options=HostOptions,
-    )
-    messages = FailureDetector.messages
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.suspicions: list[tuple[float, SiteId]] = []
-        self.detector = FailureDetector(
-            self,
-            ping_seconds=0.05,
-            suspicion_seconds=cast(HostOptions, context.options).suspicion_seconds,
-            suspicion_seconds_max=10.0,
-            on_suspected=lambda site: self.suspicions.append((self.now, site)),
-        )
-
-    def step(self, now: float, event: Event) -> None:
-        if type(event) is Received:
-            self.detector.heard(event.sender)
-        super().step(now, event)
-
-    def on_started(self, event: Started) -> None:
-        for site in self.context.sites:
-            if site != self.site:
-                self.detector.watch(site)
-
-    def on_timer_fired(self, event: TimerFired) -> None:
-        self.detector.on_timeout()
-
-    def on_ping(self, sender: SiteId, message: Ping, arrival: Arrival) -> None:
-        self.detector.on_ping(sender)
-
-    def on_pong(self, sender: SiteId, message: Pong, arrival: Arrival) -> None:
-        """Heard already."""
-
-
-class LeaseHost(Protocol):
-    """Everybody wants the lease, and gives it back now and then."""
-
-    contract = Contract(
-        name="part-lease",
-        title="leases alone",
-        paper="Gray and Cheriton 1989",
-        guarantees=(),
-        faults=tuple(kind for kind in EVERY_FAULT if kind != "slow-reader"),
-        crash="the lease of a site that is down runs out, and another one gets it",
-        branches=Lease.branches,
-        options=HostOptions,
-    )
-    messages = Lease.messages
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self.acquired = 0
-        self.lease = Lease(
-            self,
-            Quorum([context.sites]),
-            lease_seconds=1.0,
-            drift_max=cast(HostOptions, context.options).drift_max,
-            on_acquired=self.on_acquired,
-        )
-
-    def on_acquired(self) -> None:
-        self.acquired += 1
-        self.set_timer("give-back", self.context.random.uniform(0.1, 4.0))
-
-    def on_started(self, event: Started) -> None:
-        self.lease.start()
-        self.set_timer("want", self.context.random.uniform(0.0, 0.5))
-
-    def on_timer_fired(self, event: TimerFired) -> None:
-        match event.timer:
-            case "want":
-                self.lease.acquire()
-            case "give-back":
-                self.lease.release()
-                self.set_timer("want", self.context.random.uniform(0.1, 2.0))
-            case Lease.ASK_TIMER:
-                self.lease.on_ask_timeout()
-            case Lease.HOLD_TIMER:
-                self.lease.on_hold_timeout()
-            case Lease.GRANT_TIMER:
-                self.lease.on_grant_timeout()
-
-    def on_lease_request(self, sender: SiteId, message: LeaseRequest, arrival: Arrival) -> None:
-        self.lease.on_lease_request(sender, message)
-
-    def on_lease_grant(self, sender: SiteId, message: LeaseGrant, arrival: Arrival) -> None:
-        self.lease.on_lease_grant(sender, message)
-
-    def on_lease_release(self, sender: SiteId, message: LeaseRelease, arrival: Arrival) -> None:
-        self.lease.on_lease_release(sender, message)
 
 
 # ---------------------------------------------------------------------- what campaigns vary

@@ -12,7 +12,8 @@ from ordercast.core import SiteId, random_stream
 from ordercast.protocols.parts.detector import FailureDetector, Ping
 from ordercast.sim import Simulation
 from ordercast.sim.networks import WideArea
-from tests.protocols.parts.hosts import DetectorHost, HostOptions
+from tests.protocols.parts.hosts import HostOptions
+from tests.protocols.parts.quiet_hosts import DetectorHost
 
 SITES = ("a", "b", "c", "d")
 DURATION, SETTLE, QUIET = 4.0, 20.0, 6.0

@@ -11,8 +11,9 @@ import pytest
 from ordercast.campaign import run_seed
 from ordercast.core import Context, InvariantViolation, MessageId, Multicast, Protocol, UsageError, WireError
 from ordercast.core.effects import Effect
+from ordercast.protocols.parts.consensus_messages import Decide, Estimate, Propose, Value
 from ordercast.protocols.parts.link import Behind, Receipt
-from ordercast.protocols.parts.multicast import Finished
+from ordercast.protocols.parts.multicast import WANTED_MAX, Finished
 from ordercast.protocols.parts.quorum import Quorum
 from tests.protocols.classic_runs import sent
 from tests.protocols.parts.hosts import (
@@ -151,3 +152,63 @@ def test_what_is_below_the_floor_or_marked_is_finished() -> None:
     finished.raise_floor((1, 6))
     finished.raise_floor((1, 2))
     assert (finished.floor, finished.above) == ((1, 6), {(1, 7), (2, 1)})
+
+
+def test_messages_that_nobody_has_do_not_keep_others_from_being_asked_for() -> None:
+    host = core(MulticastHost)
+    names = [MessageId("c", 0, number) for number in range(1, 2 * WANTED_MAX)]
+    for name in names:
+        host.multicast.want(name, ("b",))
+    asked = set()
+    for _ in range(2):
+        host.multicast.on_timeout()
+        asked |= {name for _, want in drain(host) for name in want.wanted}
+    assert asked == set(names)
+
+
+def test_what_was_found_in_the_log_is_not_asked_for() -> None:
+    host = core(MulticastHost)
+    host.multicast.want(EMPTY.message, ("b",))
+    host.got[EMPTY.message] = EMPTY
+    host.multicast.on_timeout()
+    assert drain(host) == []
+
+
+# ---------------------------------------------------------------------- consensus
+TOPIC = MessageId("b", 0, 1)
+VALUE = Value("b", ((TOPIC, 0),))
+
+
+def consensus_of(site: str) -> Any:
+    sites = ("a", "b", "c", "d", "e")
+    return ConsensusHost(Context(site, {"g": sites}, sites, HostOptions(), Random(0)))
+
+
+def decisions_told(host: Any) -> list[tuple[str, ...]]:
+    return [to for to, letter in drain(host) if isinstance(letter, Decide)]
+
+
+def test_whoever_has_come_to_the_round_of_a_coordinator_hears_what_that_one_hears_of_the_decision() -> None:
+    """e suspects a and comes to the round of b; a decides, tells b alone, and is gone."""
+    b = consensus_of("b")
+    b.consensus.on_estimate("e", Estimate(1, (1,), 1, 0, VALUE, TOPIC))
+    assert decisions_told(b) == []
+    b.consensus.on_decide("a", Decide(1, (1,), VALUE))
+    assert decisions_told(b) == [("c", "d", "e")]
+
+
+def test_the_first_coordinator_passes_on_what_others_have_decided_without_it() -> None:
+    """Everyone who does not suspect it waits for it, and need not have said so."""
+    a = consensus_of("a")
+    a.consensus.on_decide("b", Decide(1, (1,), VALUE))
+    assert decisions_told(a) == [("c", "d", "e")]
+    a = consensus_of("a")
+    a.consensus.learn((1,), VALUE)
+    assert decisions_told(a) == [("b", "c", "d", "e")]
+
+
+def test_while_nobody_suspects_anybody_only_the_coordinator_tells_the_decision() -> None:
+    c = consensus_of("c")
+    c.consensus.on_propose("a", Propose(1, (1,), 0, VALUE))
+    c.consensus.on_decide("a", Decide(2, (1,), VALUE))
+    assert decisions_told(c) == []

@@ -161,8 +161,15 @@ class Attachment:
         return host in clusters and stream.pointers.get(host) not in clusters
 
     def _best(self, stream: Stream, hosts: list[SiteId]) -> SiteId:
-        """Who has most, since that is who gets messages first; of equals the nearest."""
+        """Who has most, since that is who gets messages first; of equals the nearest.
+
+        A late joiner catches up from the nearest instead: else all that it lacks takes a long way. Who is ahead of its
+        parent it sees afterwards (option 3 of case II).
+        """
         distance = self._core.clusters.distance
+        lacks = max(map(stream.highest_of, hosts)) - stream.highest
+        if lacks > self._core.options.gap_messages_max:
+            return min(hosts, key=lambda host: (distance(host), -stream.highest_of(host), -stream.order(host)))
         return max(hosts, key=lambda host: (stream.highest_of(host), -distance(host), stream.order(host)))
 
     # ------------------------------------------------------------------ DECLARE, ADOPT, DETACH

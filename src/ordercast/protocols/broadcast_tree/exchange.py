@@ -20,6 +20,9 @@ ITEMS_MAX = 16
 INTERVALS_MAX = 64
 """Of an INFO set that has more holes, the lower ones and the greatest number are told. To say less than one has is
 safe: what others send for it comes twice."""
+HELLOS_MAX = 6
+"""Half a period of EIC apart at first, then twice as long each time: many hosts that start together should not
+flood narrow links. Who is not heard by then is away, and says hello itself when it comes."""
 
 
 def brief(numbers: Numbers) -> Numbers:
@@ -35,6 +38,7 @@ class Exchange:
         self._waiting: dict[SiteId, list[AnyItem]] = {}
         """Control messages that wait for company, by receiver."""
         self._stamp = core.context.incarnation << 40
+        self._hellos = 0
 
     # ------------------------------------------------------------------ what is told
     def on_eic(self) -> None:
@@ -67,19 +71,34 @@ class Exchange:
 
     def greet(self) -> None:
         """Just started: say so to everyone, and what is in the log."""
-        for host in self._core.context.sites:
-            if host != self._core.site:
-                self._enqueue(host, Hello())
         for stream in self._core.streams.values():
             self.tell_info(stream, stream.others)
+        self.say_hello()
         self.flush()
 
+    def say_hello(self) -> None:
+        """To everyone who was not heard yet; again and again for a while.
+
+        (Once: on a network where processes first have to make acquaintance, nobody understands it. A late joiner knows
+        nothing of its cluster then, hears first of some host elsewhere, and gets everything over an expensive link.)
+        """
+        core = self._core
+        unheard = [host for host in core.context.sites if host != core.site and not core.has_heard(host)]
+        if unheard and self._hellos < HELLOS_MAX:
+            for host in unheard:
+                self._enqueue(host, Hello())
+            core.set_timer("hello", 2**self._hellos * core.options.eic_seconds / 2)
+            self._hellos += 1
+
     def answer_hello(self, sender: SiteId) -> None:
-        """Tell a host that has just started everything that concerns it."""
+        """Tell a host that has just started everything that concerns it; at once, so that it can tell how far away this
+        one is, where that is measured."""
         for stream in self._core.streams.values():
             if sender in stream.others:
                 self._enqueue(sender, self.info(stream))
-        self._flush_to(sender)
+        items = self._waiting.pop(sender, [])
+        if items or self._core.clusters.measures:
+            self._send((sender,), items)
 
     # ------------------------------------------------------------------ packets
     def _enqueue(self, host: SiteId, item: AnyItem) -> None:
@@ -135,6 +154,6 @@ class Exchange:
 
     def _send(self, hosts: tuple[SiteId, ...], items: list[AnyItem]) -> None:
         times = self._core.clusters.times_for(hosts[0]) if self._core.clusters.measures else (0.0, 0.0, 0.0)
-        for start in range(0, len(items), ITEMS_MAX):
+        for start in range(0, max(1, len(items)), ITEMS_MAX):
             self._stamp += 1
             self._core.send(hosts, Control(self._stamp, tuple(items[start : start + ITEMS_MAX]), *times))

@@ -51,11 +51,20 @@ class BroadcastTreeOptions(Options, frozen=True):
     order: Literal["none", "source"] = "none"
     """How receivers deliver: as soon as a message comes, or in the order in which the source sent them to that
     address."""
-    window: int = 2048
-    """How many messages of a source may wait for the last host to take them. It bounds what every host keeps; it is two
-    seconds of a thousand messages (or bundles) a second, which is how long news of them takes to come back."""
+    window: int = 64
+    """How many messages a source may send in one breath: no more than receivers' buffers hold. Who collects messages
+    while others are under way sees those of the last breath, not those that some host has yet to take: that may be
+    seconds."""
+    breath_seconds: float = 0.01
+    """A breath. With two bundles in each, `kept_messages_max` are those of several exchanges between clusters."""
+    kept_messages_max: int = 2048
+    """How many messages of a source may wait for the last host to take them. It bounds what every host keeps, and the
+    holes in INFO sets; it is two seconds of a thousand messages a second, which is how long news of them takes to come
+    back."""
+    kept_bytes_max: int = 1 << 26
+    """The same in bytes, for a live node's bundles are large; what is beyond waits at the source."""
     gap_messages_max: int = 256
-    """How many missing messages are sent to one host at a time: an eighth of the window, so that a host that was away
+    """How many missing messages are sent to one host at a time: an eighth of what is kept, so that a host that was away
     for long does not drown what is new."""
     silent_exchanges_max: int = 3
     """Exchanges between clusters in which a host was not heard once: it is no child then, and no candidate, until it
@@ -65,10 +74,9 @@ class BroadcastTreeOptions(Options, frozen=True):
         periods = [name for name in self.__struct_fields__ if name.endswith("_seconds") and name != "piggyback_seconds"]
         if min(getattr(self, name) for name in periods) <= 0 or self.piggyback_seconds < 0:
             raise UsageError("options of broadcast-tree: all times are positive (piggyback_seconds may be 0)")
-        if min(self.window, self.gap_messages_max, self.silent_exchanges_max) < 1:
-            raise UsageError(
-                "options of broadcast-tree: window, gap_messages_max and silent_exchanges_max are 1 or more"
-            )
+        bounds = ("window", "kept_messages_max", "kept_bytes_max", "gap_messages_max", "silent_exchanges_max")
+        if min(getattr(self, name) for name in bounds) < 1:
+            raise UsageError(f"options of broadcast-tree: {', '.join(bounds)} are 1 or more")
         named = [site for cluster in self.static_clusters for site in cluster]
         if len(named) != len(set(named)):
             raise UsageError("options of broadcast-tree: a host is in two of the static_clusters")

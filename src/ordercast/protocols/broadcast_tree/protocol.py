@@ -12,6 +12,7 @@ from ordercast.core import (
     Contract,
     InvariantViolation,
     Multicast,
+    Options,
     Protocol,
     SiteId,
     WireError,
@@ -44,18 +45,24 @@ EPOCHS_MAX = 2
 still be giving to each other."""
 
 
+def _not_guaranteed(options: Options) -> frozenset[str]:
+    """Prompt delivery has no order."""
+    ordered = isinstance(options, BroadcastTreeOptions) and options.order == "source"
+    return frozenset() if ordered else frozenset({"single-source-order"})
+
+
 class BroadcastTree(Protocol):
     """Hosts arrange themselves in a tree that enters each cluster once (Garcia-Molina, Kogan, Lynch 1987)."""
 
     contract = Contract(
         name="broadcast-tree",
-        title="hosts form a tree over slow and fast links: cheap reliable broadcast, without order",
+        title="hosts form a tree over slow and fast links: cheap reliable broadcast, without order unless asked for",
         paper="Garcia-Molina, Kogan, Lynch 1987",
-        guarantees=("integrity", "no-duplication", "uniform-agreement", "termination"),
+        guarantees=("integrity", "no-duplication", "single-source-order", "uniform-agreement", "termination"),
         faults=(*EVERY_FAULT, "outage"),
         crash=(
             "the others go on and serve each other; what a crashed host lacks is kept for it, and a source stops when "
-            "`window` messages wait for the slowest host"
+            "`kept_messages_max` messages wait for the slowest host"
         ),
         branches=(
             "option-1",
@@ -85,6 +92,7 @@ class BroadcastTree(Protocol):
             "recovered-messages",
         ),
         options=BroadcastTreeOptions,
+        not_guaranteed=_not_guaranteed,
     )
     messages = (Data, Control)
     records = (Stored, State)
@@ -110,6 +118,8 @@ class BroadcastTree(Protocol):
         self._silent_exchanges: dict[SiteId, int] = {}
         self._incarnations: dict[SiteId, int] = {}
         self._blocked = ""
+        self._lately = 0
+        """Own messages since the breath began."""
         self._deliver_effect: type[Deliver] | type[Replay] = Deliver
         options = self.options
         self._periods: dict[str, tuple[float, Callable[[], None]]] = {
@@ -138,6 +148,11 @@ class BroadcastTree(Protocol):
         timer = event.timer
         if timer == "piggyback":
             self.exchange.flush()
+        elif timer == "hello":
+            self.exchange.say_hello()
+        elif timer == "breath":
+            self._lately = 0
+            self.give_credit()
         elif isinstance(timer, tuple):
             for stream in self.streams.values():
                 if stream.index == timer[1]:
@@ -173,6 +188,10 @@ class BroadcastTree(Protocol):
         """Half of PA: whose parent was not heard?"""
         self.attachment.on_pa(self._heard)
         self._heard.clear()
+
+    def has_heard(self, site: SiteId) -> bool:
+        """Whether anything has come from the host since this one started."""
+        return site in self.clusters.hops
 
     def is_reachable(self, site: SiteId) -> bool:
         """Whether the host was heard lately."""
@@ -228,6 +247,9 @@ class BroadcastTree(Protocol):
         self.propagate(stream, number, multicast, self.site)
         if is_new:
             self.exchange.tell_info(stream, stream.others)
+        if not self._lately:
+            self.set_timer("breath", self.options.breath_seconds)
+        self._lately += 1
         self.give_credit()
 
     def next_number(self, stream: Stream) -> int:
@@ -235,14 +257,23 @@ class BroadcastTree(Protocol):
         return stream.highest + 1
 
     def give_credit(self) -> None:
-        """Tell the application how much it may send, and why it is no more."""
+        """Tell the application how much it may send, and why it is no more.
+
+        Until every host has taken a message, and said so, several exchanges pass. Who collects messages while others
+        are under way should not wait for that: what left a breath ago is shown as one message at the most.
+        """
         if not self._own:
             return
+        options = self.options
         waiting = {stream: stream.highest - stream.floor for stream in self._own}
-        available = max(0, self.options.window - sum(waiting.values()))
-        self.outbox.append(Credit(available))
+        total = sum(waiting.values())
+        room = options.kept_messages_max - total
+        if sum(stream.kept_bytes for stream in self._own) >= options.kept_bytes_max:
+            room = 0
+        breath = options.window - (self._lately or min(total, 1, options.window - 1))
+        self.outbox.append(Credit(max(0, min(room, breath))))
         reason = ""
-        if not available:
+        if room <= 0:
             stream = max(self._own, key=lambda stream: waiting[stream])
             reason = f"the window is full: site {stream.slowest()} has taken least of {', '.join(stream.id.groups)}"
         if reason != self._blocked:

@@ -30,6 +30,8 @@ class Stream:
         self._numbers: Numbers | None = NOTHING
         self.kept: dict[int, Multicast] = {}
         """The messages themselves, until every host has taken them."""
+        self.kept_bytes = 0
+        """Their payloads."""
         self.floor = 0
         self.delivered = 0
         """With order = "source": the last number delivered."""
@@ -78,13 +80,14 @@ class Stream:
         self.info.add(number)
         self._numbers = None
         self.kept[number] = multicast
+        self.kept_bytes += len(multicast.payload)
 
     def restore(self, numbers: Numbers, floor: int, kept: tuple[tuple[int, Multicast], ...]) -> None:
         """What a checkpoint says."""
         self.info = IntervalSet(numbers)
         self._numbers = None
         self.floor = floor
-        self.kept = dict(kept)
+        self._keep_only(dict(kept))
 
     @property
     def numbers(self) -> Numbers:
@@ -102,7 +105,7 @@ class Stream:
         """Forget the messages that every host has taken; whether there were any."""
         if floor <= self.floor:
             return False
-        self.kept = {number: multicast for number, multicast in self.kept.items() if number > floor}
+        self._keep_only({number: multicast for number, multicast in self.kept.items() if number > floor})
         # Only a host that has lost its log lacks any of these; it does without them, since nobody has them any more.
         self.info.add_range(1, floor)
         self.taken.add_range(1, floor)
@@ -110,6 +113,10 @@ class Stream:
         self._numbers = None
         self.floor = floor
         return True
+
+    def _keep_only(self, kept: dict[int, Multicast]) -> None:
+        self.kept = kept
+        self.kept_bytes = sum(len(multicast.payload) for multicast in kept.values())
 
     def common_floor(self) -> int:
         """The messages up to this one every host has said it has taken."""

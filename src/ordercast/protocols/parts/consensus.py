@@ -331,11 +331,10 @@ class Consensus:
         """A decision comes."""
         name = decide.instance
         self._check(name, decide.value)
-        if self._find(sender, name, tell=False) is not None:
-            if self._eager:
-                others = tuple(site for site in self._others(name) if site != sender)
-                if others:
-                    self._link.post(others, Decide(self._link.next, name, decide.value))
+        instance = self._find(sender, name, tell=False)
+        if instance is not None:
+            if self._eager or self._is_awaited(instance):
+                self._pass_on(name, decide.value, sender)
             self._decide(name, decide.value)
         self._link.acknowledge(sender, decide)
 
@@ -343,7 +342,22 @@ class Consensus:
         """A decision has become known in another way."""
         self._check(name, value)
         if name not in self.decisions and not self._is_over(name):
+            if self._is_awaited(self._instance(name)):
+                self._pass_on(name, value, self._host.site)
             self._decide(name, value)
+
+    def _is_awaited(self, instance: Instance) -> bool:
+        """Whether somebody may wait for our word: we are, or have been, the coordinator of a round, or cannot tell.
+
+        (Else: e suspects a, and comes to the round of b; a decides, tells b and nobody else, and is gone. b has no
+        question any more, and e waits for b, which is up, for ever.)
+        """
+        return instance.round > 0 or self._coordinator(instance) in (None, self._host.site)
+
+    def _pass_on(self, name: InstanceName, value: Value, but: SiteId) -> None:
+        others = tuple(site for site in self._others(name) if site != but)
+        if others:
+            self._link.post(others, Decide(self._link.next, name, value))
 
     def _decide(self, name: InstanceName, value: Value) -> None:
         instance = self.open.pop(name, None)

@@ -152,13 +152,17 @@ class ReliableMulticast:
     def on_timeout(self) -> None:
         """Ask for what has not come."""
         asked: dict[SiteId, list[MessageId]] = {}
-        for message, holders in self._wanted.items():
-            if holders:
-                site = holders.pop(0)
-                holders.append(site)
-                wanted = asked.setdefault(site, [])
-                if len(wanted) < WANTED_MAX:
-                    wanted.append(message)
+        for message, holders in list(self._wanted.items()):
+            if self._find(message) is not None:
+                # It was in the log, after something that names it.
+                del self._wanted[message]
+                continue
+            wanted = asked.setdefault(holders[0], []) if holders else []
+            if holders and len(wanted) < WANTED_MAX:
+                wanted.append(message)
+                # To the end. (Else: messages that nobody has any more are the only ones that are ever asked for.)
+                del self._wanted[message]
+                self._wanted[message] = holders[1:] + holders[:1]
         for site, wanted in asked.items():
             self._host.branch("wanted")
             self._host.send((site,), Want(tuple(wanted)))

@@ -1,4 +1,5 @@
-"""Catching up: what a site asks for when it has lost its memory in a crash, or letters because it was away for long.
+"""Catching up: what a site asks for when it has lost its memory in a crash, or letters because it was away for long, or
+when a message has been here for long and those who should have told more of it are gone.
 
 The answer comes in pieces, each asked for when the one before has been worked off, so that neither side has to buffer
 what the other one knows. Both sides of a crash ask: the one that crashed has forgotten what it had heard, and what it
@@ -7,17 +8,27 @@ had posted and was not confirmed is lost with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import SiteId
-from ordercast.protocols.parts.consensus_messages import InstanceName, Value
-from ordercast.protocols.scalatom.messages import CatchUp, Known, Summary
+from ordercast.core import MessageId, SiteId
+from ordercast.protocols.parts.consensus_messages import Decide, InstanceName, Value
+from ordercast.protocols.scalatom.address import Entry
+from ordercast.protocols.scalatom.messages import CatchUp, Known, Overdue, Summary
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
 
 PIECE_MAX = 64
 """Messages in one piece of an answer: with the decisions about them some kilobytes."""
+OVERDUE_MAX = 256
+"""Messages of either kind in one question: some kilobytes."""
+
+
+def is_time_to_ask(ticks: int) -> bool:
+    """Whether to ask about a message that is so old: after two intervals, after four, then after every eight. (At every
+    one: on a slow medium the questions are most of the traffic, and keep the answers away.)"""
+    return ticks in (2, 4) or ticks % 8 == 0
 
 
 class Catching:
@@ -132,3 +143,42 @@ class Catching:
             core.branch("catching-up-further")
             self._ask(sender, message.cursor, message.base)
         core.acknowledge(sender, message)
+
+    # ------------------------------------------------------------------ what has been here for long
+    def ask_overdue(self, entries: Iterable[Entry]) -> None:
+        """Ask for what we have not heard of these messages, the oldest first.
+
+        What somebody has taken. (Else: b tells all what it has taken, and our copy is lost; b hears the same of all,
+        forgets the message, and crashes before it repeats its letter. We keep the message for ever, and its source
+        gets no more credit in the end.)
+
+        Which number a message got. (Else: a and we have stamped m; a proposes, c adopts it, and a tells c the decision
+        and is gone, before its timestamp and its decision have come to us. c knows the number before it has m, so it
+        gives no timestamp, and we wait for a second one for ever.)
+        """
+        core = self._core
+        questions: dict[SiteId, tuple[list[MessageId], list[MessageId]]] = {}
+        for entry in entries:
+            is_settled = core.site in entry.settled
+            if entry.sequence and not is_settled:
+                continue
+            is_undecided = not entry.sequence and core.site in entry.address.sites
+            for site in entry.address.others:
+                if is_undecided or site not in entry.settled:
+                    questions.setdefault(site, ([], []))[is_undecided].append(entry.message)
+        for site, (unsettled, undecided) in questions.items():
+            if not any(isinstance(letter, Overdue) for letter in core.link.unconfirmed(site)):
+                core.branch("overdue")
+                question = Overdue(core.link.next, tuple(unsettled[:OVERDUE_MAX]), tuple(undecided[:OVERDUE_MAX]))
+                core.link.post((site,), question)
+
+    def on_overdue(self, sender: SiteId, message: Overdue) -> None:
+        """Say what we know of it."""
+        core = self._core
+        core.keeping.tell_settled(sender, message.unsettled)
+        known = (core.entries.get(name) for name in message.undecided)
+        for name in dict.fromkeys(entry.instance for entry in known if entry is not None):
+            decision = core.consensus.decisions.get(name)
+            if decision is not None and sender in core.ordering.address_named(name).sites:
+                core.link.post((sender,), Decide(core.link.next, name, decision))
+        core.link.acknowledge(sender, message)

@@ -94,7 +94,7 @@ class Histories:
         self._wanted = 0
         self._wanted_for: MessageId | None = None
         self._topic: MessageId | None = None
-        """A message for which we have promised, by which the packet can be judged."""
+        """A message with which we have promised, by which the packet can be judged."""
         self.mates: dict[SiteId, Mate] = {site: Mate() for site in core.cellmates}
         self._majority = (len(core.cellmates) + 1) // 2 + 1
         self._blockers: list[tuple[int, MessageId]] = []
@@ -139,9 +139,10 @@ class Histories:
         self._unstable.pop(entry.index, None)
 
     # ------------------------------------------------------------------ promises
-    def piggyback(self) -> tuple[int, int]:
-        """What a packet that goes to the whole cell anyway promises: our history up to the first entry whose body is
-        unstable and has not been sent."""
+    def piggyback(self, message: MessageId) -> tuple[int, int]:
+        """What a packet about a message promises, which goes to the whole cell anyway: our history up to the first
+        entry whose body is unstable and has not been sent."""
+        self._topic = message
         unsent = (entry.timestamp for entry in self._unstable.values() if entry.timestamp > self.promised)
         self.promised = next(unsent, self._core.ordering.clock) - 1
         return self._count_through(self.promised), self.promised
@@ -183,7 +184,11 @@ class Histories:
         self.promised = self._wanted
 
     def tell_again(self, site: SiteId) -> None:
-        """A site of the cell has lost its memory, or our letters: promise it what we have promised all."""
+        """A site of the cell has lost its memory, or our letters: promise it what we have promised all.
+
+        (Only what we were asked for by a decision: a promise that went with a timestamp is lost in the crash of b; the
+        decision comes, we have promised enough already, and say nothing; with c gone b waits for ever.)
+        """
         if self._topic is not None:
             self._send((site,), 0, self.promised, self._topic)
 

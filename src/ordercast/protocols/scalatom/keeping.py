@@ -48,52 +48,49 @@ class Keeping:
         if self._unreported_count >= core.options.acknowledge_every:
             self.report()
 
-    def report(self, again: bool = False) -> None:
+    def report(self) -> None:
         """Tell the other destinations, and the sources, what was taken."""
         unreported, self._unreported = self._unreported, {}
         self._unreported_count = 0
         outside: dict[SiteId, list[MessageId]] = {}
         for address, entries in unreported.items():
-            self._send(address.others, [entry.message for entry in entries], again)
+            self._send(address.others, [entry.message for entry in entries])
             for entry in entries:
                 source = entry.message.source
                 if source not in address.sites:
                     outside.setdefault(source, []).append(entry.message)
         for source, messages in outside.items():
-            self._send((source,), messages, again=False)
+            self._send((source,), messages)
 
-    def _send(self, to: tuple[SiteId, ...], messages: list[MessageId], again: bool) -> None:
+    def _send(self, to: tuple[SiteId, ...], messages: list[MessageId]) -> None:
         link = self._core.link
         if to:
             for first in range(0, len(messages), SETTLED_MAX):
-                link.post(to, Settled(link.next, tuple(messages[first : first + SETTLED_MAX]), again))
-
-    def report_again(self) -> None:
-        """After a crash: we have forgotten who else has taken what we have taken."""
-        for entry in self._core.entries.values():
-            if self._core.site in entry.settled:
-                self._unreported.setdefault(entry.address, []).append(entry)
-        self.report(again=True)
+                link.post(to, Settled(link.next, tuple(messages[first : first + SETTLED_MAX])))
 
     # ------------------------------------------------------------------ the others'
     def on_settled(self, sender: SiteId, message: Settled) -> None:
         """Another destination has taken these."""
         core = self._core
-        ours = []
         for name in message.settled:
+            entry = core.entries.get(name)
+            if entry is not None and sender in entry.address.sites:
+                self.note_settled(entry, sender)
+        core.link.acknowledge(sender, message)
+
+    def tell_settled(self, site: SiteId, messages: Iterable[MessageId]) -> None:
+        """Say what we have taken of these; of what is over here, everybody has."""
+        core = self._core
+        ours = []
+        for name in messages:
             entry = core.entries.get(name)
             if core.multicast.is_finished(name) if entry is None else core.site in entry.settled:
                 ours.append(name)
-            if entry is not None and sender in entry.address.sites:
-                self.note_settled(entry, sender)
-        if message.again:
-            core.branch("settled-again")
-            self._send((sender,), ours, again=False)
-        core.link.acknowledge(sender, message)
+        self._send((site,), ours)
 
     def on_old(self, sender: SiteId, message: MessageId) -> None:
         """A copy of a message that is over here: the sender does not know that."""
-        self._send((sender,), [message], again=False)
+        self._send((sender,), [message])
 
     def note_settled(self, entry: Entry, site: SiteId) -> None:
         """One more application has it."""

@@ -55,8 +55,16 @@ class Settled(Letter, frozen=True):
 
     background = True
     settled: tuple[MessageId, ...]
-    again: bool
-    """I may have forgotten who else has: tell me whether you have."""
+
+
+class Overdue(Letter, frozen=True):
+    """Destination or source -> destination: these messages have been here for long."""
+
+    background = True
+    unsettled: tuple[MessageId, ...]
+    """I have not heard whether your application has taken them."""
+    undecided: tuple[MessageId, ...]
+    """I have not heard which sequence number they got."""
 
 
 class CatchUp(Letter, frozen=True):

@@ -96,7 +96,7 @@ class Ordering:
         for address, entries in unsent.items():
             for first in range(0, len(entries), STAMPS_MAX):
                 stamps = tuple(Stamp(e.message, e.index, e.timestamp) for e in entries[first : first + STAMPS_MAX])
-                count, promise = core.histories.piggyback()
+                count, promise = core.histories.piggyback(stamps[-1].message)
                 if address.others:
                     core.link.post(address.others, Stamps(core.link.next, address.cells, stamps, count, promise))
 

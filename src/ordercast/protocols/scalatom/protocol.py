@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from itertools import takewhile
 from typing import ClassVar, cast
 
 from ordercast.core import (
     EVERY_FAULT,
     Context,
     Contract,
+    GroupId,
     Message,
     MessageId,
     Multicast,
@@ -25,7 +28,7 @@ from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
 from ordercast.protocols.parts.quorum import Quorum
 from ordercast.protocols.scalatom.address import Address, Entry
-from ordercast.protocols.scalatom.catching import Catching
+from ordercast.protocols.scalatom.catching import Catching, is_time_to_ask
 from ordercast.protocols.scalatom.cells import Cells
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.protocols.scalatom.keeping import Keeping
@@ -35,6 +38,7 @@ from ordercast.protocols.scalatom.messages import (
     CellNames,
     Delivered,
     History,
+    Overdue,
     Sent,
     Settled,
     Stamped,
@@ -83,7 +87,7 @@ class Scalatom(Protocol):
             "history-piggybacked",
             "history-with-bodies",
             "catching-up",
-            "settled-again",
+            "overdue",
             "window-full",
             "blocked",
             "unblocked",
@@ -101,6 +105,7 @@ class Scalatom(Protocol):
         Stamps,
         History,
         Settled,
+        Overdue,
         CatchUp,
         Summary,
     )
@@ -121,7 +126,10 @@ class Scalatom(Protocol):
         """Every message that is not over, in the order in which we heard of them. Bounded by what each source may
         have under way."""
         self._addresses: dict[CellNames, Address] = {}
-        self._ordinal = 0
+        # No ordinal is given twice. (Else: c has a piece of our answer, up to our 164th message, and asks for the rest;
+        # we crash, number what is left from 1, and answer that there is nothing after the 164th; c takes our history
+        # for complete, and delivers what should come later.)
+        self._ordinal = context.incarnation << 32
         self._deferred: dict[MessageId, dict[tuple[SiteId, int], Letter]] = {}
         """Message whose body we lack -> letters about it that are confirmed when it is here."""
         self._tick = 0
@@ -201,9 +209,10 @@ class Scalatom(Protocol):
         """The application has taken deliveries."""
         self.keeping.on_consumed(event.count)
 
-    def warnings(self) -> tuple[str, ...]:
-        """What an operator should know about these groups before the start."""
-        return self.cells.warnings()
+    @classmethod
+    def warnings(cls, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> tuple[str, ...]:
+        """The cells that tolerate no failure."""
+        return Cells(groups).warnings()
 
     # ------------------------------------------------------------------ messages of the parts
     def on_receipt(self, sender: SiteId, message: Receipt, arrival: Arrival) -> None:
@@ -267,6 +276,10 @@ class Scalatom(Protocol):
     def on_settled(self, sender: SiteId, message: Settled, arrival: Arrival) -> None:
         """Applications have taken messages."""
         self.keeping.on_settled(sender, message)
+
+    def on_overdue(self, sender: SiteId, message: Overdue, arrival: Arrival) -> None:
+        """Somebody has not heard of something."""
+        self.catching.on_overdue(sender, message)
 
     def on_catch_up(self, sender: SiteId, message: CatchUp, arrival: Arrival) -> None:
         """Somebody wants to know everything."""
@@ -349,8 +362,10 @@ class Scalatom(Protocol):
             self.set_timer("watch", self.options.blocked_seconds / 2)
 
     def on_watch_timeout(self) -> None:
-        """Say whether we are blocked, and by whom."""
+        """Say whether we are blocked, and by whom; ask about what has been here for long."""
         self._tick += 1
+        old = takewhile(lambda entry: self._tick - entry.born_tick >= 2, self.entries.values())
+        self.catching.ask_overdue(entry for entry in old if is_time_to_ask(self._tick - entry.born_tick))
         reason = self.whom_we_wait_for()
         if reason != self._blocked:
             self.branch("blocked" if reason else "unblocked")
@@ -400,7 +415,6 @@ class Scalatom(Protocol):
                 self.branch("recovered-undecided")
         self.source.resume()
         self.consensus.resume()
-        self.keeping.report_again()
         self.catching.begin_all()
         self._promise_again()
         self.histories.deliver()

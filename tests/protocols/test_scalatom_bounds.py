@@ -1,0 +1,187 @@
+"""SCALATOM: what is kept, and that it is forgotten."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ordercast.campaign.draw import Draw
+from ordercast.core import Multicast, Protocol, UsageError
+from ordercast.core.effects import Deliver, Replay
+from ordercast.core.events import Consumed, TimerFired
+from ordercast.protocols.parts.consensus_messages import Decide, Value
+from ordercast.protocols.parts.multicast import Data
+from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
+from ordercast.protocols.scalatom.messages import Overdue, Settled
+from ordercast.sim import Simulation
+from ordercast.sim.faults import Crash, Loss
+from ordercast.sim.networks import PointToPoint
+from ordercast.sim.workload import Workload
+from tests.protocols.classic_runs import Hand, broken_claims, sent
+from tests.protocols.scalatom_runs import THREE, data, hand, message, rows_of, simulate, stamps
+
+
+def test_packets_do_not_grow_with_the_number_of_processes() -> None:
+    """From 10 to 200 processes, the same destinations: the same packets, to the byte."""
+    found = []
+    for size in (10, 50, 200):
+        sites = tuple(f"s{number:03}" for number in range(size))
+        groups = {f"g{number:02}": sites[3 * number : 3 * number + 3] for number in range(size // 3)}
+        simulation = Simulation(
+            Scalatom,
+            groups,
+            PointToPoint(),
+            sites=sites,
+            workloads=[Workload(sources=(sites[0], sites[7]), groups=("g00", "g01"), rate=20.0, count=20)],
+            duration=2.0,
+            settle=2.0,
+        )
+        assert broken_claims(simulation) == {}
+        packets = rows_of(simulation, "send")
+        found.append(Counter((row["packet"], row["size"]) for row in packets))
+        assert {row["site"] for row in packets} <= {*sites[:6], sites[7]}
+    assert found[0] == found[1] == found[2]
+
+
+def kept(core: Protocol) -> dict[str, int]:
+    """How much of everything that grows with messages a core holds."""
+    assert isinstance(core, Scalatom)
+    histories, consensus = core.histories, core.consensus
+    return {
+        "entries": len(core.entries),
+        "own history": len(histories._own),
+        "unstable": len(histories._unstable),
+        "others' histories": sum(len(mate._ahead) + len(mate._uncovered) for mate in histories.mates.values()),
+        "blockers": len(histories._blockers),
+        "decided": len(histories._decided),
+        "decisions": len(consensus.decisions),
+        "open": len(consensus.open),
+        "about": len(core.keeping._about),
+        "letters": sum(len(peer.kept) for peer in core.link.peers.values()),
+        "deferred": sum(map(len, core._deferred.values())),
+        "wanted": len(core.multicast._wanted),
+        "own messages": len(core.source._own),
+    }
+
+
+def leftovers(simulation: Simulation) -> dict[str, dict[str, int]]:
+    """What is not forgotten at the end. Dead items of heaps are dropped when the next message comes."""
+    found = {}
+    for name, site in simulation.sites.items():
+        sizes = {what: size for what, size in kept(site.instances["main"].core).items() if size}
+        for harmless in ("blockers", "others' histories"):
+            sizes.pop(harmless, None)
+        if sizes:
+            found[name] = sizes
+    return found
+
+
+def test_buffers_histories_and_logs_are_bounded_in_a_long_run() -> None:
+    """Three thousand messages, with loss, and a crash of one site: the second half needs no more than the first."""
+    duration = 10.0
+    peaks: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    simulation = Simulation(
+        Scalatom,
+        {"g": THREE["g"], "h": THREE["h"]},
+        PointToPoint(processing=0.00001),
+        faults=[Loss(from_=0.0, rate=0.02), *(Crash(from_=at, to=at + 0.3, sites=("b",)) for at in (2.0, 7.0))],
+        workloads=[Workload(sources=("x", "a"), groups=("g", "h"), choose=1, rate=150.0, count=1500, size=0)],
+        duration=duration,
+        settle=10.0,
+        tracing=False,
+        check_invariants=False,
+    )
+
+    def measure(site: str, time: float, effect: Deliver | Replay) -> None:
+        largest = peaks[time > duration / 2]
+        for what, size in kept(simulation.sites[site].instances["main"].core).items():
+            largest[what] = max(size, largest[what])
+
+    simulation.application = measure
+    simulation.execute()
+    first, second = peaks
+    assert first["entries"] > 20
+    assert {what: (first[what], size) for what, size in second.items() if size > 2 * first[what] + 50} == {}
+    assert max(second.values()) < 600, second
+    assert leftovers(simulation) == {}
+    for name, site in simulation.sites.items():
+        if name != "x":
+            recovery = site.logs["main"].recover()
+            assert recovery.checkpoint is not None
+            assert len(recovery.checkpoint) < 100_000
+            assert len(recovery.records) < 2500
+
+
+class Forgetful(Scalatom):
+    """Takes a checkpoint every few records, which a short run would never reach."""
+
+    checkpoint_records = 8
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("protocol", [Scalatom, Forgetful])
+@pytest.mark.parametrize("seed", range(2000, 2025))
+def test_everything_is_forgotten_whatever_happened_when_everyone_is_back(protocol: type[Scalatom], seed: int) -> None:
+    scenario = Draw(protocol, seed).scenario()
+    if any(isinstance(fault, Crash) and fault.forever for fault in scenario.faults):
+        pytest.skip("what a dead site has not taken is kept for it")
+    assert leftovers(scenario.simulation().execute()) == {}
+
+
+def test_whoever_has_not_heard_that_another_has_taken_a_message_asks() -> None:
+    """b and c have taken x, and c has forgotten it. What c said about that is lost, and c does not know that."""
+    x = message("x", 1)
+    a = hand("a")
+    a.receive("x", data(1, "x", 1))
+    a.receive("b", stamps(1, (x, 1, 7), count=1, promise=9))
+    a.receive("b", Decide(2, (1, 0), Value("b", ((x, 7),))))
+    a.step(Consumed(1))
+    a.receive("b", Settled(3, (x,)))
+    asked = [packet for _ in range(4) for packet in sent(a.step(TimerFired("watch")))]
+    assert [(to, packet.unsettled) for to, packet in asked if isinstance(packet, Overdue)] == [(("c",), (x,))]
+    c = hand("c")
+    c.receive("x", Data(1, Multicast(message("x", 2), ("g",)), (0, 2)))
+    answers = sent(c.receive("a", Overdue(4, (x, message("x", 2)), ())))
+    assert [(to, packet.settled) for to, packet in answers if isinstance(packet, Settled)] == [(("a",), (x,))]
+    a.receive("c", Settled(5, (x,)))
+    assert isinstance(a.core, Scalatom)
+    assert not a.core.entries
+
+
+def test_a_source_outside_the_groups_asks_as_well() -> None:
+    x = hand("x")
+    sent_message = x.multicast("g")
+    asked = [packet for _ in range(4) for packet in sent(x.step(TimerFired("watch")))]
+    assert [(to, packet.unsettled) for to, packet in asked if isinstance(packet, Overdue)] == [
+        ((site,), (sent_message,)) for site in "abc"
+    ]
+
+
+def test_a_quiet_system_is_silent() -> None:
+    simulation = Simulation(
+        Scalatom,
+        THREE,
+        PointToPoint(),
+        workloads=[Workload(sources=("x",), groups=("g", "h"), rate=10.0, count=3)],
+        duration=2.0,
+        settle=20.0,
+    ).execute()
+    last = max(row["time"] for row in rows_of(simulation, "deliver"))
+    assert max(row["time"] for row in rows_of(simulation, "send")) < last + 1.0
+
+
+def test_an_application_that_ignores_its_credit_is_told() -> None:
+    x = Hand(
+        Scalatom, "x", {"g": ("a", "b", "c")}, ("a", "b", "c", "x"), ScalatomOptions(window=2, kept_messages_max=2)
+    )
+    for _ in range(4):
+        x.multicast("g")
+    with pytest.raises(UsageError, match="credit"):
+        x.multicast("g")
+
+
+def test_everything_is_forgotten_when_all_applications_have_it() -> None:
+    simulation = simulate(THREE, [], choose=1, settle=5.0)
+    assert broken_claims(simulation) == {}
+    assert leftovers(simulation) == {}
