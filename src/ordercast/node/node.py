@@ -49,6 +49,10 @@ class Node:
             )
         self.configuration = configuration
         self.process = process
+        self.sender: Sender
+        """The way out."""
+        self.deliver: Callable[[InstanceId, Deliver | Replay], None]
+        """Takes bundles from the protocol."""
         self._running: Engine | None = None
         self._claimed: set[GroupId] = set()
         self._views: dict[GroupId, View] = {}
@@ -60,8 +64,6 @@ class Node:
         self._waits_for = ""
         self._blocked = ""
         self._patience: asyncio.TimerHandle | None = None
-        self._hears_taken = False
-        """Whether the protocol wants to know what the application has taken."""
         self._untaken = 0
         self._last_groups: tuple[GroupId, ...] | None = None
         """They were in order, and most messages go where the one before went."""
@@ -73,7 +75,7 @@ class Node:
             raise UsageError("a node is entered once; open another")
         engine = Engine(asyncio.get_running_loop(), self.configuration, self.process, self, self._attachment)
         self._running = engine
-        self._hears_taken = engine.protocol.wants_consumed
+        self.sender = engine.sender
         control = self.configuration.control_path(self.process)
         for name, members in engine.groups.items():
             self._views[name] = View("initial", name, members)
@@ -82,8 +84,9 @@ class Node:
             self.configuration.payload_max,
             engine.journal.attachment,
             with_history=control is not None,
-            on_taken=self._on_taken if self._hears_taken else self._on_taken_unheard,
+            on_taken=self._on_taken if engine.protocol.wants_consumed else self._on_taken_unheard,
         )
+        self.deliver = self._receiver.deliver if engine.protocol.wants_consumed else self._deliver_unheard
         try:
             if control is not None:
                 self._control = ControlServer(self, control)
@@ -144,11 +147,6 @@ class Node:
         if self._running is None:
             raise UsageError("enter the node first: async with ordercast.open(…) as node")
         return self._running
-
-    @property
-    def sender(self) -> Sender:
-        """The way out."""
-        return self._engine.sender
 
     @property
     def engine(self) -> Engine:
@@ -262,7 +260,11 @@ class Node:
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
     ) -> None:
         """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
-        address = self._address(tuple(groups), None if destinations is None else tuple(destinations))
+        to = tuple(groups)
+        if destinations is not None or to != self._last_groups:
+            address = self._address(to, None if destinations is None else tuple(destinations))
+        else:
+            address = to, None
         sender = self.sender
         if not sender.has_room:
             await sender.wait_for_room()
@@ -285,11 +287,9 @@ class Node:
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""
-        await self.sender.drain()
+        await self._engine.sender.drain()
 
     def _address(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
-        if destinations is None and groups == self._last_groups:
-            return groups, None
         # Here and not when the bundle leaves: the mistake is this caller's, and others' messages are in the bundle.
         contract = self._engine.protocol.contract
         if destinations is not None:
@@ -310,15 +310,13 @@ class Node:
         return groups, None
 
     # ------------------------------------------------------------------ in (see `ordercast.net.site.Application`)
-    def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
-        """A bundle comes from the protocol."""
-        if not self._hears_taken:
-            self._untaken += 1
-            if self._untaken == UNTAKEN_MAX:
-                # The protocol does not care whether anybody reads: the only way to hold its senders is the network's.
-                logger.warning("the application of %s is too slow: the network has to wait", self.process)
-                self._engine.transport.pause()
-        self._receiver.deliver(effect)
+    def _deliver_unheard(self, instance: InstanceId, effect: Deliver | Replay) -> None:
+        self._untaken += 1
+        if self._untaken == UNTAKEN_MAX:
+            # The protocol does not care whether anybody reads: the only way to hold its senders is the network's.
+            logger.warning("the application of %s is too slow: the network has to wait", self.process)
+            self._engine.transport.pause()
+        self._receiver.deliver(instance, effect)
 
     def _on_taken(self) -> None:
         self._engine.site.consumed(MAIN_INSTANCE, 1)

@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ordercast.core import GroupId, MessageId, WireError
+from ordercast.core import GroupId, InstanceId, MessageId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
 from ordercast.node.deliveries import Shared
@@ -51,7 +51,7 @@ class Receiver:
                 if inbox.groups == (waiting.inbox,):
                     inbox.put(waiting.batch())
 
-    def deliver(self, effect: Deliver | Replay) -> None:
+    def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
         multicast = effect.multicast
         payload, unpacked = multicast.payload, None

@@ -87,6 +87,13 @@ class Sender:
     def add(self, to: Address, payload: bytes) -> None:
         """Take a message; the caller has asked whether there is room."""
         size = len(payload) + MESSAGE_OVERHEAD
+        credit = self._credit
+        if credit and credit == self._window and not (self._flush_due or self._open or self._closed):
+            if size <= BUNDLE_BYTES_MAX:
+                # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
+                self._credit = credit - 1
+                self._request(encode_bundle((payload,)), to[0], to[1], 1)
+                return
         if size + self._open_bytes > BUNDLE_BYTES_MAX or to != self._open_to:
             # One address to a bundle, and a change of address ends it. (Else: m1 to g, m2 to h, m3 to g: m3 would be
             # delivered with m1, before m2.)
@@ -98,11 +105,7 @@ class Sender:
         self._open.append(payload)
         self._open_bytes += size
         if not self._flush_due:
-            if self._window and self._credit == self._window:
-                # Nothing is under way: not even a turn of the event loop is lost.
-                self._flush()
-            else:
-                self._flush_soon()
+            self._flush_soon()
 
     def add_many(self, to: Address, payloads: Sequence[bytes], start: int) -> int:
         """Take messages from `start` on while there is room; the index of the first that was not taken."""

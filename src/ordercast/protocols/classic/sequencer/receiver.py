@@ -83,7 +83,8 @@ class Receiver:
         if core.context.stable:
             core.append(Delivered(link, ordered.number, multicast))
         core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
-        self._bodies.on_delivered(multicast.message)
+        if core.is_direct(multicast):
+            self._bodies.on_delivered(multicast.message)
         if multicast.message.source == core.site:
             core.source.on_accepted(multicast.message)
 

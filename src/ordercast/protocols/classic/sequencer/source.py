@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, SiteId
-from ordercast.core.effects import Blocked, Credit
+from ordercast.core.effects import Blocked, Credit, Send
 from ordercast.protocols.classic.sequencer.messages import Submit, Submitted
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ class Source:
 
     def __init__(self, core: Sequencer) -> None:
         self._core = core
+        self._to_sequencer = (core.sequencer,)
         self.pending: dict[MessageId, Submit] = {}
         """Submitted and not known to be accepted, in the order of submission."""
         self.last_submitted: MessageId | None = None
@@ -45,7 +46,7 @@ class Source:
         elif core.is_direct(multicast):
             core.send(self._everyone(multicast), submit)
         else:
-            core.send((core.sequencer,), submit)
+            core.outbox.append(Send(self._to_sequencer, submit))
 
     def _everyone(self, multicast: Multicast) -> tuple[SiteId, ...]:
         """The sequencer and the destinations, this site only when it is the sequencer."""
