@@ -88,12 +88,12 @@ class Sender:
         """Take a message; the caller has asked whether there is room."""
         size = len(payload) + MESSAGE_OVERHEAD
         credit = self._credit
-        if credit and credit == self._window and not (self._flush_due or self._open or self._closed):
-            if size <= BUNDLE_BYTES_MAX:
-                # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
-                self._credit = credit - 1
-                self._request(encode_bundle((payload,)), to[0], to[1], 1)
-                return
+        waits = self._flush_due or self._open or self._closed
+        if credit and credit == self._window and not waits and size <= BUNDLE_BYTES_MAX:
+            # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
+            self._credit = credit - 1
+            self._request(encode_bundle((payload,)), to[0], to[1], 1)
+            return
         if size + self._open_bytes > BUNDLE_BYTES_MAX or to != self._open_to:
             # One address to a bundle, and a change of address ends it. (Else: m1 to g, m2 to h, m3 to g: m3 would be
             # delivered with m1, before m2.)
