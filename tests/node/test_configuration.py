@@ -150,8 +150,8 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "short-key": (changed("bank.key", "short.key"), ["key_file:", "a key of 3 bytes"]),
     "empty-path": (changed('"bank.key"', '""'), ["key_file: '' is no path"]),
     # numbers
-    "datagram-too-small": (key("max_datagram = 575"), ["max_datagram: 575 is not from 576 to 65000"]),
-    "datagram-too-large": (key("max_datagram = 65001"), ["max_datagram: 65001 is not from 576 to 65000", "UDP"]),
+    "datagram-too-small": (key("max_datagram = 1199"), ["max_datagram: 1199 is not from 1200 to 65000"]),
+    "datagram-too-large": (key("max_datagram = 65001"), ["max_datagram: 65001 is not from 1200 to 65000", "UDP"]),
     "negative-datagram": (key("max_datagram = -1"), ["max_datagram", "leave it out for 65000"]),
     "small-buffer": (key("socket_buffer = 1000"), ["socket_buffer", "does not hold one datagram"]),
     "negative-retain": (key("retain_bytes = -1"), ["retain_bytes", "a number of bytes"]),
@@ -269,7 +269,7 @@ def test_no_traceback_in_a_process_of_its_own(folder: Path) -> None:
 BAD_ENVIRONMENT = {
     "ORDERCAST_MAX_DATAGRAM=many": "ORDERCAST_MAX_DATAGRAM: expected a whole number, got 'many'",
     "ORDERCAST_MAX_DATAGRAM=1e3": "ORDERCAST_MAX_DATAGRAM: expected a whole number, got '1e3'",
-    "ORDERCAST_MAX_DATAGRAM=7": "ORDERCAST_MAX_DATAGRAM: 7 is not from 576 to 65000",
+    "ORDERCAST_MAX_DATAGRAM=7": "ORDERCAST_MAX_DATAGRAM: 7 is not from 1200 to 65000",
     "ORDERCAST_INSECURE=maybe": "ORDERCAST_INSECURE: expected true or false, got 'maybe'",
     "ORDERCAST_PROTOCOL=sequenser": "ORDERCAST_PROTOCOL: there is no protocol 'sequenser'; did you mean 'sequencer'?",
     "ORDERCAST_MULTICAST=here": "ORDERCAST_MULTICAST: 'here' has no port",
@@ -295,7 +295,7 @@ BAD_KEYWORDS: dict[str, tuple[dict[str, Any], str]] = {
         {"max_datagramm": 1450},
         "keyword arguments: unknown key 'max_datagramm'; did you mean 'max_datagram'?",
     ),
-    "out-of-range": ({"max_datagram": 7}, "keyword max_datagram: 7 is not from 576 to 65000"),
+    "out-of-range": ({"max_datagram": 7}, "keyword max_datagram: 7 is not from 1200 to 65000"),
     "wrong-type": ({"max_datagram": "7"}, "keyword max_datagram: expected a whole number, got text in quotes"),
     "not-finite": ({"max_datagram": float("nan")}, "keyword arguments: max_datagram: nan"),
     "processes": ({"processes": {"a": "nowhere"}}, "keyword [processes]: a: 'nowhere' has no port"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from itertools import count
 
 import pytest
@@ -39,6 +40,16 @@ async def send_until_blocked(node: ordercast.Node) -> int:
     raise AssertionError
 
 
+async def send_until(node: ordercast.Node, is_over: Callable[[], bool]) -> int:
+    """How many messages were sent."""
+    for sent in count():
+        if is_over():
+            return sent
+        await node.multicast(sent.to_bytes(8) + bytes(MESSAGE_BYTES - 8), ["g"])
+        await asyncio.sleep(0)
+    raise AssertionError
+
+
 def test_a_slow_receiver_is_bounded_and_named_and_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with open_nodes(make_configuration(socket_buffer=SOCKET_BUFFER)) as (a, b, c):
@@ -56,3 +67,38 @@ def test_a_slow_receiver_is_bounded_and_named_and_loses_nothing(caplog: pytest.L
 
     with caplog.at_level(logging.WARNING, logger="ordercast"):
         run(main())
+
+
+def test_what_waits_for_an_application_is_at_most_queue_bytes_also_without_flow_control(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    queue_bytes = 1 << 20
+
+    async def main() -> None:
+        configuration = make_configuration("ab", protocol="fan-1", payload_max=100_000, queue_bytes=queue_bytes)
+        async with open_nodes(configuration) as (a, b):
+            slow = await b.join("g")
+            (await a.join("g")).on_batch(lambda _: None)
+            sent = await send_until(a, lambda: bool(caplog.records))
+            assert queue_bytes <= slow.inbox.bytes <= queue_bytes + 2 * BUNDLE_BYTES_MAX
+            assert "the application of b is too slow" in caplog.text
+            taken = [delivery.payload[:8] for delivery in await take(slow, sent)]
+            assert taken == [number.to_bytes(8) for number in range(sent)]
+
+    with caplog.at_level(logging.WARNING, logger="ordercast"):
+        run(main())
+
+
+def test_a_sequencer_is_ahead_of_a_slow_receiver_by_queue_bytes_at_the_most() -> None:
+    queue_bytes = 1 << 20
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab", payload_max=100_000, queue_bytes=queue_bytes)) as (a, b):
+            slow = await b.join("g")
+            (await a.join("g")).on_batch(lambda _: None)
+            await send_until_blocked(a)
+            assert slow.inbox.bytes <= queue_bytes + BUNDLE_BYTES_MAX
+            b.kill()
+            a.kill()
+
+    run(main())

@@ -161,7 +161,11 @@ def plain_values(configuration: Configuration) -> dict[str, Any]:
     """Key -> the value that counts, as it could stand in a file; the protocol's options with those that are chosen."""
     contract = find_protocol(configuration.protocol).contract
     options = live_options(
-        contract, dict(configuration.options), configuration.socket_buffer, len(configuration.processes)
+        contract,
+        dict(configuration.options),
+        configuration.socket_buffer,
+        configuration.queue_bytes,
+        len(configuration.processes),
     )
     values = {key: getattr(configuration, key) for key in KEYS}
     for key in ("key_file", "log_directory", "trace_directory"):

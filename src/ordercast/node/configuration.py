@@ -80,7 +80,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 RANGES: dict[str, Range] = {
-    "max_datagram": Range(576, 65000, "less does not hold a header, more is not carried by UDP"),
+    "max_datagram": Range(1200, 65000, "less does not hold a handshake, more is not carried by UDP"),
     "socket_buffer": Range(1 << 16, 1 << 30, "less does not hold one datagram"),
     "retain_bytes": Range(0, 1 << 50, "it is a number of bytes"),
     "payload_max": Range(1, 1 << 32, "payloads are held in memory"),
@@ -129,7 +129,11 @@ class _Reader:
             "processes": processes,
             "groups": groups,
             "options": self._options(
-                protocol, processes, groups, numbers.get("socket_buffer", _DEFAULTS.socket_buffer)
+                protocol,
+                processes,
+                groups,
+                numbers.get("socket_buffer", _DEFAULTS.socket_buffer),
+                numbers.get("queue_bytes", _DEFAULTS.queue_bytes),
             ),
             **numbers,
             **{key: self._path(key) for key in ("log_directory", "trace_directory") if key in self._values},
@@ -265,6 +269,7 @@ class _Reader:
         processes: Mapping[SiteId, HostPort],
         groups: Mapping[GroupId, tuple[SiteId, ...]],
         socket_buffer: int,
+        queue_bytes: int,
     ) -> dict[str, Any]:
         where = f"{self._where('options').removesuffix('options')}[options]"
         table = to_value(self._values.get("options", {}), dict[str, Any], where)
@@ -274,7 +279,7 @@ class _Reader:
             given = {key: getattr(checked, key) for key in table}
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
-            options = live_options(protocol.contract, given, socket_buffer, len(sites))
+            options = live_options(protocol.contract, given, socket_buffer, queue_bytes, len(sites))
             members = {group: tuple(sorted(names)) for group, names in groups.items()}
             protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
         except UsageError as error:

@@ -143,6 +143,7 @@ class Engine:
                 self.protocol.contract,
                 dict(configuration.options),
                 min(configuration.socket_buffer, self.transport.buffer_bytes),
+                configuration.queue_bytes,
                 len(self.sites),
             ),
             random=Random(int.from_bytes(os.urandom(16))),

@@ -35,9 +35,6 @@ CLOSE_STILL_SECONDS = 1.0
 BLOCKED_SECONDS = 2.0
 """How long a group may stand still until the application hears of it: longer than a restart of a small process."""
 
-UNTAKEN_MAX = 1024
-"""Bundles that wait for the application of a protocol without flow control of its own: 60 MB at the most."""
-
 
 class Node:
     """One process. Made by `ordercast.open`; everything happens in the event loop that enters it."""
@@ -64,7 +61,7 @@ class Node:
         self._waits_for = ""
         self._blocked = ""
         self._patience: asyncio.TimerHandle | None = None
-        self._untaken = 0
+        self._holds_the_network = False
         self._last_groups: tuple[GroupId, ...] | None = None
         """They were in order, and most messages go where the one before went."""
         self._take_snapshot: Callable[[], bytes | None] | None = None
@@ -311,19 +308,19 @@ class Node:
 
     # ------------------------------------------------------------------ in (see `ordercast.net.site.Application`)
     def _deliver_unheard(self, instance: InstanceId, effect: Deliver | Replay) -> None:
-        self._untaken += 1
-        if self._untaken == UNTAKEN_MAX:
+        self._receiver.deliver(instance, effect)
+        if not self._holds_the_network and self._receiver.waiting_bytes >= self.configuration.queue_bytes:
             # The protocol does not care whether anybody reads: the only way to hold its senders is the network's.
             logger.warning("the application of %s is too slow: the network has to wait", self.process)
+            self._holds_the_network = True
             self._engine.transport.pause()
-        self._receiver.deliver(instance, effect)
 
     def _on_taken(self) -> None:
         self._engine.site.consumed(MAIN_INSTANCE, 1)
 
     def _on_taken_unheard(self) -> None:
-        self._untaken -= 1
-        if self._untaken == UNTAKEN_MAX // 2:
+        if self._holds_the_network and self._receiver.waiting_bytes <= self.configuration.queue_bytes // 2:
+            self._holds_the_network = False
             self._engine.transport.resume()
 
     def rollback(self, instance: InstanceId, messages: tuple[MessageId, ...]) -> None:

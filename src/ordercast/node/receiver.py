@@ -125,6 +125,11 @@ class Receiver:
         """Group -> the offset of its next delivery."""
         return {inbox.groups[0]: inbox.offset for inbox in self._inboxes if inbox.groups[0] != DIRECT}
 
+    @property
+    def waiting_bytes(self) -> int:
+        """How much waits, of all groups together."""
+        return sum(inbox.bytes for inbox in self._inboxes)
+
     def waiting(self) -> list[GroupId]:
         """The groups of which something waits."""
         return [inbox.groups[0] for inbox in self._inboxes if inbox.bytes and inbox.groups[0] != DIRECT]

@@ -14,7 +14,9 @@ WINDOW_MIN, WINDOW_MAX = 4, 8
 """Below, a round trip starves a source; above, bundles only queue up."""
 
 
-def live_options(contract: Contract, given: dict[str, Any], buffer_bytes: int, processes: int) -> Options:
+def live_options(
+    contract: Contract, given: dict[str, Any], buffer_bytes: int, queue_bytes: int, processes: int
+) -> Options:
     """The protocol's options: what the user gave, what fits this machine, and the protocol's own defaults.
 
     Simulated messages are small and networks roomy; here a message is a bundle of 60 kB. (With 256 of them under way
@@ -22,13 +24,14 @@ def live_options(contract: Contract, given: dict[str, Any], buffer_bytes: int, p
     """
     fitting = int(2 * buffer_bytes / (KERNEL_SHARE * BUNDLE_BYTES_MAX))
     window = max(WINDOW_MIN, min(WINDOW_MAX, fitting // (2 * max(2, processes))))
+    ahead = max(2 * window, min(fitting, queue_bytes // BUNDLE_BYTES_MAX))
     chosen = {
         "window": window,
         "window_messages": window,
         "batch_messages_max": max(1, window // 2),
-        # What is sent ahead of the slowest reader is what fits into that one's buffer.
-        "history_bytes_max": max(2 * window, fitting) * BUNDLE_BYTES_MAX,
-        "log_messages_max": max(2 * window, fitting),
+        # What is sent ahead of the slowest reader is what fits into that one's buffer, and into its queue.
+        "history_bytes_max": ahead * BUNDLE_BYTES_MAX,
+        "log_messages_max": ahead,
     }
     if "acknowledge_bytes" in contract.options.__struct_fields__:
         chosen["acknowledge_bytes"] = max(1, window // 4) * BUNDLE_BYTES_MAX
