@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast, SiteId
 from ordercast.protocols.classic.sequencer import Sequencer
-from ordercast.protocols.classic.sequencer.center import Center
+from ordercast.protocols.classic.sequencer.center import Center, Route
 from ordercast.protocols.classic.sequencer.messages import Delivered, Ordered, Sequenced, Submit, Submitted
 from ordercast.protocols.classic.sequencer.receiver import Receiver
 from ordercast.protocols.classic.sequencer.source import Source
@@ -12,9 +12,9 @@ from tests.mutants.registry import call_without_log, mutant
 
 
 @mutant(Sequencer, "center.order")
-def forgets_to_log_places(self: Center, multicast: Multicast) -> None:
+def forgets_to_log_places(self: Center, multicast: Multicast, route: Route) -> None:
     """A place is given and told, but not logged: after a crash it is given to another message."""
-    call_without_log(self._core, Sequenced, Center.order, self, multicast)
+    call_without_log(self._core, Sequenced, Center.order, self, multicast, route)
 
 
 @mutant(Sequencer, "center.on_submit", caught_by="no-duplication")
