@@ -9,7 +9,7 @@ import pytest
 from ordercast.core import WireError
 from ordercast.core.effects import Append, Blocked, Deliver, Replay, Send
 from ordercast.core.events import Consumed, Recovered, TimerFired
-from ordercast.protocols.parts.consensus_messages import Collect, Decide, Estimate, Propose, Value
+from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, Estimate, Propose, Value
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.messages import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
 from tests.protocols.classic_runs import delivered, sent
@@ -189,6 +189,22 @@ def test_a_decision_that_came_to_one_site_only_is_asked_for() -> None:
     answers = [packet for _, packet in sent(c.receive("b", asked[1][1])) if isinstance(packet, Decide)]
     assert [answer.value for answer in answers] == [value]
     assert "History" in kinds(b.receive("c", answers[0]))
+
+
+def test_who_asks_is_told_what_was_adopted_also_before_it_is_known_whose_turn_it_is() -> None:
+    """b adopts what a proposes in the second batch, and has not heard who proposed the first, so it cannot tell who
+    coordinates the second. Its word to a was dropped with other letters; a comes to catch up."""
+    y = message("x", 2)
+    b = hand("b")
+    b.receive("x", data(2, "x", 2))
+    value = Value("a", ((y, 5),))
+    assert "Ack" in kinds(b.receive("a", Propose(1, (2, 0), 0, value)))
+    effects = b.receive("a", CatchUp(2, 0, 0, 0))
+    acks = [(to, packet.instance) for to, packet in sent(effects) if isinstance(packet, Ack)]
+    assert acks == [(("a",), (2, 0))]
+    assert "Ack" not in kinds(b.receive("c", CatchUp(1, 0, 0, 0)))
+    assert "Estimate" in kinds(b.receive("c", Collect(2, (2, 0), 2, y)))
+    assert "Estimate" in kinds(b.receive("c", CatchUp(3, 0, 0, 0)))
 
 
 def test_an_answer_in_pieces_leaves_nothing_out_when_the_one_who_answers_crashes_in_between() -> None:

@@ -38,7 +38,19 @@ NOTHING = -1
 class Instance:
     """One consensus without a decision, at one participant."""
 
-    __slots__ = ("acks", "active", "adopted", "estimates", "name", "proposed", "round", "topic", "value", "watching")
+    __slots__ = (
+        "acks",
+        "active",
+        "adopted",
+        "caller",
+        "estimates",
+        "name",
+        "proposed",
+        "round",
+        "topic",
+        "value",
+        "watching",
+    )
 
     def __init__(self, name: InstanceName) -> None:
         self.name = name
@@ -51,6 +63,9 @@ class Instance:
         self.active = False
         """Whether we want a decision: then we watch the coordinator."""
         self.watching: SiteId | None = None
+        self.caller: SiteId | None = None
+        """Who has called us to the present round, or proposed in it. (Else: we answer before we can tell whose turn it
+        is; our word is dropped with other letters, and when it asks, we do not know that it waits for us.)"""
         # At the coordinator of the present round:
         self.proposed = False
         self.estimates: dict[SiteId, tuple[int, Value | None]] = {}
@@ -222,6 +237,7 @@ class Consensus:
                 if collect.round > instance.round:
                     self._enter(instance, collect.round, collect.message)
                     self._watch(instance)
+                instance.caller = sender
                 self._send_estimate(instance, sender)
         self._link.acknowledge(sender, collect)
 
@@ -300,6 +316,7 @@ class Consensus:
                     instance.estimates = {}
                     instance.acks = set()
                     self._watch(instance)
+                instance.caller = sender
                 if instance.adopted < propose.round:
                     self.adopt(instance, propose.value)
                 self._send_ack(instance, sender, propose.value)
@@ -440,7 +457,7 @@ class Consensus:
         for instance in list(self.open.values()):
             if site not in self._quorum(instance.name).sites:
                 continue
-            coordinator = self._coordinator(instance)
+            coordinator = self._coordinator(instance) or instance.caller
             if coordinator == site:
                 self._answer(instance, coordinator)
             elif coordinator == self._host.site:
