@@ -13,6 +13,7 @@ from ordercast.papers.style import dress, styles
 from ordercast.spark.experiments import Experiment, Measure
 
 ALMOST_ALL = 0.95
+CONTROL_TICKS = (2, 5, 10, 20, 50)
 
 
 def experiment(fast: bool) -> Experiment:
@@ -92,8 +93,10 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
             linewidth=1,
             label=f"opening of {opening:g} s",
         )
-    for axes in (left, right):
+    for axes, ticks in ((left, sorted(set(data.opening))), (right, CONTROL_TICKS)):
         axes.set_xscale("log")
+        axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks], minor=False)
+        axes.set_xticks([], minor=True)
     dress(left, "openings that are used", "length of the opening, seconds", "share")
     dress(right, "what it costs", "expensive control packets a second, 2 × 3 hosts", "share of openings used")
 
