@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ordercast.core import MessageId, Multicast
-from ordercast.protocols.parts.consensus import Consensus, Instance
-from ordercast.protocols.parts.consensus_messages import Decided, InstanceName, Promised, Value
+from ordercast.core import Multicast
+from ordercast.protocols.parts.consensus import Consensus
+from ordercast.protocols.parts.consensus_messages import Decided, InstanceName, Value
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.address import Entry
 from ordercast.protocols.scalatom.catching import Catching
@@ -87,12 +87,6 @@ def forgets_its_messages(self: Source, multicast: Multicast) -> None:
 def forgets_decisions(self: Consensus, name: InstanceName, value: Value) -> None:
     """A decision is acted upon and not logged."""
     call_without_log(self._host, Decided, Consensus._decide, self, name, value)
-
-
-@mutant(Scalatom, "consensus._enter")
-def forgets_its_round(self: Consensus, instance: Instance, round_: int, topic: MessageId | None = None) -> None:
-    """A participant leaves a round, crashes, and adopts what is proposed in it."""
-    call_without_log(self._host, Promised, Consensus._enter, self, instance, round_, topic)
 
 
 # ---------------------------------------------------------------------- agreement and progress

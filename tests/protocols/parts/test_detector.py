@@ -16,7 +16,7 @@ from tests.protocols.parts.hosts import HostOptions
 from tests.protocols.parts.quiet_hosts import DetectorHost
 
 SITES = ("a", "b", "c", "d")
-DURATION, SETTLE, QUIET = 4.0, 40.0, 6.0
+DURATION, SETTLE, QUIET = 4.0, 20.0, 6.0
 SEEDS = range(12)
 
 
