@@ -21,7 +21,7 @@ settings.load_profile("ordercast")
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     """What lies in the folder of Spark's tests is one of them: `make test` runs them in one process and session."""
-    if SPARK_FOLDER in item.path.parents:
+    if SPARK_FOLDER in item.path.parents and not item.get_closest_marker("own_process"):
         item.add_marker(pytest.mark.spark)
 
 

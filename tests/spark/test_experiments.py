@@ -243,6 +243,7 @@ def test_an_experiment_whose_driver_is_killed_goes_on_where_it_was(
     assert resumed.repetitions.equals(run_experiment(experiment, spark).repetitions)
 
 
+@pytest.mark.own_process
 def test_a_campaign_of_twenty_thousand_runs_shows_how_far_it_is_and_can_be_interrupted(tmp_path: Path) -> None:
     """Ctrl-C reaches the whole group of processes, as it does from a terminal."""
     state = tmp_path / "state.jsonl"

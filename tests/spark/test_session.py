@@ -160,6 +160,7 @@ def test_progress_is_told_while_jobs_run(spark: SparkSession) -> None:
     assert all(done <= total for done, total in told)
 
 
+@pytest.mark.own_process
 def test_on_the_bundled_java_and_an_empty_environment_nothing_is_said_and_nothing_left_in_the_folder(
     tmp_path: Path,
 ) -> None:
@@ -205,6 +206,7 @@ sys.exit(main(sys.argv[1:3]))
 """
 
 
+@pytest.mark.own_process
 def test_ctrl_c_ends_everything_with_exit_code_130(tmp_path: Path) -> None:
     folder = by_hand(tmp_path / "trace", TEXT, claims=["integrity"])
     waiting = tmp_path / "waiting"
