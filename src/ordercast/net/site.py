@@ -200,12 +200,10 @@ class LiveSite:
             self._recorder.flush()
         for outgoing in endpoint.flush():
             to = outgoing.to
-            if len(to) == 1:
-                transport.send(to, outgoing.buffer, outgoing.segment)
-            elif to == self._everyone:
+            if to == self._everyone:
                 transport.send_to_channel(outgoing.buffer, outgoing.segment)
             # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
-            elif self.uses_multicast and 2 * len(to) > len(self._others):
+            elif 2 * len(to) > len(self._others) > 1 and self.uses_multicast:
                 transport.send_multicast(outgoing.buffer, outgoing.segment)
             else:
                 transport.send(to, outgoing.buffer, outgoing.segment)

@@ -14,7 +14,7 @@ from ordercast.core.events import (
     Started,
     TimerFired,
 )
-from ordercast.protocols.classic.sequencer.center import Center
+from ordercast.protocols.classic.sequencer.center import ROUTES_MAX, Center
 from ordercast.protocols.classic.sequencer.messages import (
     Accepted,
     Acknowledge,
@@ -31,9 +31,6 @@ from ordercast.protocols.classic.sequencer.messages import (
 from ordercast.protocols.classic.sequencer.options import SequencerOptions
 from ordercast.protocols.classic.sequencer.receiver import Receiver
 from ordercast.protocols.classic.sequencer.source import Source
-
-PLACES_MAX = 4096
-"""Addresses that are remembered: all combinations of a dozen groups."""
 
 
 class Sequencer(Protocol):
@@ -125,7 +122,7 @@ class Sequencer(Protocol):
         """Which of the destinations this site is; None when it is not one of them."""
         address = (groups, destinations)
         if address not in self._places:
-            if len(self._places) >= PLACES_MAX:
+            if len(self._places) >= ROUTES_MAX:
                 self._places.clear()
             sites = self.context.members(groups) if destinations is None else destinations
             self._places[address] = sites.index(self.site) if self.site in sites else None
