@@ -398,7 +398,7 @@ def test_absolute_paths_and_the_home_folder_stay_what_they_are(folder: Path, mon
 
 def test_defaults(folder: Path) -> None:
     configuration = read(folder)
-    assert (configuration.max_datagram, configuration.socket_buffer) == (65000, 4 << 20)
+    assert (configuration.max_datagram, configuration.socket_buffer) == (65000, 8 << 20)
     assert (configuration.retain_bytes, configuration.payload_max) == (128 << 20, 64 << 20)
     assert configuration.queue_bytes == 64 << 20
     assert configuration.multicast is None

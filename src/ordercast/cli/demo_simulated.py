@@ -137,7 +137,7 @@ def run_bank(scenario: Scenario) -> Outcome:
     applied: dict[SiteId, Counter[int]] = {site: Counter() for site in scenario.sites}
 
     def apply(site: SiteId, now: float, effect: Deliver | Replay) -> None:
-        ledgers[site].apply(effect.multicast.payload.decode())
+        ledgers[site].apply(bytes(effect.multicast.payload).decode())
         applied[site][int(now)] += 1
 
     simulation = scenario.simulation(application=apply)

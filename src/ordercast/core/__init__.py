@@ -18,6 +18,7 @@ from ordercast.core.identifiers import (
     InstanceId,
     MessageId,
     Multicast,
+    Payload,
     SiteId,
 )
 from ordercast.core.intervals import IntervalSet
@@ -46,6 +47,7 @@ __all__ = [
     "Multicast",
     "Options",
     "OrdercastError",
+    "Payload",
     "Protocol",
     "Record",
     "SiteId",

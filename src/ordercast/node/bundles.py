@@ -12,7 +12,7 @@ from collections import Counter
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, SiteId, WireError
+from ordercast.core import GroupId, MessageId, Payload, SiteId, WireError
 
 BUNDLE_BYTES_MAX = 64_000
 """What fits, with the protocol's own fields and the seal, into the largest datagram."""
@@ -47,7 +47,7 @@ def encode_pieces(number: int, payload: bytes) -> list[bytes]:
     ]
 
 
-def decode_bundle(payload: bytes, count: int) -> list[bytes]:
+def decode_bundle(payload: Payload, count: int) -> list[bytes]:
     """The messages of a bundle; `WireError` when it is none."""
     try:
         messages = _decode(payload)
@@ -65,7 +65,7 @@ class _Making:
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
-        self.pieces: dict[int, list[bytes | None]] = {}
+        self.pieces: dict[int, list[Payload | None]] = {}
         """The message's number -> its pieces, in order."""
 
 
@@ -81,7 +81,7 @@ class Assembly:
         self._counters = counters
         self._making: dict[tuple[SiteId, tuple[GroupId, ...]], _Making] = {}
 
-    def add(self, message: MessageId, groups: tuple[GroupId, ...], payload: bytes) -> bytes | None:
+    def add(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
         """The whole message when this was its last piece; `WireError` for what is no piece."""
         if len(payload) < len(PIECE_MARK) + _PIECE.size:
             raise WireError("a piece without its head")

@@ -53,8 +53,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     interface: str | None = None
     channel: HostPort | None = None
     """Where the hub is, for protocols that need one channel (`ordercast hub`)."""
-    socket_buffer: int = 1 << 22
-    """Sixty of the largest datagrams may wait in the kernel while the process is busy."""
+    socket_buffer: int = 1 << 23
+    """Over a hundred of the largest datagrams may wait in the kernel while the process is busy."""
     retain_bytes: int = 1 << 27
     """Log that is kept for a restarted application: 128 MiB are read back in about a second."""
     payload_max: int = 1 << 26

@@ -7,7 +7,7 @@ from itertools import repeat
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, SiteId
+from ordercast.core import GroupId, MessageId, Payload, SiteId
 from ordercast.node.bundles import decode_bundle
 
 
@@ -65,7 +65,7 @@ class Batch(msgspec.Struct, eq=False):
     count: int
     offset: int
     """The offset of the first message."""
-    packed: bytes
+    packed: Payload
     unpacked: list[bytes] | None
     shared: Shared
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from ordercast.core import GroupId, MessageId
+from ordercast.core import GroupId, MessageId, Payload
 from ordercast.node.deliveries import Batch, Delivery, Shared
 from ordercast.node.history import History
 
@@ -38,7 +38,7 @@ class Inbox:
         bundle: MessageId,
         groups: tuple[GroupId, ...],
         count: int,
-        packed: bytes,
+        packed: Payload,
         unpacked: list[bytes] | None,
         shared: Shared,
     ) -> None:

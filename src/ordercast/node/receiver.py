@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ordercast.core import GroupId, InstanceId, MessageId, WireError
+from ordercast.core import GroupId, InstanceId, MessageId, Payload, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
 from ordercast.node.deliveries import Shared
@@ -54,7 +54,8 @@ class Receiver:
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
         multicast = effect.multicast
-        payload, unpacked = multicast.payload, None
+        payload: Payload = multicast.payload
+        unpacked: list[bytes] | None = None
         if payload[:1] == PIECE_MARK:
             whole = self._add_piece(multicast.message, multicast.groups, payload)
             if whole is None:
@@ -73,7 +74,7 @@ class Receiver:
         for inbox in route:
             inbox.deliver(multicast.message, multicast.groups, multicast.count, payload, unpacked, shared)
 
-    def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: bytes) -> bytes | None:
+    def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
         try:
             return self._assembly.add(message, groups, payload)
         except WireError as error:
@@ -138,7 +139,13 @@ class Receiver:
         """Kept with a checkpoint of the log: from there on the log knows no more what was delivered before."""
         untaken = [
             Untaken(
-                inbox.groups[0], batch.bundle, batch.groups, batch.count, batch.offset, batch.packed, batch.is_whole
+                inbox.groups[0],
+                batch.bundle,
+                batch.groups,
+                batch.count,
+                batch.offset,
+                bytes(batch.packed),
+                batch.is_whole,
             )
             for inbox in self._inboxes
             for batch in inbox.untaken()

@@ -23,8 +23,9 @@ def live_options(
     from each of four processes, the sequencer's socket drops most, and everything waits for time-outs.)
     """
     fitting = int(2 * buffer_bytes / (KERNEL_SHARE * BUNDLE_BYTES_MAX))
-    window = max(WINDOW_MIN, min(WINDOW_MAX, fitting // (2 * max(2, processes))))
-    ahead = max(2 * window, min(fitting, queue_bytes // BUNDLE_BYTES_MAX))
+    # One half for what has its place, one for what comes straight from its sources: up to two windows of each.
+    window = max(WINDOW_MIN, min(WINDOW_MAX, fitting // 2 // (2 * max(1, processes - 1))))
+    ahead = max(2 * window, min(fitting // 2, queue_bytes // BUNDLE_BYTES_MAX))
     chosen = {
         "window": window,
         "window_messages": window,

@@ -49,8 +49,7 @@ ANSWERS_MAX = 4096
 SECRET_BYTES = 32
 
 ROOM_FROM_BYTES = 4096
-"""Datagrams from this size on are sealed into and opened into buffers that stay: new memory would cost more than what
-happens to it."""
+"""Datagrams from this size on are sealed into buffers that stay: new memory would cost more than what happens to it."""
 
 _REPAIR_FRAME = struct.Struct(">Q")
 
@@ -143,7 +142,6 @@ class Endpoint:
         self._kept = KeptFrames()
         self._frame_number = 0
         self._max_datagram = max_datagram
-        self._opened = memoryview(bytearray(DATAGRAM_BYTES_MAX))
         self._now = 0.0
         self.deadline = 0.0
         """When `tick` has something to do, at the earliest; infinite when never."""
@@ -250,8 +248,7 @@ class Endpoint:
             if session is None:
                 self._receive_from_unknown(what, name, counter, view, now)
             elif what == self._data:
-                room = self._opened if len(view) >= ROOM_FROM_BYTES else None
-                return self._codec.decode_from(session.sender, session.open(view, counter, session.header_bytes, room))
+                return self._codec.decode_from(session.sender, session.open(view, counter, session.header_bytes))
             elif what == self._fragment:
                 return self._receive_fragment(session, counter, view, now)
             elif what == self._repair:
@@ -288,7 +285,7 @@ class Endpoint:
     def _receive_fragment(self, session: PeerSession, counter: int, view: memoryview, now: float) -> Received:
         header_bytes = session.header_bytes
         frame, index, count = _unpack_fragment(view, header_bytes)
-        fragment = bytes(session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size))
+        fragment = session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size)
         return self._receive_frames(session, session.reassembly.add_many([(frame, index, count, fragment)], now))
 
     def _receive_frames(self, session: PeerSession, frames: list[bytes]) -> Received:
@@ -339,7 +336,7 @@ class Endpoint:
             self._ready.append(Outgoing((session.sender,), self._own.seal(self._repair, destinations, content)))
         session.reassembly.wanted.clear()
 
-    def _receive_repair(self, session: PeerSession, content: bytes | memoryview) -> None:
+    def _receive_repair(self, session: PeerSession, content: bytes) -> None:
         """A peer lacks some fragments: it alone gets them again, sealed anew."""
         count, odd = divmod(len(content) - _REPAIR_FRAME.size, 2)
         if count < 1 or odd:

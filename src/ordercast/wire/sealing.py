@@ -31,9 +31,6 @@ class Cipher(Protocol):
     def decrypt(self, nonce: bytes, data: memoryview, associated_data: memoryview, /) -> bytes:
         """Open, or raise `InvalidTag`."""
 
-    def decrypt_into(self, nonce: bytes, data: memoryview, associated_data: memoryview, buffer: memoryview, /) -> int:
-        """Open into a buffer that is exactly as long as the result, or raise `InvalidTag`."""
-
 
 class Unsealed:
     """Where the configuration says `insecure = true`: everything stays as it is, without a tag."""
@@ -50,10 +47,6 @@ class Unsealed:
     def decrypt(self, _nonce: bytes, data: memoryview, _associated_data: memoryview, /) -> bytes:
         # A copy, as decryption makes one: the socket's buffer is used again for the next datagram.
         return bytes(data)
-
-    def decrypt_into(self, _nonce: bytes, data: memoryview, _associated_data: memoryview, buffer: memoryview, /) -> int:
-        buffer[:] = data
-        return len(buffer)
 
 
 def session_name(salt: bytes, cluster: bytes, sender: bytes) -> bytes:

@@ -173,11 +173,8 @@ class PeerSession:
         for earlier in range(counter - WINDOW + 1, counter + 1):
             self._seen[earlier & _SLOT] = earlier
 
-    def open(
-        self, datagram: memoryview, counter: int, header_bytes: int, room: memoryview | None = None
-    ) -> bytes | memoryview:
-        """The plaintext; `Dropped` when it is not for us, not new or not genuine. Where there is `room`, it lies
-        there, until the next one."""
+    def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
+        """The plaintext; `Dropped` when it is not for us, not new or not genuine."""
         if len(datagram) <= header_bytes:
             raise Dropped("short")
         # Sealed for others, and sent to us by somebody who wants to confuse us.
@@ -192,12 +189,7 @@ class PeerSession:
         epoch = counter >> EPOCH_BITS
         cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch)
         try:
-            nonce, sealed, header = _pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes]
-            if room is None:
-                plaintext: bytes | memoryview = cipher.decrypt(nonce, sealed, header)
-            else:
-                plaintext = room[: len(sealed) - self.keys.tag_bytes]
-                cipher.decrypt_into(nonce, sealed, header, plaintext)
+            plaintext = cipher.decrypt(_pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes])
         except InvalidTag:
             raise Dropped("forged") from None
         # Only now: a forged datagram with a high counter must not push the window over genuine ones.

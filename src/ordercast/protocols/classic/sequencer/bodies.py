@@ -24,8 +24,10 @@ class Bodies:
         self._places: dict[MessageId, Placed] = {}
         self._last: dict[SiteId, MessageId] = {}
         """Source -> its last message that was delivered here."""
-        # A source has no more under way than its window. What does not fit is dropped, as if the network had lost it.
-        self._most = core.options.window * len(core.context.sites)
+        # Two windows of each source. (With one: the sequencer sends the places of a window to its destinations in turn;
+        # the first of them see their own messages placed and send us the next window before the sequencer comes to us;
+        # that finds no room here, and everybody waits for a time-out.) What does not fit is dropped, as if lost.
+        self._most = 2 * core.options.window * len(core.context.sites)
 
     def on_body(self, multicast: Multicast) -> Placed | None:
         """A message from its source; its place, when that was here first."""

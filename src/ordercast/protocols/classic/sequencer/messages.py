@@ -81,7 +81,7 @@ class Submitted(Record, frozen=True):
 
 
 class Sequenced(Record, frozen=True):
-    """At the sequencer: a message has got its place."""
+    """At the sequencer: a message has got its place, and is delivered here where the sequencer is a destination."""
 
     ordered: Ordered
 
@@ -92,6 +92,14 @@ class Delivered(Record, frozen=True):
     link: int
     number: int
     multicast: Multicast
+
+
+class DeliveredOwn(Record, frozen=True):
+    """The same of a message of this site, which the log has since it was submitted."""
+
+    link: int
+    number: int
+    message: MessageId
 
 
 class State(Record, frozen=True):

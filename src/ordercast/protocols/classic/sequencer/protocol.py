@@ -20,6 +20,7 @@ from ordercast.protocols.classic.sequencer.messages import (
     Acknowledge,
     Announce,
     Delivered,
+    DeliveredOwn,
     Ordered,
     Placed,
     Request,
@@ -61,7 +62,7 @@ class Sequencer(Protocol):
         options=SequencerOptions,
     )
     messages = (Submit, Accepted, Ordered, Placed, Request, Announce, Acknowledge)
-    records = (Submitted, Sequenced, Delivered, State)
+    records = (Submitted, Sequenced, Delivered, DeliveredOwn, State)
     wants_consumed = True
 
     def __init__(self, context: Context) -> None:
@@ -185,17 +186,26 @@ class Sequencer(Protocol):
             if isinstance(record, Submitted):
                 self.source.remember(Submit(record.multicast, record.previous))
             elif isinstance(record, Sequenced):
-                self.center.keep(record.ordered, self.center.route(record.ordered.multicast))
+                ordered = record.ordered
+                route = self.center.route(ordered.multicast)
+                self.center.keep(ordered, route)
+                if route.is_here:
+                    self._replay(ordered.links[route.sites.index(self.site)], ordered.number, ordered.multicast)
             elif isinstance(record, Delivered):
-                self.receiver.restore(record.link)
-                if record.multicast.message.source == self.site:
-                    self.source.forget(record.multicast.message)
-                self.outbox.append(Replay(record.multicast, (record.number,), self.sequencer))
+                self._replay(record.link, record.number, record.multicast)
+            elif isinstance(record, DeliveredOwn):
+                self._replay(record.link, record.number, self.source.pending[record.message].multicast)
         self.source.give_credit()
         self.source.resume()
         if self.site == self.sequencer:
             self.center.resume()
         self.declare_recovered()
+
+    def _replay(self, link: int, number: int, multicast: Multicast) -> None:
+        self.receiver.restore(link)
+        if multicast.message.source == self.site:
+            self.source.forget(multicast.message)
+        self.outbox.append(Replay(multicast, (number,), self.sequencer))
 
     def _restore(self, state: State) -> None:
         for multicast, previous in state.submissions:

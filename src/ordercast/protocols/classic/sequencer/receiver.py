@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from ordercast.core import InvariantViolation, Multicast
 from ordercast.core.effects import Deliver
 from ordercast.protocols.classic.sequencer.bodies import Bodies
-from ordercast.protocols.classic.sequencer.messages import Acknowledge, Delivered, Ordered, Placed, Request
+from ordercast.protocols.classic.sequencer.messages import (
+    Acknowledge,
+    Delivered,
+    DeliveredOwn,
+    Ordered,
+    Placed,
+    Request,
+)
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -80,8 +87,12 @@ class Receiver:
         self.delivered = link
         self._sizes.append(len(ordered.multicast.payload))
         multicast = ordered.multicast
-        if core.context.stable:
-            core.append(Delivered(link, ordered.number, multicast))
+        if core.context.stable and core.site != core.sequencer:
+            # A payload is in the log once: the sequencer has it with its place, a source since it submitted it.
+            if multicast.message in core.source.pending:
+                core.append(DeliveredOwn(link, ordered.number, multicast.message))
+            else:
+                core.append(Delivered(link, ordered.number, multicast))
         core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
         if core.is_direct(multicast):
             self._bodies.on_delivered(multicast.message)
