@@ -14,7 +14,7 @@ import pytest
 
 from ordercast.core import InvariantViolation, Record, StorageError
 from ordercast.storage import disk
-from ordercast.storage.commit import GroupCommit
+from ordercast.storage.commit import TIDYING_MAX, GroupCommit
 from ordercast.storage.file import FileLog
 
 DEADLINE_SECONDS = 30.0
@@ -193,6 +193,55 @@ def test_a_broken_disk_is_told_when_the_checkpoint_fails_too(
     site.loop.wait()
     assert site.synced == [1], "the records are stable, with or without a checkpoint"
     site.loop.wait()
+    assert "Input/output error" in str(site.errors[0])
+
+
+def test_commits_go_on_while_a_checkpoint_is_written(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entered, opened = Event(), Event()
+
+    def wait(*_arguments: object) -> None:
+        entered.set()
+        assert opened.wait(DEADLINE_SECONDS)
+
+    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", wait)
+    site.log = FileLog(tmp_path / "retaining-nothing", retain_bytes=-1)
+    site.append(1)
+    site.log.checkpoint(Note(2), 0)
+    site.start_sync()
+    site.loop.wait()
+    assert entered.wait(DEADLINE_SECONDS)
+    site.append(2)
+    site.start_sync()
+    site.loop.wait()
+    assert site.synced == [1, 2]
+    opened.set()
+
+
+def test_a_broken_disk_does_not_keep_anybody_from_closing(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though more checkpoints wait to be written than the queue holds."""
+    entered, opened = Event(), Event()
+
+    def refuse(*_arguments: object) -> None:
+        entered.set()
+        assert opened.wait(DEADLINE_SECONDS)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", refuse)
+    site.log = FileLog(tmp_path / "retaining-nothing", retain_bytes=-1)
+    for number in range(TIDYING_MAX + 3):
+        site.append(number)
+        site.log.checkpoint(Note(number), number)
+        site.start_sync()
+        site.loop.run_due()
+    assert entered.wait(DEADLINE_SECONDS)
+    opened.set()
+    site.commit.close()
+    while not site.loop.nothing_came():
+        site.loop.wait()
     assert "Input/output error" in str(site.errors[0])
 
 

@@ -1,11 +1,12 @@
-"""Group commit: one thread writes and syncs while the event loop goes on appending for the next commit."""
+"""Group commit: one thread writes and syncs while the event loop goes on appending for the next commit, and one tidies
+up behind it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Queue, SimpleQueue
 from threading import Thread
 
 import msgspec
@@ -17,6 +18,9 @@ SWITCH_SECONDS = 0.0001
 """How long a thread waits for the interpreter before it asks for it. A commit waits three times: when it comes, after
 the write, and after the sync. Next to a busy event loop a megabyte took 16 ms with Python's own 5 ms, 1.4 ms with
 this, and the loop lost nothing by it."""
+
+TIDYING_MAX = 4
+"""Commits whose tidying waits: so many segments more than needed may lie on the disk. Then commits wait too."""
 
 Schedule = Callable[..., object]
 """Runs a function with arguments on the event loop, soon: `loop.call_soon`, `loop.call_soon_threadsafe`."""
@@ -44,11 +48,16 @@ class GroupCommit:
         self._on_error = on_error
         self._asked: dict[FileLog, Callable[[int], None]] = {}
         self._commits: SimpleQueue[_Commit | None] = SimpleQueue()
+        self._tidying: Queue[_Commit | None] = Queue(TIDYING_MAX)
         self._closed = False
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         # A daemon: a program that forgets to close the node can still end. What was not synced was not acknowledged.
-        self._thread = Thread(target=self._work, name="ordercast-log", daemon=True)
-        self._thread.start()
+        self._threads = [
+            Thread(target=work, name=name, daemon=True)
+            for work, name in ((self._commit, "ordercast-log"), (self._tidy, "ordercast-log-tidy"))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def start_sync(self, log: FileLog, on_synced: Callable[[int], None]) -> None:
         """Make the log stable, then call `on_synced` with the position up to which it is.
@@ -63,12 +72,13 @@ class GroupCommit:
         self._asked[log] = on_synced
 
     def close(self) -> None:
-        """Wait for the commits that were handed over, then end the thread. Their calls come back on the loop still."""
+        """Wait for the commits that were handed over, then end the threads. Their calls come back on the loop still."""
         if not self._closed:
             self._hand_over()
             self._closed = True
             self._commits.put(None)
-            self._thread.join()
+            for thread in self._threads:
+                thread.join()
 
     def _hand_over(self) -> None:
         if self._closed:
@@ -77,14 +87,32 @@ class GroupCommit:
         for log, on_synced in asked.items():
             self._commits.put(_Commit(log, log.write_out(), on_synced))
 
-    # ------------------------------------------------------------------ in the thread
-    def _work(self) -> None:
+    # ------------------------------------------------------------------ in the threads
+    def _commit(self) -> None:
         try:
             while (commit := self._commits.get()) is not None:
                 commit.log.commit(commit.pending)
                 self._call_soon_threadsafe(commit.on_synced, commit.pending.position)
-                # A checkpoint takes a while, and nobody waits for it.
-                commit.log.tidy(commit.pending)
+                if commit.pending.checkpoint is not None or commit.pending.obsolete:
+                    # A checkpoint takes a while, and the system 25 ms to forget a segment: the next commit must not
+                    # wait for that.
+                    self._tidying.put(commit)
         except Exception as error:  # whatever it is, the node must not wait for the log for ever
-            with suppress(RuntimeError):  # the loop is closed: there is nobody left who waits
-                self._call_soon_threadsafe(self._on_error, error)
+            self._report(error)
+        finally:
+            self._tidying.put(None)
+
+    def _tidy(self) -> None:
+        failed = False
+        # After an error too: else the other thread could wait for room in the queue for ever.
+        while (commit := self._tidying.get()) is not None:
+            if not failed:
+                try:
+                    commit.log.tidy(commit.pending)
+                except Exception as error:
+                    failed = True
+                    self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        with suppress(RuntimeError):  # the loop is closed: there is nobody left who waits
+            self._call_soon_threadsafe(self._on_error, error)

@@ -247,7 +247,8 @@ class FileLog:
 
 
 class _Writer:
-    """The files of a log that are written to. One thread at a time, never the event loop's while another commits."""
+    """The files of a log that are written to. One thread commits and one tidies at a time, never the event loop's while
+    another does: a commit touches the last segment, tidying the checkpoint and what lies before it."""
 
     def __init__(self, folder: Path, committed: int) -> None:
         self.committed = committed
