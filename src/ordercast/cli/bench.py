@@ -31,6 +31,9 @@ START_SECONDS = 60
 """Until every process must have met every other."""
 
 
+ENDED_EARLY = "a process of the benchmark ended early; its last words are above"
+
+
 class Interface(StrEnum):
     """How the receiving application takes deliveries."""
 
@@ -176,7 +179,6 @@ async def _run_members(works: list[Work], places: list[Place]) -> list[dict[str,
             msgspec.json.encode(work).decode(),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            limit=1 << 26,
         )
         for work, place in zip(works, places, strict=True)
     ]
@@ -188,7 +190,9 @@ async def _run_members(works: list[Work], places: list[Place]) -> list[dict[str,
         async with asyncio.timeout(START_SECONDS + WARM_UP_SECONDS + works[0].seconds * 2):
             await asyncio.gather(*(_expect(member, "done") for member in members))
             _tell(members, "end")
-            return [json.loads(await _line(member)) for member in members]
+            if any(await asyncio.gather(*(member.wait() for member in members))):
+                raise UsageError(ENDED_EARLY)
+            return [json.loads(work.report.read_text()) for work in works]
     except TimeoutError:
         raise UsageError("the processes of the benchmark do not answer: is the machine overloaded?") from None
     finally:
@@ -208,7 +212,7 @@ async def _line(member: asyncio.subprocess.Process) -> str:
     assert member.stdout is not None
     line = (await member.stdout.readline()).decode()
     if not line.endswith("\n"):
-        raise UsageError("a process of the benchmark ended early; its last words are above")
+        raise UsageError(ENDED_EARLY)
     return line.strip()
 
 

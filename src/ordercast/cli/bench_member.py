@@ -1,13 +1,14 @@
 """One process of `ordercast bench`: sends and receives as an application would, and says what it saw.
 
 It talks with the command by its standard input and output: `ready` when the cluster talks, then a line with the time to
-begin, at the end one JSON document.
+begin, `done` when everything has come. What it saw lies beside its configuration when it has ended.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import resource
 import struct
 import sys
@@ -16,6 +17,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from itertools import cycle
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -53,6 +55,11 @@ class Work(msgspec.Struct, frozen=True):
     """How deliveries are taken: batches, iterate or callback."""
     groups: list[str]
     """Lists of messages go to these in turn."""
+
+    @property
+    def report(self) -> Path:
+        """Where the process writes what it saw."""
+        return Path(self.config).with_name(f"{self.process}.json")
 
 
 def peak_megabytes() -> float:
@@ -223,13 +230,24 @@ async def _wait_for_all(node: Node, group: Group, work: Work) -> None:
             return
 
 
+async def _read_line() -> str:
+    return await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+
+
+async def _wait_for_the_end() -> None:
+    if not await _read_line():
+        os._exit(1)  # at once: to leave the cluster in good order would take seconds that nobody waits for
+
+
 async def _main(work: Work) -> dict[str, object]:
     counts = Counts()
     async with ordercast.open(work.config, work.process) as node:
         group = await node.join(*(name for name in work.groups if work.process in node.groups[name]))
         await asyncio.wait_for(_wait_for_all(node, group, work), 30)
         print("ready", flush=True)
-        begin = float((await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)).strip())
+        begin = float((await _read_line()).strip())
+        # From now on: whoever kills the command does not want its processes to go on.
+        told = asyncio.create_task(_wait_for_the_end())
         counts.begin = begin + WARM_UP_SECONDS
         counts.end = counts.begin + work.seconds
         receiver = asyncio.create_task(_choose_receiver(work)(group, counts, work.process))
@@ -254,7 +272,7 @@ async def _main(work: Work) -> dict[str, object]:
         await asyncio.gather(receiver, return_exceptions=True)
         # The others may need this process until they have seen the same.
         print("done", flush=True)
-        await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        await told
         return {
             "sent": counts.sent,
             "delivered": counts.delivered,
@@ -271,7 +289,7 @@ async def _main(work: Work) -> dict[str, object]:
 def main() -> None:
     """The process."""
     work = msgspec.json.decode(sys.argv[1], type=Work)
-    print(json.dumps(ordercast.run(_main(work))), flush=True)
+    work.report.write_text(json.dumps(ordercast.run(_main(work))))
 
 
 if __name__ == "__main__":
