@@ -77,31 +77,21 @@ class Transport:
     def _drain(self, opened: socket.socket, multicast: bool) -> None:
         """Take what lies there, then let what came of it leave together."""
         buffer, on_datagram = self._buffer, self._on_datagram
-        limit, taken = self._limit, 0
         try:
             if self._coalesced:
                 self._drain_coalesced(opened, multicast)
             else:
                 receive = opened.recv_into
-                while taken < limit:
+                for _ in range(self._limit):
                     on_datagram(buffer[: receive(buffer)], multicast, None)
-                    taken += 1
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
             self.counters["receive-errors"] += 1
         self._on_drained()
-        if not self._coalesced:
-            self._adapt(taken)
-
-    def _adapt(self, taken: int) -> None:
-        """To find a socket empty costs as much as to read it, so where datagrams come one by one, one is taken at a
-        time; when the next is there at once, more are."""
+        # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken at a time.
         now = self._loop.time()
-        if taken < self._limit:
-            self._limit = max(1, taken)
-        elif now - self._drained_at < BUSY_SECONDS:
-            self._limit = min(DRAIN_MAX, 4 * self._limit)
+        self._limit = DRAIN_MAX if now - self._drained_at < BUSY_SECONDS else 1
         self._drained_at = now
 
     def _drain_coalesced(self, opened: socket.socket, multicast: bool) -> None:
@@ -129,9 +119,17 @@ class Transport:
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], buffer: bytes | memoryview, segment: int | None) -> None:
         """Send to each of these; the buffer holds several datagrams of `segment` bytes when that is not None."""
-        addresses, send = self._addresses, self._send
-        for site in to:
-            send(buffer, segment, addresses[site])
+        addresses, send = self._addresses, self._socket.sendto
+        left = iter(to)
+        if segment is None and not self._backlog:
+            for site in left:
+                try:
+                    send(buffer, addresses[site])
+                except OSError as error:
+                    self._on_unsent(error, buffer, addresses[site])
+                    break
+        for site in left:
+            self._send(buffer, segment, addresses[site])
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""
@@ -150,10 +148,8 @@ class Transport:
         elif segment is None or segment >= len(buffer):
             try:
                 self._socket.sendto(buffer, address)
-            except (BlockingIOError, InterruptedError):
-                self._queue(buffer, None, address)
-            except OSError:
-                self.counters["send-errors"] += 1
+            except OSError as error:
+                self._on_unsent(error, buffer, address)
         else:
             self._send_segments(memoryview(buffer), segment, address)
 
@@ -176,6 +172,12 @@ class Transport:
                     self._segments = False
                     self._send_segments(buffer[start:], segment, address)
                     return
+
+    def _on_unsent(self, error: OSError, buffer: bytes | memoryview, address: Address) -> None:
+        if isinstance(error, BlockingIOError | InterruptedError):
+            self._queue(buffer, None, address)
+        else:
+            self.counters["send-errors"] += 1
 
     def _queue(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
         if len(self._backlog) >= BACKLOG_MAX:

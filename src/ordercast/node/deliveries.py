@@ -39,10 +39,8 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Shared(msgspec.Struct, eq=False):
-    """A bundle that several receivers in this process may have to take before it counts as taken."""
+    """A bundle that several receivers in this process have to take before it counts as taken."""
 
-    ordinal: int
-    """The bundle's place among all that were delivered to this process."""
     receivers: int
     on_taken: Callable[[], None]
 
@@ -67,7 +65,10 @@ class Batch(msgspec.Struct, eq=False):
     """The offset of the first message."""
     packed: Payload
     unpacked: list[bytes] | None
-    shared: Shared
+    ordinal: int
+    """The bundle's place among all that were delivered to this process."""
+    taken: Callable[[], None]
+    """Says that the application is done with it; whoever waits for room may send again."""
 
     @property
     def source(self) -> SiteId:
@@ -100,7 +101,3 @@ class Batch(msgspec.Struct, eq=False):
     def is_whole(self) -> bool:
         """Whether it is one large message and not a bundle."""
         return self.unpacked is not None and self.unpacked[0] is self.packed
-
-    def taken(self) -> None:
-        """The application is done with it; whoever waits for room may send again."""
-        self.shared.take()

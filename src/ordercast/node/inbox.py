@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from ordercast.core import GroupId, MessageId, Payload
-from ordercast.node.deliveries import Batch, Delivery, Shared
+from ordercast.node.deliveries import Batch, Delivery
 from ordercast.node.history import History
 
 
@@ -40,14 +40,15 @@ class Inbox:
         count: int,
         packed: Payload,
         unpacked: list[bytes] | None,
-        shared: Shared,
+        ordinal: int,
+        taken: Callable[[], None],
     ) -> None:
         """A bundle for the application, at the next place."""
-        batch = Batch(bundle, groups, count, self.offset, packed, unpacked, shared)
+        batch = Batch(bundle, groups, count, self.offset, packed, unpacked, ordinal, taken)
         self.offset += count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
-            self.history.add(Batch(bundle, groups, count, batch.offset, packed, unpacked, shared))
+            self.history.add(Batch(bundle, groups, count, batch.offset, packed, unpacked, ordinal, taken))
         self.put(batch)
 
     def put(self, batch: Batch) -> None:
@@ -117,7 +118,8 @@ class Inbox:
             first.offset,
             b"",
             [delivery.payload for delivery in left],
-            Shared(self._current.shared.ordinal, 1, lambda: None),
+            self._current.ordinal,
+            lambda: None,
         )
 
     @property
@@ -141,12 +143,12 @@ class Inbox:
         """Everything that waits in other inboxes comes here, in the order in which it was delivered."""
         batches = [batch for inbox in others for batch in inbox.untaken()]
         seen: set[int] = set()
-        for batch in sorted(batches, key=lambda each: each.shared.ordinal):
-            if batch.shared.ordinal in seen:
+        for batch in sorted(batches, key=lambda each: each.ordinal):
+            if batch.ordinal in seen:
                 # It was addressed to two of the groups: here it is one delivery.
                 batch.taken()
                 continue
-            seen.add(batch.shared.ordinal)
+            seen.add(batch.ordinal)
             batch.offset = self.offset
             self.offset += batch.count
             self.put(batch)

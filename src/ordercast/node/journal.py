@@ -12,7 +12,7 @@ import msgspec
 from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, UsageError
 from ordercast.net.site import LiveSite
 from ordercast.node.configuration import Configuration
-from ordercast.node.deliveries import Batch, Shared
+from ordercast.node.deliveries import Batch
 from ordercast.runtime import Instance
 from ordercast.storage.commit import GroupCommit
 from ordercast.storage.file import FileLog
@@ -37,9 +37,7 @@ class Untaken(msgspec.Struct, frozen=True, array_like=True):
     def batch(self) -> Batch:
         """As the application gets it."""
         unpacked = [self.packed] if self.whole else None
-        return Batch(
-            self.bundle, self.groups, self.count, self.offset, self.packed, unpacked, Shared(0, 1, lambda: None)
-        )
+        return Batch(self.bundle, self.groups, self.count, self.offset, self.packed, unpacked, 0, lambda: None)
 
 
 class Attachment(msgspec.Struct, frozen=True):

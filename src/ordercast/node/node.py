@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -81,7 +82,9 @@ class Node:
             self.configuration.payload_max,
             engine.journal.attachment,
             with_history=control is not None,
-            on_taken=self._on_taken if engine.protocol.wants_consumed else self._on_taken_unheard,
+            on_taken=partial(engine.site.consumed, MAIN_INSTANCE, 1)
+            if engine.protocol.wants_consumed
+            else self._on_taken_unheard,
         )
         self.deliver = self._receiver.deliver if engine.protocol.wants_consumed else self._deliver_unheard
         try:
@@ -314,9 +317,6 @@ class Node:
             logger.warning("the application of %s is too slow: the network has to wait", self.process)
             self._holds_the_network = True
             self._engine.transport.pause()
-
-    def _on_taken(self) -> None:
-        self._engine.site.consumed(MAIN_INSTANCE, 1)
 
     def _on_taken_unheard(self) -> None:
         if self._holds_the_network and self._receiver.waiting_bytes <= self.configuration.queue_bytes // 2:

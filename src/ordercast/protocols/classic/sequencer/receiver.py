@@ -85,8 +85,9 @@ class Receiver:
         """The link number is stable before the application has the message, so no crash delivers one twice."""
         core = self._core
         self.delivered = link
-        self._sizes.append(len(ordered.multicast.payload))
         multicast = ordered.multicast
+        size = len(multicast.payload)
+        self._sizes.append(size)
         if core.context.stable and core.site != core.sequencer:
             # A payload is in the log once: the sequencer has it with its place, a source since it submitted it.
             if multicast.message in core.source.pending:
@@ -94,7 +95,7 @@ class Receiver:
             else:
                 core.append(Delivered(link, ordered.number, multicast))
         core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
-        if core.is_direct(multicast):
+        if size >= core.options.direct_bytes:
             self._bodies.on_delivered(multicast.message)
         if multicast.message.source == core.site:
             core.source.on_accepted(multicast.message)

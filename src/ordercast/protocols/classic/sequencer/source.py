@@ -29,6 +29,8 @@ class Source:
         self._vain = 0
         self._moving = False
         """Whether something was accepted since the last time-out."""
+        self._timing = False
+        """Whether the timer runs. It is never cancelled: where messages come one by one, that would be work for each."""
         self._unsent: deque[Submit] = deque()
         """After a crash: what the log holds and this incarnation has not said yet, in order."""
 
@@ -38,8 +40,8 @@ class Source:
         submit = Submit(multicast, self.last_submitted)
         if core.context.stable:
             core.append(Submitted(multicast, self.last_submitted))
-        if not self.pending:
-            core.set_timer("submit", core.options.retransmit_seconds)
+        if not self._timing:
+            self._start_timer()
         self.remember(submit)
         if self._unsent:
             self._unsent.append(submit)
@@ -69,16 +71,14 @@ class Source:
 
     def on_accepted(self, through: MessageId) -> None:
         """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
-        pending = self.pending
         if self.forget(through):
             if self._vain >= self._core.options.patience:
                 self._core.outbox.append(Blocked(""))
             self._vain = 0
             self._moving = True
-            self._send_unsent(through)
+            if self._unsent:
+                self._send_unsent(through)
             self.give_credit()
-            if not pending:
-                self._core.cancel_timer("submit")
 
     def resume(self) -> None:
         """After a crash: everything that is not known to be accepted is said again, the oldest first.
@@ -88,7 +88,7 @@ class Source:
         """
         self._unsent = deque(self.pending.values())
         if self._unsent:
-            self._core.set_timer("submit", self._core.options.retransmit_seconds)
+            self._start_timer()
             self._send_unsent(None)
 
     def _send_unsent(self, through: MessageId | None) -> None:
@@ -106,20 +106,25 @@ class Source:
         and what is sent twice to a busy sequencer keeps it busy.
         """
         core = self._core
-        if self._moving and self.pending:
+        self._timing = False
+        if not self.pending:
+            return
+        self._start_timer()
+        if self._moving:
             self._moving = False
-            core.set_timer("submit", core.options.retransmit_seconds)
             return
         for submit in list(self.pending.values())[:RESUBMIT_MAX]:
             core.branch("resubmitted")
             core.send((core.sequencer,), submit)
-        if self.pending:
-            self._vain += 1
-            if self._vain == core.options.patience:
-                core.branch("blocked")
-                reason = f"the sequencer {core.sequencer} accepts nothing: it is down, or waits for a member"
-                core.outbox.append(Blocked(reason))
-            core.set_timer("submit", core.options.retransmit_seconds)
+        self._vain += 1
+        if self._vain == core.options.patience:
+            core.branch("blocked")
+            reason = f"the sequencer {core.sequencer} accepts nothing: it is down, or waits for a member"
+            core.outbox.append(Blocked(reason))
+
+    def _start_timer(self) -> None:
+        self._timing = True
+        self._core.set_timer("submit", self._core.options.retransmit_seconds)
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
