@@ -30,7 +30,7 @@ class Source:
         self._moving = False
         """Whether something was accepted since the last time-out."""
         self._timing = False
-        """Whether the timer runs. It is never cancelled: where messages come one by one, that would be work for each."""
+        """Whether the timer runs. It is never cancelled: where messages come one by one, that is work for each."""
         self._unsent: deque[Submit] = deque()
         """After a crash: what the log holds and this incarnation has not said yet, in order."""
 
