@@ -1,0 +1,137 @@
+"""The sequencer: what its sites write to their logs, and the steps that large messages go through."""
+
+from __future__ import annotations
+
+from ordercast.core import MessageId, Multicast
+from ordercast.core.effects import Replay, SetTimer
+from ordercast.core.events import MulticastRequested, Recovered, TimerFired
+from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
+from ordercast.protocols.classic.sequencer.messages import (
+    Accepted,
+    Delivered,
+    DeliveredOwn,
+    Ordered,
+    Placed,
+    Sequenced,
+    Submit,
+    Submitted,
+)
+from tests.protocols.classic_runs import Hand, delivered, sent
+
+GROUPS = {"g": ("a", "b", "c")}
+SITES = ("a", "b", "c")
+LARGE = SequencerOptions(window=2, direct_bytes=1)
+"""Everything goes straight from its source, and the sequencer sends places."""
+
+
+def hand(site: str, options: SequencerOptions | None = None, incarnation: int = 0) -> Hand:
+    return Hand(Sequencer, site, GROUPS, SITES, options, incarnation)
+
+
+def multicast(source: str, number: int) -> Multicast:
+    return Multicast(MessageId(source, 0, number), ("g",), b"payload")
+
+
+def submit(source: str, number: int) -> Submit:
+    previous = MessageId(source, 0, number - 1) if number > 1 else None
+    return Submit(multicast(source, number), previous)
+
+
+def ordered(source: str, number: int, place: int) -> Ordered:
+    return Ordered(place, (place, place, place), multicast(source, number))
+
+
+def placed(source: str, number: int, place: int) -> Placed:
+    return Placed(place, (place, place, place), MessageId(source, 0, number), ("g",), None)
+
+
+def records(site: Hand) -> list[type]:
+    return [type(append.record) for append in site.log]
+
+
+# ---------------------------------------------------------------------- the log
+def test_the_sequencer_logs_a_message_once_though_it_orders_and_delivers_it() -> None:
+    site = hand("a")
+    assert delivered(site.receive("b", submit("b", 1))) == [MessageId("b", 0, 1)]
+    assert records(site) == [Sequenced]
+
+
+def test_a_source_logs_its_message_once_though_it_submits_and_delivers_it() -> None:
+    site = hand("b")
+    site.step(MulticastRequested(multicast("b", 1)))
+    assert delivered(site.receive("a", ordered("b", 1, 1))) == [MessageId("b", 0, 1)]
+    assert records(site) == [Submitted, DeliveredOwn]
+
+
+def test_a_destination_logs_the_whole_message() -> None:
+    site = hand("c")
+    site.receive("a", ordered("b", 1, 1))
+    assert records(site) == [Delivered]
+
+
+def test_a_source_that_heard_of_its_message_early_logs_it_whole() -> None:
+    """Told that it is accepted, a source forgets it; a checkpoint now would not have it."""
+    site = hand("b")
+    site.step(MulticastRequested(multicast("b", 1)))
+    site.receive("a", Accepted(MessageId("b", 0, 1)))
+    site.receive("a", ordered("b", 1, 1))
+    assert records(site) == [Submitted, Delivered]
+
+
+def replayed(site: Hand, before: Hand) -> list[Multicast]:
+    effects = site.step(Recovered(tuple(append.record for append in before.log)))
+    return [effect.multicast for effect in effects if isinstance(effect, Replay)]
+
+
+def test_after_a_crash_the_sequencer_replays_what_it_had_ordered_and_orders_behind_it() -> None:
+    before = hand("a")
+    before.receive("b", submit("b", 1))
+    site = hand("a", incarnation=1)
+    assert replayed(site, before) == [multicast("b", 1)]
+    effects = site.receive("b", submit("b", 2))
+    assert delivered(effects) == [MessageId("b", 0, 2)]
+    assert (("b", "c"), ordered("b", 2, 2)) in sent(effects)
+
+
+def test_after_a_crash_a_source_replays_its_own_message_from_its_submission() -> None:
+    before = hand("b")
+    before.step(MulticastRequested(multicast("b", 1)))
+    before.receive("a", ordered("b", 1, 1))
+    site = hand("b", incarnation=1)
+    assert replayed(site, before) == [multicast("b", 1)]
+    assert delivered(site.receive("a", ordered("b", 1, 1))) == [], "it knows that this is old"
+
+
+# ---------------------------------------------------------------------- large messages
+def test_a_destination_keeps_two_windows_of_every_source_that_come_before_their_places() -> None:
+    site = hand("c", LARGE)
+    bodies = [(source, number) for number in range(1, 2 * LARGE.window + 1) for source in ("a", "b")]
+    for source, number in bodies:
+        site.receive(source, submit(source, number))
+    came = [
+        delivered(site.receive("a", placed(source, number, place))) for place, (source, number) in enumerate(bodies, 1)
+    ]
+    assert came == [[MessageId(source, 0, number)] for source, number in bodies]
+
+
+# ---------------------------------------------------------------------- one timer
+def test_a_source_sets_its_timer_once_for_many_messages_and_lets_it_run_out() -> None:
+    site = hand("b")
+    effects = site.step(MulticastRequested(multicast("b", 1)))
+    assert [effect.timer for effect in effects if isinstance(effect, SetTimer)] == ["submit"]
+    site.receive("a", ordered("b", 1, 1))
+    effects = site.step(MulticastRequested(multicast("b", 2)))
+    assert not [effect for effect in effects if isinstance(effect, SetTimer)]
+    site.receive("a", ordered("b", 2, 2))
+    assert site.step(TimerFired("submit")) == []
+    effects = site.step(MulticastRequested(multicast("b", 3)))
+    assert [effect.timer for effect in effects if isinstance(effect, SetTimer)] == ["submit"]
+
+
+def test_a_source_repeats_what_nobody_accepts_after_two_time_outs_at_most() -> None:
+    site = hand("b")
+    site.step(MulticastRequested(multicast("b", 1)))
+    site.receive("a", ordered("b", 1, 1))
+    site.step(MulticastRequested(multicast("b", 2)))
+    assert sent(site.step(TimerFired("submit"))) == [], "something was accepted since: perhaps it is only young"
+    assert sent(site.step(TimerFired("submit"))) == [(("a",), submit("b", 2))]
