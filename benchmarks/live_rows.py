@@ -94,6 +94,9 @@ def all_rows(peers: list[Peer]) -> list[Row]:
     rows += [
         Row("latency-p50", Group(100, rate=RATE), (Bare(100, rate=RATE),), HALF, 2.0),
         Row("latency-p99", Group(100, rate=RATE), (Bare(100, rate=RATE),), MOST, 4.0),
+        # Like the bare limit, which calls a function too.
+        Row("latency-callback-p50", Group(100, rate=RATE, api="callback"), (Bare(100, rate=RATE),), HALF, 2.0),
+        Row("latency-callback-p99", Group(100, rate=RATE, api="callback"), (Bare(100, rate=RATE),), MOST, 4.0),
     ]
     rows += [
         Row(f"datagram-{SMALL_DATAGRAM}-{size}", Group(size, max_datagram=SMALL_DATAGRAM), (small[size],), target=0.5)
