@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ SPARK_FOLDER = Path(__file__).parent / "spark"
 # No deadline: a loaded machine is no failure. Derandomized: the same examples on every run and machine.
 settings.register_profile("ordercast", derandomize=True, deadline=None)
 settings.load_profile("ordercast")
+
+# A shell that starts the tests in the background has everything below it ignore Ctrl-C, and tests that press it wait
+# in vain.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
