@@ -6,6 +6,7 @@ from typing import Any
 
 from ordercast.core import MessageId, Multicast
 from ordercast.core.effects import Effect
+from ordercast.protocols.parts.consensus_messages import Decide, Value
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
 from ordercast.protocols.scalatom.messages import Stamp, Stamps
@@ -59,6 +60,14 @@ def simulate(
 
 def rows_of(simulation: Simulation, kind: str) -> list[dict[str, Any]]:
     return [row for row in simulation.table().to_pylist() if row["kind"] == kind]
+
+
+def deliver_first(a: Hand) -> list[Effect]:
+    """b's decision reaches a site of the group: x's first message has its place, and the site delivers it."""
+    x = message("x", 1)
+    a.receive("x", data(1, "x", 1))
+    a.receive("b", stamps(1, (x, 1, 7), count=1, promise=9))
+    return a.receive("b", Decide(2, (1, 0), Value("b", ((x, 7),))))
 
 
 def kinds(effects: list[Effect]) -> list[str]:

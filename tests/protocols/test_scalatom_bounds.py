@@ -10,7 +10,6 @@ from ordercast.campaign.draw import Draw
 from ordercast.core import Multicast, Protocol, UsageError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Consumed, TimerFired
-from ordercast.protocols.parts.consensus_messages import Decide, Value
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
 from ordercast.protocols.scalatom.messages import Overdue, Settled
@@ -19,7 +18,7 @@ from ordercast.sim.faults import Crash, Loss
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import Hand, broken_claims, sent
-from tests.protocols.scalatom_runs import THREE, data, hand, message, rows_of, simulate, stamps
+from tests.protocols.scalatom_runs import THREE, deliver_first, hand, message, rows_of, simulate
 
 
 def test_packets_do_not_grow_with_the_number_of_processes() -> None:
@@ -133,9 +132,7 @@ def test_whoever_has_not_heard_that_another_has_taken_a_message_asks() -> None:
     """b and c have taken x, and c has forgotten it. What c said about that is lost, and c does not know that."""
     x = message("x", 1)
     a = hand("a")
-    a.receive("x", data(1, "x", 1))
-    a.receive("b", stamps(1, (x, 1, 7), count=1, promise=9))
-    a.receive("b", Decide(2, (1, 0), Value("b", ((x, 7),))))
+    deliver_first(a)
     a.step(Consumed(1))
     a.receive("b", Settled(3, (x,)))
     asked = [packet for _ in range(4) for packet in sent(a.step(TimerFired("watch")))]

@@ -13,7 +13,7 @@ from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, E
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.messages import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
 from tests.protocols.classic_runs import delivered, sent
-from tests.protocols.scalatom_runs import data, hand, kinds, message, stamps
+from tests.protocols.scalatom_runs import data, deliver_first, hand, kinds, message, stamps
 
 
 def test_a_timestamp_is_in_the_log_before_anybody_hears_of_it() -> None:
@@ -235,9 +235,7 @@ def test_an_answer_in_pieces_leaves_nothing_out_when_the_one_who_answers_crashes
 def test_after_a_crash_deliveries_are_replayed_and_timestamps_are_as_before() -> None:
     x = message("x", 1)
     a = hand("a")
-    a.receive("x", data(1, "x", 1))
-    a.receive("b", stamps(1, (x, 1, 7), count=1, promise=9))
-    assert delivered(a.receive("b", Decide(2, (1, 0), Value("b", ((x, 7),))))) == [x]
+    assert delivered(deliver_first(a)) == [x]
     a.receive("x", data(3, "x", 2))
     records = tuple(effect.record for effect in a.log)
     again = hand("a", incarnation=1)
@@ -271,11 +269,8 @@ def test_after_a_crash_a_participant_knows_what_it_has_adopted_and_which_rounds_
 
 
 def test_a_checkpoint_holds_what_the_records_amount_to() -> None:
-    x = message("x", 1)
     a = hand("a")
-    a.receive("x", data(1, "x", 1))
-    a.receive("b", stamps(1, (x, 1, 7), count=1, promise=9))
-    a.receive("b", Decide(2, (1, 0), Value("b", ((x, 7),))))
+    deliver_first(a)
     a.receive("x", data(3, "x", 2))
     state = a.core.checkpoint_state()
     again = hand("a", incarnation=1)

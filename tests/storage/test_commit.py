@@ -53,16 +53,21 @@ class Loop:
 
 
 class Gate:
-    """A disk whose syncs wait until they are let through."""
+    """Something that the disk does, which waits until it is let through."""
 
-    def __init__(self) -> None:
+    def __init__(self, then: Callable[..., None]) -> None:
         self.entered = Event()
         self.open = Event()
+        self._then = then
 
-    def __call__(self, descriptor: int) -> None:
+    def __call__(self, *arguments: Any) -> None:
         self.entered.set()
         assert self.open.wait(DEADLINE_SECONDS)
-        os.fdatasync(descriptor)
+        self._then(*arguments)
+
+
+def broken(*_arguments: object) -> None:
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 class Site:
@@ -78,6 +83,10 @@ class Site:
     def append(self, *numbers: int) -> None:
         for number in numbers:
             self.log.append(Note(number))
+
+    def retain_nothing(self, folder: Path) -> None:
+        """From now on another log, which takes every checkpoint."""
+        self.log = FileLog(folder / "retaining-nothing", retain_bytes=-1)
 
     def start_sync(self) -> None:
         self.commit.start_sync(self.log, self.on_synced)
@@ -107,7 +116,7 @@ def test_a_sync_takes_along_what_is_appended_before_the_loop_comes_round(site: S
 def test_records_are_appended_while_a_commit_runs_and_go_into_the_next_one(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gate = Gate()
+    gate = Gate(os.fdatasync)
     monkeypatch.setattr(disk, "sync_data", gate)
     site.append(1)
     site.start_sync()
@@ -182,11 +191,8 @@ def test_a_full_disk_is_told_and_nothing_is_acknowledged_any_more(site: Site, mo
 def test_a_broken_disk_is_told_when_the_checkpoint_fails_too(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_arguments: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", refuse)
-    site.log = FileLog(tmp_path / "retaining-nothing", retain_bytes=-1)
+    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", broken)
+    site.retain_nothing(tmp_path)
     site.append(1)
     site.log.checkpoint(Note(2), 0)
     site.start_sync()
@@ -199,46 +205,35 @@ def test_a_broken_disk_is_told_when_the_checkpoint_fails_too(
 def test_commits_go_on_while_a_checkpoint_is_written(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, opened = Event(), Event()
-
-    def wait(*_arguments: object) -> None:
-        entered.set()
-        assert opened.wait(DEADLINE_SECONDS)
-
-    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", wait)
-    site.log = FileLog(tmp_path / "retaining-nothing", retain_bytes=-1)
+    gate = Gate(disk.replace_file)
+    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", gate)
+    site.retain_nothing(tmp_path)
     site.append(1)
     site.log.checkpoint(Note(2), 0)
     site.start_sync()
     site.loop.wait()
-    assert entered.wait(DEADLINE_SECONDS)
+    assert gate.entered.wait(DEADLINE_SECONDS)
     site.append(2)
     site.start_sync()
     site.loop.wait()
     assert site.synced == [1, 2]
-    opened.set()
+    gate.open.set()
 
 
 def test_a_broken_disk_does_not_keep_anybody_from_closing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though more checkpoints wait to be written than the queue holds."""
-    entered, opened = Event(), Event()
-
-    def refuse(*_arguments: object) -> None:
-        entered.set()
-        assert opened.wait(DEADLINE_SECONDS)
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", refuse)
-    site.log = FileLog(tmp_path / "retaining-nothing", retain_bytes=-1)
+    gate = Gate(broken)
+    monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", gate)
+    site.retain_nothing(tmp_path)
     for number in range(TIDYING_MAX + 3):
         site.append(number)
         site.log.checkpoint(Note(number), number)
         site.start_sync()
         site.loop.run_due()
-    assert entered.wait(DEADLINE_SECONDS)
-    opened.set()
+    assert gate.entered.wait(DEADLINE_SECONDS)
+    gate.open.set()
     site.commit.close()
     while not site.loop.nothing_came():
         site.loop.wait()

@@ -30,7 +30,6 @@ from ordercast.wire.keys import key_text, new_key
 START_SECONDS = 60
 """Until every process must have met every other."""
 
-
 ENDED_EARLY = "a process of the benchmark ended early; its last words are above"
 
 

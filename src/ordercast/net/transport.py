@@ -89,10 +89,11 @@ class Transport:
         except OSError:
             self.counters["receive-errors"] += 1
         self._on_drained()
-        # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken at a time.
-        now = self._loop.time()
-        self._limit = DRAIN_MAX if now - self._drained_at < BUSY_SECONDS else 1
-        self._drained_at = now
+        if not self._coalesced:
+            # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken.
+            now = self._loop.time()
+            self._limit = DRAIN_MAX if now - self._drained_at < BUSY_SECONDS else 1
+            self._drained_at = now
 
     def _drain_coalesced(self, opened: socket.socket, multicast: bool) -> None:
         buffer, on_datagram = self._buffer, self._on_datagram
@@ -119,17 +120,9 @@ class Transport:
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], buffer: bytes | memoryview, segment: int | None) -> None:
         """Send to each of these; the buffer holds several datagrams of `segment` bytes when that is not None."""
-        addresses, send = self._addresses, self._socket.sendto
-        left = iter(to)
-        if segment is None and not self._backlog:
-            for site in left:
-                try:
-                    send(buffer, addresses[site])
-                except OSError as error:
-                    self._on_unsent(error, buffer, addresses[site])
-                    break
-        for site in left:
-            self._send(buffer, segment, addresses[site])
+        addresses, send = self._addresses, self._send
+        for site in to:
+            send(buffer, segment, addresses[site])
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""
@@ -148,8 +141,10 @@ class Transport:
         elif segment is None or segment >= len(buffer):
             try:
                 self._socket.sendto(buffer, address)
-            except OSError as error:
-                self._on_unsent(error, buffer, address)
+            except (BlockingIOError, InterruptedError):
+                self._queue(buffer, None, address)
+            except OSError:
+                self.counters["send-errors"] += 1
         else:
             self._send_segments(memoryview(buffer), segment, address)
 
@@ -172,12 +167,6 @@ class Transport:
                     self._segments = False
                     self._send_segments(buffer[start:], segment, address)
                     return
-
-    def _on_unsent(self, error: OSError, buffer: bytes | memoryview, address: Address) -> None:
-        if isinstance(error, BlockingIOError | InterruptedError):
-            self._queue(buffer, None, address)
-        else:
-            self.counters["send-errors"] += 1
 
     def _queue(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
         if len(self._backlog) >= BACKLOG_MAX:

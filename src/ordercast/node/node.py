@@ -260,11 +260,7 @@ class Node:
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
     ) -> None:
         """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
-        to = tuple(groups)
-        if destinations is not None or to != self._last_groups:
-            address = self._address(to, None if destinations is None else tuple(destinations))
-        else:
-            address = to, None
+        address = self._address(tuple(groups), None if destinations is None else tuple(destinations))
         sender = self.sender
         if not sender.has_room:
             await sender.wait_for_room()
@@ -290,6 +286,8 @@ class Node:
         await self._engine.sender.drain()
 
     def _address(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
+        if destinations is None and groups == self._last_groups:
+            return groups, None
         # Here and not when the bundle leaves: the mistake is this caller's, and others' messages are in the bundle.
         contract = self._engine.protocol.contract
         if destinations is not None:

@@ -50,14 +50,17 @@ class GroupCommit:
         self._commits: SimpleQueue[_Commit | None] = SimpleQueue()
         self._tidying: Queue[_Commit | None] = Queue(TIDYING_MAX)
         self._closed = False
+        self._failed = False
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         # A daemon: a program that forgets to close the node can still end. What was not synced was not acknowledged.
-        self._threads = [
-            Thread(target=work, name=name, daemon=True)
-            for work, name in ((self._commit, "ordercast-log"), (self._tidy, "ordercast-log-tidy"))
-        ]
-        for thread in self._threads:
-            thread.start()
+        self._committer = Thread(
+            target=self._work, args=(self._commits, self._commit), name="ordercast-log", daemon=True
+        )
+        self._tidier = Thread(
+            target=self._work, args=(self._tidying, self._tidy), name="ordercast-log-tidy", daemon=True
+        )
+        self._committer.start()
+        self._tidier.start()
 
     def start_sync(self, log: FileLog, on_synced: Callable[[int], None]) -> None:
         """Make the log stable, then call `on_synced` with the position up to which it is.
@@ -77,8 +80,9 @@ class GroupCommit:
             self._hand_over()
             self._closed = True
             self._commits.put(None)
-            for thread in self._threads:
-                thread.join()
+            self._committer.join()
+            self._tidying.put(None)
+            self._tidier.join()
 
     def _hand_over(self) -> None:
         if self._closed:
@@ -88,31 +92,23 @@ class GroupCommit:
             self._commits.put(_Commit(log, log.write_out(), on_synced))
 
     # ------------------------------------------------------------------ in the threads
-    def _commit(self) -> None:
-        try:
-            while (commit := self._commits.get()) is not None:
-                commit.log.commit(commit.pending)
-                self._call_soon_threadsafe(commit.on_synced, commit.pending.position)
-                if commit.pending.checkpoint is not None or commit.pending.obsolete:
-                    # A checkpoint takes a while, and the system 25 ms to forget a segment: the next commit must not
-                    # wait for that.
-                    self._tidying.put(commit)
-        except Exception as error:  # whatever it is, the node must not wait for the log for ever
-            self._report(error)
-        finally:
-            self._tidying.put(None)
-
-    def _tidy(self) -> None:
-        failed = False
-        # After an error too: else the other thread could wait for room in the queue for ever.
-        while (commit := self._tidying.get()) is not None:
-            if not failed:
+    def _work(self, queue: SimpleQueue[_Commit | None] | Queue[_Commit | None], do: Callable[[_Commit], None]) -> None:
+        # To the end after an error too: else who waits for room in the queue would wait for ever.
+        while (commit := queue.get()) is not None:
+            if not self._failed:
                 try:
-                    commit.log.tidy(commit.pending)
-                except Exception as error:
-                    failed = True
-                    self._report(error)
+                    do(commit)
+                except Exception as error:  # whatever it is, the node must not wait for the log for ever
+                    self._failed = True
+                    with suppress(RuntimeError):  # the loop is closed: there is nobody left who waits
+                        self._call_soon_threadsafe(self._on_error, error)
 
-    def _report(self, error: Exception) -> None:
-        with suppress(RuntimeError):  # the loop is closed: there is nobody left who waits
-            self._call_soon_threadsafe(self._on_error, error)
+    def _commit(self, commit: _Commit) -> None:
+        commit.log.commit(commit.pending)
+        self._call_soon_threadsafe(commit.on_synced, commit.pending.position)
+        if commit.pending.checkpoint is not None or commit.pending.obsolete:
+            # A checkpoint takes a while, and the system 25 ms to forget a segment: the next commit must not wait.
+            self._tidying.put(commit)
+
+    def _tidy(self, commit: _Commit) -> None:
+        commit.log.tidy(commit.pending)

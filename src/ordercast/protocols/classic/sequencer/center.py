@@ -69,19 +69,16 @@ class Center:
             core.branch("duplicate-submission")
             core.send((source,), Accepted(last))
             return
+        early = self._early.setdefault(source, {})
         is_next = self._is_next(last, submit)
         route = self.route(submit.multicast)
-        early = self._early.get(source)
         if is_next and not self._no_room(route):
             self.order(submit.multicast, route)
             if source not in route.sites:
                 self._report(source)
-        else:
-            if early is None:
-                early = self._early[source] = {}
-            if is_next or self._has_place(early, last):
-                core.branch("early-submission")
-                early[submit.previous] = submit
+        elif is_next or self._has_place(early, last):
+            core.branch("early-submission")
+            early[submit.previous] = submit
         if early:
             self._order_early()
 

@@ -86,8 +86,7 @@ class Receiver:
         core = self._core
         self.delivered = link
         multicast = ordered.multicast
-        size = len(multicast.payload)
-        self._sizes.append(size)
+        self._sizes.append(len(multicast.payload))
         if core.context.stable and core.site != core.sequencer:
             # A payload is in the log once: the sequencer has it with its place, a source since it submitted it.
             if multicast.message in core.source.pending:
@@ -95,7 +94,7 @@ class Receiver:
             else:
                 core.append(Delivered(link, ordered.number, multicast))
         core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
-        if size >= core.options.direct_bytes:
+        if core.is_direct(multicast):
             self._bodies.on_delivered(multicast.message)
         if multicast.message.source == core.site:
             core.source.on_accepted(multicast.message)

@@ -76,8 +76,7 @@ class Source:
                 self._core.outbox.append(Blocked(""))
             self._vain = 0
             self._moving = True
-            if self._unsent:
-                self._send_unsent(through)
+            self._send_unsent(through)
             self.give_credit()
 
     def resume(self) -> None:
