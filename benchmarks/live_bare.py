@@ -1,7 +1,8 @@
 """The bare limit: what this machine's sockets and interpreter allow, to hold a group's speed against.
 
     python benchmarks/live_bare.py [--size 100] [--seconds 3] [--callback message|bundle] [--rate 500]
-                                   [--max-datagram 65000|1450] [--segment-offload] [--multicast] [--namespaces] [--json]
+                                   [--max-datagram 65000|1450] [--segment-offload] [--multicast] [--namespaces]
+                                   [--polling] [--json]
 
 Four processes, all sending, a fixed sequencer, bundles; no sealing, no loss recovery, no interface for applications.
 Every message is appended by its sender, encoded in its bundle, decoded at every member and handed to a callback
@@ -16,6 +17,7 @@ import argparse
 import gc
 import json
 import multiprocessing
+import os
 import time
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
@@ -86,6 +88,12 @@ def run_member(index: int, settings: Settings, namespace: str | None, connection
         mark()
         member.sending = False
 
+    def poll() -> None:
+        os.sched_yield()
+        loop.call_soon(poll)
+
+    if settings.polling:
+        loop.call_soon(poll)
     loop.add_reader(member.receiving, member.on_readable)
     loop.call_soon(start)
     loop.call_later(WARM_UP_SECONDS, mark)
@@ -165,6 +173,7 @@ def main() -> None:
     parser.add_argument("--multicast", action="store_true")
     parser.add_argument("--namespaces", action="store_true")
     parser.add_argument("--callback", choices=["message", "bundle"], default="message")
+    parser.add_argument("--polling", action="store_true", help="never sleep")
     parser.add_argument("--window-bytes", type=int, default=WINDOW_BYTES)
     parser.add_argument("--json", action="store_true")
     arguments = vars(parser.parse_args())

@@ -51,6 +51,7 @@ class Settings:
     multicast: tuple[str, int] | None = None  # the sequencer sends to this group, once, instead of to every member
     callback: str = "message"  # or "bundle"
     window_bytes: int = WINDOW_BYTES
+    polling: bool = False  # never sleeps
 
     @property
     def segments(self) -> int:

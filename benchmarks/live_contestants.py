@@ -47,6 +47,7 @@ class Bare:
     segment_offload: bool = False
     multicast: bool = False
     callback: str = "message"
+    polling: bool = False
 
     @property
     def key(self) -> str:
@@ -56,6 +57,7 @@ class Bare:
         words += ["offload"] if self.segment_offload else []
         words += ["multicast"] if self.multicast else []
         words += ["a callback a bundle"] if self.callback == "bundle" else []
+        words += ["polling"] if self.polling else []
         return ", ".join(words)
 
     def measure(self, seconds: float) -> Result:
@@ -77,6 +79,7 @@ class Group:
     log: bool = False
     insecure: bool = False
     max_datagram: int = 65000
+    busy_poll: int = 0  # microseconds
 
     @property
     def key(self) -> str:
@@ -85,6 +88,7 @@ class Group:
         words += [f"{self.max_datagram}-byte datagrams"] if self.max_datagram != 65000 else []
         words += ["log"] if self.log else []
         words += ["unsealed"] if self.insecure else []
+        words += ["polling"] if self.busy_poll else []
         return ", ".join(words)
 
     def command(self, seconds: float, namespaces: list[live_namespaces.Namespace] | None) -> list[str]:
@@ -93,6 +97,7 @@ class Group:
         words += ["--rate", str(self.rate)] if self.rate else []
         words += ["--log"] if self.log else []
         words += ["--insecure"] if self.insecure else []
+        words += ["--busy-poll", str(self.busy_poll)] if self.busy_poll else []
         words += ["--max-datagram", str(self.max_datagram)] if self.max_datagram != 65000 else []
         if namespaces:
             words += ["--namespaces", ",".join(f"{each.name}={each.address}" for each in namespaces)]

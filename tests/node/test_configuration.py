@@ -154,6 +154,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "datagram-too-large": (key("max_datagram = 65001"), ["max_datagram: 65001 is not from 1200 to 65000", "UDP"]),
     "negative-datagram": (key("max_datagram = -1"), ["max_datagram", "leave it out for 65000"]),
     "small-buffer": (key("socket_buffer = 1000"), ["socket_buffer", "does not hold one datagram"]),
+    "endless-polling": (key("busy_poll = 60_000_000"), ["busy_poll: 60000000 is not from 0", "microseconds"]),
     "negative-retain": (key("retain_bytes = -1"), ["retain_bytes", "a number of bytes"]),
     "no-payload": (key("payload_max = 0"), ["payload_max"]),
     "queue-below-payload": (key("queue_bytes = 1000"), ["queue_bytes: 1000 does not hold one payload"]),

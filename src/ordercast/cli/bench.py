@@ -58,6 +58,9 @@ def bench(
     insecure: Annotated[bool, typer.Option("--insecure", help="Without sealing.")] = False,
     log: Annotated[bool, typer.Option("--log", help="With a stable log.")] = False,
     max_datagram: Annotated[int, typer.Option(help="Bytes of a datagram; 1450 on a 1500-byte network.")] = 65000,
+    busy_poll: Annotated[
+        int, typer.Option(metavar="MICROSECONDS", help="Look so long for the next datagram before sleeping.")
+    ] = 0,
     overlap: Annotated[
         bool,
         typer.Option("--overlap", help="Two groups, each without one process; lists go to them in turn."),
@@ -78,7 +81,7 @@ def bench(
     Example: ordercast bench --nodes 4 --size 100 --seconds 5 --protocol sequencer
     """
     options: dict[str, Any] = {"insecure": insecure, "log": log, "max_datagram": max_datagram, "multicast": multicast}
-    options["option"] = option or []
+    options |= {"busy_poll": busy_poll, "option": option or []}
     if overlap and nodes < 3:
         raise UsageError("--overlap needs at least 3 nodes")
     places = _places(namespaces, nodes, protocol)
@@ -126,6 +129,7 @@ def _write_config(
     folder: Path, addresses: dict[str, str], groups: dict[str, list[str]], protocol: str, options: dict[str, Any]
 ) -> Path:
     lines = ['cluster = "bench"', f'protocol = "{protocol}"', f"max_datagram = {options['max_datagram']}"]
+    lines.append(f"busy_poll = {options['busy_poll']}")
     if options["insecure"]:
         lines.append("insecure = true")
     else:

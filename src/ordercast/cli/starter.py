@@ -34,6 +34,7 @@ control = "{CONTROL_SCHEME}run/{PLACE_OF_PROCESS}.sock"    # how `ordercast send
 # channel = "192.0.2.1:7000"    # of `ordercast hub`, for protocols that need one channel
 # interface = "192.0.2.1"    # for multicast; by default the one that the process' own address is on
 # socket_buffer = {_DEFAULTS.socket_buffer}    # bytes
+# busy_poll = {_DEFAULTS.busy_poll}    # microseconds awake after a datagram; 10000 for fast answers
 # retain_bytes = {_DEFAULTS.retain_bytes}    # of the log, for an application that restarts
 # payload_max = {_DEFAULTS.payload_max}    # bytes of one message
 # queue_bytes = {_DEFAULTS.queue_bytes}    # deliveries that may wait for the application

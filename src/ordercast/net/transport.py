@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ordercast.core import SiteId
 from ordercast.net import sockets
+from ordercast.net.polling import BusyPoll
 from ordercast.net.sockets import Address, Resolved
 
 DRAIN_MAX = 64
@@ -38,6 +39,7 @@ class Transport:
         on_drained: Callable[[], None],
         max_datagram: int,
         buffer_bytes: int,
+        busy_poll_seconds: float = 0.0,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._loop = loop
@@ -57,6 +59,7 @@ class Transport:
         self._limit = 1
         """Datagrams that are taken at a time."""
         self._drained_at = 0.0
+        self._polls = BusyPoll(loop, busy_poll_seconds) if busy_poll_seconds else None
         loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
 
     # ------------------------------------------------------------------ IP multicast
@@ -89,6 +92,8 @@ class Transport:
         except OSError:
             self.counters["receive-errors"] += 1
         self._on_drained()
+        if self._polls is not None:
+            self._polls.extend()
         if not self._coalesced:
             # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken.
             now = self._loop.time()
@@ -185,6 +190,8 @@ class Transport:
     # ------------------------------------------------------------------ the end
     def close(self) -> None:
         """Give the sockets back. What waits for a full buffer is lost."""
+        if self._polls is not None:
+            self._polls.stop()
         for opened in self._open_sockets():
             self._loop.remove_reader(opened.fileno())
             self._loop.remove_writer(opened.fileno())

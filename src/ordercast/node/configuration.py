@@ -55,6 +55,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Where the hub is, for protocols that need one channel (`ordercast hub`)."""
     socket_buffer: int = 1 << 23
     """Over a hundred of the largest datagrams may wait in the kernel while the process is busy."""
+    busy_poll: int = 0
+    """Microseconds for which a process looks for the next datagram before it sleeps: time of a processor for time of a
+    message."""
     retain_bytes: int = 1 << 27
     """Log that is kept for a restarted application: 128 MiB are read back in about a second."""
     payload_max: int = 1 << 26
@@ -82,6 +85,7 @@ class Range(msgspec.Struct, frozen=True):
 RANGES: dict[str, Range] = {
     "max_datagram": Range(1200, 65000, "less does not hold a handshake, more is not carried by UDP"),
     "socket_buffer": Range(1 << 16, 1 << 30, "less does not hold one datagram"),
+    "busy_poll": Range(0, 10_000_000, "it is a number of microseconds, up to ten seconds"),
     "retain_bytes": Range(0, 1 << 50, "it is a number of bytes"),
     "payload_max": Range(1, 1 << 32, "payloads are held in memory"),
     "queue_bytes": Range(1, 1 << 40, "deliveries are held in memory"),

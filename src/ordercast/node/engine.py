@@ -106,6 +106,7 @@ class Engine:
             self.site.on_drained,
             configuration.max_datagram,
             configuration.socket_buffer,
+            configuration.busy_poll / 1e6,
         )
         if transport.buffer_bytes < configuration.socket_buffer:
             logger.warning(

@@ -44,6 +44,7 @@ KEYS: tuple[str, ...] = (
     "channel",
     "interface",
     "socket_buffer",
+    "busy_poll",
     "retain_bytes",
     "payload_max",
     "queue_bytes",
