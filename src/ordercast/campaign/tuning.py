@@ -33,9 +33,14 @@ class Situation(msgspec.Struct, frozen=True):
     """The sites that are in a group."""
     round_trip: float
     """Seconds there and back, without faults."""
+    somebody_dies: bool = False
+    """Whether sites crash that never come back."""
 
     def rarely(self, usual: int, low: int, high: int) -> int:
-        """The default, or in one run of three something small."""
+        """The default, or in one run of three something small. Not where somebody dies: what is kept for the dead grows
+        until a bound is reached, and tiny bounds are for runs in which everyone comes back."""
+        if self.somebody_dies:
+            return usual
         return self.random.randint(low, high) if self.random.random() < 1 / 3 else usual
 
     def seconds(self, low: float, high: float) -> float:
@@ -138,8 +143,10 @@ def _token(situation: Situation) -> dict[str, Any]:
         "history_messages_max": situation.rarely(4096, 2, 8),
         "reader_messages_max": situation.rarely(1024, 1, 4),
     }
-    # L: half of the sites by default, and otherwise anything from none to all others.
-    return options if random.random() < 0.5 else options | {"resilience": random.randrange(len(situation.sites))}
+    if situation.somebody_dies or random.random() < 0.5:
+        # L: half of the sites, which is what a minority that dies leaves.
+        return options
+    return options | {"resilience": random.randrange(len(situation.sites))}
 
 
 def _broadcast_tree(situation: Situation) -> dict[str, Any]:
