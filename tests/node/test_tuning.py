@@ -10,6 +10,8 @@ from ordercast.node.bundles import BUNDLE_BYTES_MAX
 from ordercast.node.tuning import KERNEL_SHARE, live_options
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.sequencer import SequencerOptions
+from ordercast.protocols.classic.token.options import TokenOptions
+from ordercast.protocols.scalatom.options import ScalatomOptions
 
 BUFFER_BYTES = 8 << 20
 QUEUE_BYTES = 64 << 20
@@ -34,3 +36,18 @@ def test_a_small_queue_holds_senders_back_earlier() -> None:
 
 def test_a_small_buffer_still_lets_a_source_have_some_bundles_under_way() -> None:
     assert chosen(4, buffer_bytes=1 << 17).window >= 4
+
+
+def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
+    def batch(protocol: str) -> tuple[int, int]:
+        """The largest of a live node, and by default."""
+        contract = find_protocol(protocol).contract
+        live, usual = live_options(contract, {}, BUFFER_BYTES, QUEUE_BYTES, 4), contract.options()
+        assert isinstance(live, TokenOptions | ScalatomOptions)
+        assert isinstance(usual, TokenOptions | ScalatomOptions)
+        return live.batch_messages_max, usual.batch_messages_max
+
+    live, usual = batch("token")
+    assert live < usual
+    live, usual = batch("scalatom")
+    assert live == usual

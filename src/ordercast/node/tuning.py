@@ -29,15 +29,18 @@ def live_options(
     chosen = {
         "window": window,
         "window_messages": window,
-        "batch_messages_max": max(1, window // 2),
         # What is sent ahead of the slowest reader is what fits into that one's buffer, and into its queue.
         "history_bytes_max": ahead * BUNDLE_BYTES_MAX,
         "log_messages_max": ahead,
     }
-    if "acknowledge_bytes" in contract.options.__struct_fields__:
+    known = contract.options.__struct_fields__
+    if "acknowledge_bytes" in known:
         chosen["acknowledge_bytes"] = max(1, window // 4) * BUNDLE_BYTES_MAX
     else:
         # Often enough that nobody waits for news of what everyone has.
         chosen["acknowledge_every"] = max(1, window // 4)
-    known = contract.options.__struct_fields__
+    if "window_messages" in known:
+        # Where a batch holds the bundles themselves. (Where it holds their names it may be as large as it likes: a
+        # consensus of SCALATOM that orders 64 instead of 4 makes a group a tenth faster.)
+        chosen["batch_messages_max"] = max(1, window // 2)
     return contract.options(**{name: value for name, value in chosen.items() if name in known} | given)
