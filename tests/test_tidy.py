@@ -85,6 +85,8 @@ def room_of(parts: tuple[str, ...], package: Path) -> tuple[str, str]:
 
     Two modules of one room may import each other only when the second value is the same too.
     """
+    if parts == ("__main__",):
+        return "cli", ""  # the command by another name
     if not parts or (len(parts) == 1 and not (package / parts[0]).is_dir()):
         return "", ""
     head, rest = parts[0], parts[1:]

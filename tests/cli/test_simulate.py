@@ -1,6 +1,7 @@
 """`ordercast simulate`, `ordercast protocols`."""
 
 import json
+import runpy
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,13 @@ def test_misuse(capsys: pytest.CaptureFixture[str]) -> None:
     assert "leave out 'ring'" in complaint_of(capsys, "simulate", "ring", "--campaign", "3")
     assert "--seed" in complaint_of(capsys, "simulate", "ring", "--seed", "-3")
     assert "--format" in complaint_of(capsys, "simulate", "ring", "--format", "csv")
+
+
+def test_python_m_ordercast_is_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["ordercast", "simulate", "fan-1-clam"])
+    with pytest.raises(SystemExit, match="2"):
+        runpy.run_module("ordercast", run_name="__main__")
+    assert "did you mean 'fan-1-calm'" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- protocols
