@@ -6,7 +6,6 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from queue import Queue
 from threading import Event, current_thread
 from typing import Any
 
@@ -16,40 +15,11 @@ from ordercast.core import InvariantViolation, Record, StorageError
 from ordercast.storage import disk
 from ordercast.storage.commit import TIDYING_MAX, GroupCommit
 from ordercast.storage.file import FileLog
-
-DEADLINE_SECONDS = 30.0
-"""Against hanging; not a measure of speed."""
+from tests.hand_loop import DEADLINE_SECONDS, HandLoop
 
 
 class Note(Record, frozen=True):
     number: int
-
-
-class Loop:
-    """An event loop that runs what is due when it is told to."""
-
-    def __init__(self) -> None:
-        self._due: list[Callable[[], None]] = []
-        self._from_threads: Queue[Callable[[], None]] = Queue()
-
-    def call_soon(self, function: Callable[..., None], *arguments: Any) -> None:
-        self._due.append(lambda: function(*arguments))
-
-    def call_soon_threadsafe(self, function: Callable[..., None], *arguments: Any) -> None:
-        self._from_threads.put(lambda: function(*arguments))
-
-    def run_due(self) -> None:
-        due, self._due = self._due, []
-        for function in due:
-            function()
-
-    def wait(self) -> None:
-        """Run what is due, then the next thing that comes from a thread."""
-        self.run_due()
-        self._from_threads.get(timeout=DEADLINE_SECONDS)()
-
-    def nothing_came(self) -> bool:
-        return self._from_threads.empty()
 
 
 class Gate:
@@ -74,7 +44,7 @@ class Site:
     """A log, who commits it, and what came back."""
 
     def __init__(self, folder: Path) -> None:
-        self.loop = Loop()
+        self.loop = HandLoop()
         self.log = FileLog(folder)
         self.synced: list[int] = []
         self.errors: list[Exception] = []
@@ -90,6 +60,14 @@ class Site:
 
     def start_sync(self) -> None:
         self.commit.start_sync(self.log, self.on_synced)
+
+    def commit_with_a_checkpoint(self, folder: Path) -> None:
+        """One record is stable, and behind it a checkpoint is being written."""
+        self.retain_nothing(folder)
+        self.append(1)
+        self.log.checkpoint(Note(2), 0)
+        self.start_sync()
+        self.loop.wait()
 
     def on_synced(self, position: int) -> None:
         self.log.sync(position)
@@ -192,11 +170,7 @@ def test_a_broken_disk_is_told_when_the_checkpoint_fails_too(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", broken)
-    site.retain_nothing(tmp_path)
-    site.append(1)
-    site.log.checkpoint(Note(2), 0)
-    site.start_sync()
-    site.loop.wait()
+    site.commit_with_a_checkpoint(tmp_path)
     assert site.synced == [1], "the records are stable, with or without a checkpoint"
     site.loop.wait()
     assert "Input/output error" in str(site.errors[0])
@@ -207,11 +181,7 @@ def test_commits_go_on_while_a_checkpoint_is_written(
 ) -> None:
     gate = Gate(disk.replace_file)
     monkeypatch.setattr("ordercast.storage.checkpoint_file.replace_file", gate)
-    site.retain_nothing(tmp_path)
-    site.append(1)
-    site.log.checkpoint(Note(2), 0)
-    site.start_sync()
-    site.loop.wait()
+    site.commit_with_a_checkpoint(tmp_path)
     assert gate.entered.wait(DEADLINE_SECONDS)
     site.append(2)
     site.start_sync()
