@@ -125,7 +125,6 @@ def draw_scenario(
         dying = _draw_dying(random, sites) if parts is None else _draw_dying_of_each(random, sites, parts)
     fragile = tuple(site for site in fragile if site not in dying)
     arena = Arena(random, sites, fragile, duration, delay_max, links)
-    situation = Situation(random, sites, members, _round_trip(table, sites), bool(dying))
     return Scenario(
         protocol=protocol,
         name=f"campaign-{contract.name}",
@@ -136,7 +135,9 @@ def draw_scenario(
         duration=duration,
         settle=tuning.settle_seconds,
         sync_seconds=0.0 if calm else sync_seconds,
-        options={} if calm else tuning.options(situation),
+        options={}
+        if calm
+        else tuning.options(Situation(random, sites, members, _round_trip(table, sites), bool(dying))),
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )

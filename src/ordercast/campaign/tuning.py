@@ -33,12 +33,12 @@ class Situation(msgspec.Struct, frozen=True):
     """The sites that are in a group."""
     round_trip: float
     """Seconds there and back, without faults."""
-    somebody_dies: bool = False
+    somebody_dies: bool
     """Whether sites crash that never come back."""
 
     def rarely(self, usual: int, low: int, high: int) -> int:
-        """The default, or in one run of three something small. Not where somebody dies: what is kept for the dead grows
-        until a bound is reached, and tiny bounds are for runs in which everyone comes back."""
+        """The default, or in one run of three something small. Where somebody dies, the default: what is kept for the
+        dead grows until a bound is reached, and tiny bounds are for runs in which everyone comes back."""
         if self.somebody_dies:
             return usual
         return self.random.randint(low, high) if self.random.random() < 1 / 3 else usual

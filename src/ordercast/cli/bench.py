@@ -128,8 +128,8 @@ def _places(namespaces: str | None, nodes: int, protocol: str) -> list[Place]:
 def _write_config(
     folder: Path, addresses: dict[str, str], groups: dict[str, list[str]], protocol: str, options: dict[str, Any]
 ) -> Path:
-    lines = ['cluster = "bench"', f'protocol = "{protocol}"', f"max_datagram = {options['max_datagram']}"]
-    lines.append(f"busy_poll = {options['busy_poll']}")
+    lines = ['cluster = "bench"', f'protocol = "{protocol}"']
+    lines += [f"{key} = {options[key]}" for key in ("max_datagram", "busy_poll")]
     if options["insecure"]:
         lines.append("insecure = true")
     else:

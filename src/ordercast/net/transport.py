@@ -39,7 +39,7 @@ class Transport:
         on_drained: Callable[[], None],
         max_datagram: int,
         buffer_bytes: int,
-        busy_poll_seconds: float = 0.0,
+        busy_poll_seconds: float,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self._loop = loop

@@ -6,6 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from ordercast.core import GroupId, MessageId, Payload
 from ordercast.node.deliveries import Batch, Delivery
 from ordercast.node.history import History
@@ -48,7 +50,7 @@ class Inbox:
         self.offset += count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
-            self.history.add(Batch(bundle, groups, count, batch.offset, packed, unpacked, ordinal, taken))
+            self.history.add(msgspec.structs.replace(batch))
         self.put(batch)
 
     def put(self, batch: Batch) -> None:
