@@ -137,7 +137,9 @@ def measure(
         seconds=seconds,
         **options,
     )
-    context = multiprocessing.get_context("fork")
+    # Started one by one like a group's: processes that are forked from one have the same memory layout, and what the
+    # processor has learned of its branches in one of them serves the next (a quarter less latency).
+    context = multiprocessing.get_context("spawn")
     connections, processes = [], []
     for index in range(nodes):
         ours, theirs = context.Pipe()

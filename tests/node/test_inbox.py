@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordercast.core import MessageId
+from ordercast.core import MessageId, Multicast
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.deliveries import Batch
 from ordercast.node.history import History
@@ -27,6 +27,7 @@ def test_what_the_application_unpacks_stays_packed_in_the_history() -> None:
     inbox.history = history
     seen: list[bytes] = []
     inbox.call(seen.extend)
-    inbox.deliver(MessageId("a", 0, 1), ("g",), 2, encode_bundle([b"x", b"y"]), None, 1, lambda: None)
+    multicast = Multicast(MessageId("a", 0, 1), ("g",), encode_bundle([b"x", b"y"]), count=2)
+    inbox.deliver(multicast, multicast.payload, None, 1, lambda: None)
     assert seen == [b"x", b"y"]
     assert [(batch.offset, batch.count, batch.unpacked) for batch in history.batches] == [(0, 2, None)]

@@ -34,6 +34,8 @@ LIST_BYTES = 64_000
 """Of the messages that the application hands over at once in the throughput test; more do not come from one place in
 practice, and would measure the processor's caches."""
 LIST_LENGTH_MIN, LIST_LENGTH_MAX = 10, 1000
+ROOM_SECONDS = 0.001
+"""A message that finds the window full tries again after so long; it counts from when it was due."""
 EARLY = 0.2
 """After this share of the time memory is looked at: what grows later is not what a start takes."""
 LATENCIES_MAX = 1 << 16
@@ -146,11 +148,12 @@ async def _receive_each(group: Group, counts: Counts, process: str) -> None:
 
 
 def _take_stamped(counts: Counts, batch: ordercast.Batch) -> None:
+    payloads = batch.payloads
     now = time.monotonic_ns()
-    counts.delivered += len(batch)
+    counts.delivered += len(payloads)
     if counts.begin <= now / 1e9 < counts.end:
-        counts.within[batch.groups[0]] += len(batch)
-        for payload in batch:
+        counts.within[batch.groups[0]] += len(payloads)
+        for payload in payloads:
             counts.latencies.add(now - _STAMP.unpack_from(payload)[0])
 
 
@@ -203,20 +206,42 @@ async def _send_lists(node: Node, counts: Counts, work: Work, until: float) -> N
         counts.sent[group] += len(payloads)
 
 
-async def _send_paced(node: Node, counts: Counts, work: Work, until: float) -> None:
+async def _send_paced(node: Node, group: Group, counts: Counts, work: Work, until: float) -> None:
+    """One message after the other, by the event loop's timer: a task that sleeps in between would be measured too."""
     assert work.rate is not None
+    loop = asyncio.get_running_loop()
     pause = 1 / work.rate
     filler = bytes(max(0, work.size - _STAMP.size))
+    ways: cycle[tuple[str, Callable[[bytes], None]]] = cycle(
+        (name, group.try_multicast if group.names == (name,) else partial(node.try_multicast, groups=[name]))
+        for name in work.groups
+    )
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def send(due: float, name: str, multicast: Callable[[bytes], None], stamp: bytes) -> None:
+        try:
+            multicast(stamp + filler)
+        except ordercast.WouldBlock:
+            loop.call_later(ROOM_SECONDS, send, due, name, multicast, stamp)
+        except ordercast.OrdercastError as error:
+            ended.set_exception(error)
+        else:
+            counts.sent[name] += 1
+            wait(due + pause)
+
+    def wait(due: float) -> None:
+        if due < until:
+            loop.call_later(max(0.0, due - time.monotonic()), send_one, due)
+        else:
+            ended.set_result(None)
+
+    def send_one(due: float) -> None:
+        send(due, *next(ways), _STAMP.pack(time.monotonic_ns()))
+
     # One process after the other: messages at even distances, not all processes' at the same moment.
     names = sorted(node.configuration.processes)
-    due = time.monotonic() + pause * names.index(work.process) / len(names)
-    groups = cycle(work.groups)
-    while due < until:
-        await asyncio.sleep(max(0.0, due - time.monotonic()))
-        group = next(groups)
-        await node.multicast(_STAMP.pack(time.monotonic_ns()) + filler, [group])
-        counts.sent[group] += 1
-        due += pause
+    wait(time.monotonic() + pause * names.index(work.process) / len(names))
+    await ended
 
 
 async def _wait_for_all(node: Node, group: Group, work: Work) -> None:
@@ -230,12 +255,15 @@ async def _wait_for_all(node: Node, group: Group, work: Work) -> None:
             return
 
 
-async def _read_line() -> str:
-    return await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+async def _open_standard_input() -> asyncio.StreamReader:
+    """Without a thread, which would be part of the process that is measured."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
 
 
-async def _wait_for_the_end() -> None:
-    if not await _read_line():
+async def _wait_for_the_end(told: asyncio.StreamReader) -> None:
+    if not await told.readline():
         os._exit(1)  # at once: to leave the cluster in good order would take seconds that nobody waits for
 
 
@@ -244,10 +272,11 @@ async def _main(work: Work) -> dict[str, object]:
     async with ordercast.open(work.config, work.process) as node:
         group = await node.join(*(name for name in work.groups if work.process in node.groups[name]))
         await asyncio.wait_for(_wait_for_all(node, group, work), 30)
+        told = await _open_standard_input()
         print("ready", flush=True)
-        begin = float((await _read_line()).strip())
+        begin = float(await told.readline())
         # From now on: whoever kills the command does not want its processes to go on.
-        told = asyncio.create_task(_wait_for_the_end())
+        end = asyncio.create_task(_wait_for_the_end(told))
         counts.begin = begin + WARM_UP_SECONDS
         counts.end = counts.begin + work.seconds
         receiver = asyncio.create_task(_choose_receiver(work)(group, counts, work.process))
@@ -258,7 +287,7 @@ async def _main(work: Work) -> dict[str, object]:
         await asyncio.sleep(begin - time.monotonic())
         used = time.process_time()
         if work.rate:
-            await _send_paced(node, counts, work, counts.end)
+            await _send_paced(node, group, counts, work, counts.end)
         else:
             await _send_lists(node, counts, work, counts.end)
         used = time.process_time() - used
@@ -272,7 +301,7 @@ async def _main(work: Work) -> dict[str, object]:
         await asyncio.gather(receiver, return_exceptions=True)
         # The others may need this process until they have seen the same.
         print("done", flush=True)
-        await told
+        await end
         return {
             "sent": counts.sent,
             "delivered": counts.delivered,

@@ -18,6 +18,7 @@ import msgspec
 from ordercast.core import effects, events
 from ordercast.core.contract import Contract, Options
 from ordercast.core.errors import UsageError, WireError
+from ordercast.core.events import Received
 from ordercast.core.identifiers import MAIN_INSTANCE, GroupId, InstanceId, Multicast, SiteId
 from ordercast.core.messages import Message, Record
 
@@ -92,7 +93,7 @@ class Protocol(ABC):
         self._on_event: dict[type[events.Event], Callable[[Any], None]] = {
             event: getattr(self, f"on_{_snake_case(event.__name__)}")
             for event in events.Event.__subclasses__()
-            if event is not events.Received
+            if event is not Received
         }
         self._on_message: dict[type[Message], Callable[[SiteId, Any, events.Arrival], None]] = {
             message: getattr(self, f"on_{_snake_case(message.__name__)}") for message in self.messages
@@ -101,11 +102,12 @@ class Protocol(ABC):
     def step(self, now: float, event: events.Event) -> None:
         """Take one event at local time `now`; what is to be done about it stands in the outbox afterwards."""
         self.now = now
-        if type(event) is events.Received:
-            handler = self._on_message.get(type(event.message))
+        if type(event) is Received:
+            message = event.message
+            handler = self._on_message.get(type(message))
             if handler is None:
-                raise WireError(f"{self.contract.name} does not speak {type(event.message).__name__}")
-            handler(event.sender, event.message, event.arrival)
+                raise WireError(f"{self.contract.name} does not speak {type(message).__name__}")
+            handler(event.sender, message, event.arrival)
         else:
             self._on_event[type(event)](event)
             if type(event) is events.Recovered:

@@ -30,7 +30,7 @@ from ordercast.net.multicast import Reach
 from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance
 from ordercast.trace.live import LiveRecorder
-from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.endpoint import Endpoint, Outgoing
 
 logger = logging.getLogger("ordercast.net")
 
@@ -111,11 +111,12 @@ class LiveSite:
         self._recorder = recorder
         self._transport: Transport | None = None
         self._reach: Reach | None = None
+        self._by_unicast = True
         self._timers: dict[tuple[InstanceId, Timer], _TimerState] = {}
         self._deliveries: list[tuple[InstanceId, Deliver | Replay]] = []
         self._to_self: deque[tuple[InstanceId, Message]] = deque()
-        self._taken: dict[InstanceId, int] = {}
-        self._taken_bundles = 0
+        self._taken = 0
+        """Deliveries that the application has taken and the instance has not heard of."""
         self._tells_consumed = False
         self._tick_handle: asyncio.TimerHandle | None = None
         self._tick_at = inf
@@ -127,6 +128,7 @@ class LiveSite:
     def start(self, transport: Transport, multicast: bool) -> None:
         """Begin to talk, and start every instance."""
         self._transport = transport
+        self._by_unicast = not multicast and not transport.has_channel
         self._running = True
         if multicast:
             self._reach = Reach(self._others)
@@ -185,13 +187,8 @@ class LiveSite:
 
     def leave(self) -> None:
         """Let everything leave that the last steps have written, packed together."""
-        while self._to_self:
-            name, message = self._to_self.popleft()
-            instance = self.instances.get(name)
-            if instance is not None:
-                if self._recorder is not None:
-                    self._recorder.packet_received(self.name, message)
-                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+        if self._to_self:
+            self._hear_oneself()
         transport, endpoint = self._transport, self._endpoint
         if transport is None or not self._running:
             return
@@ -199,14 +196,10 @@ class LiveSite:
             # First the trace, then the network: a process that is killed in between has not sent.
             self._recorder.flush()
         for outgoing in endpoint.flush():
-            to = outgoing.to
-            if to == self._everyone:
-                transport.send_to_channel(outgoing.buffer, outgoing.segment)
-            # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
-            elif 2 * len(to) > len(self._others) > 1 and self.uses_multicast:
-                transport.send_multicast(outgoing.buffer, outgoing.segment)
+            if self._by_unicast:
+                transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
             else:
-                transport.send(to, outgoing.buffer, outgoing.segment)
+                self._send(transport, outgoing)
         if self._deliveries:
             self.hand_over()
         deadline = endpoint.deadline
@@ -215,6 +208,27 @@ class LiveSite:
         if len(endpoint.established) != self._peers:
             self._peers = len(endpoint.established)
             self._application.peers_changed()
+
+    def _hear_oneself(self) -> None:
+        """What instances here have sent to instances here."""
+        while self._to_self:
+            name, message = self._to_self.popleft()
+            instance = self.instances.get(name)
+            if instance is not None:
+                if self._recorder is not None:
+                    self._recorder.packet_received(self.name, message)
+                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+
+    def _send(self, transport: Transport, outgoing: Outgoing) -> None:
+        """By the way that reaches all of its receivers at once, where there is one."""
+        to = outgoing.to
+        if to == self._everyone:
+            transport.send_to_channel(outgoing.buffer, outgoing.segment)
+        # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
+        elif 2 * len(to) > len(self._others) > 1 and self.uses_multicast:
+            transport.send_multicast(outgoing.buffer, outgoing.segment)
+        else:
+            transport.send(to, outgoing.buffer, outgoing.segment)
 
     def hand_over(self) -> None:
         """Give the application what was delivered and waits for the end of the turn."""
@@ -233,7 +247,7 @@ class LiveSite:
             try:
                 self.leave()
                 # Last: nobody waits for it, and with every single bundle it would be a tenth of all work.
-                if self._taken_bundles >= CONSUMED_MANY:
+                if self._taken >= CONSUMED_MANY:
                     self._tell_consumed(self._loop.time())
                     self.leave()
             except Exception as error:
@@ -289,10 +303,9 @@ class LiveSite:
         self.leave()
         return message
 
-    def consumed(self, instance: InstanceId, count: int) -> None:
-        """The application has taken deliveries. The instance hears of it soon."""
-        self._taken[instance] = self._taken.get(instance, 0) + count
-        self._taken_bundles += count
+    def consumed(self) -> None:
+        """The application has taken a delivery. The instance hears of it soon."""
+        self._taken += 1
         if not self._tells_consumed:
             self._tells_consumed = True
             self._loop.call_later(CONSUMED_SECONDS, self._consumed_due)
@@ -303,9 +316,8 @@ class LiveSite:
             self._enter(self._tell_consumed)
 
     def _tell_consumed(self, now: float) -> None:
-        taken, self._taken, self._taken_bundles = self._taken, {}, 0
-        for name, count in taken.items():
-            self.instances[name].handle(now, Consumed(count))
+        taken, self._taken = self._taken, 0
+        self.instances[MAIN_INSTANCE].handle(now, Consumed(taken))
 
     def tell(self, instance: InstanceId, event: Event) -> None:
         """Something else happens to an instance."""

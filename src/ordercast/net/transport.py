@@ -76,6 +76,11 @@ class Transport:
         """Where the hub is that shows everybody everything in one order."""
         self._channel_address = hub.address
 
+    @property
+    def has_channel(self) -> bool:
+        """Whether there is a hub."""
+        return self._channel_address is not None
+
     # ------------------------------------------------------------------ in
     def _drain(self, opened: socket.socket, multicast: bool) -> None:
         """Take what lies there, then let what came of it leave together."""

@@ -72,17 +72,14 @@ class Group:
             if not await inbox.begin_next():
                 return
 
-    async def batches(self) -> AsyncIterator[Batch]:
+    def batches(self) -> AsyncIterator[Batch]:
         """Deliveries a bundle at a time, which is several times as fast.
 
         A batch counts as taken when the next is asked for.
         """
-        inbox = self._inbox
-        begun = inbox.remainder()
-        if begun is not None:
-            yield begun
-        while (batch := await inbox.next_batch()) is not None:
-            yield batch
+        # No generator in between: of a lone message's way that would be a good part.
+        self._inbox.put_back()
+        return self._inbox
 
     def on_delivery(self, callback: Callable[[Delivery], None]) -> None:
         """Call a function for every message instead, at once and in order. An exception in it stops the node: a replica

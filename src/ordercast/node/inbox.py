@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Payload
+from ordercast.core import GroupId, MessageId, Multicast, Payload
+from ordercast.node.bundles import encode_bundle
 from ordercast.node.deliveries import Batch, Delivery
 from ordercast.node.history import History
 
@@ -37,17 +38,16 @@ class Inbox:
     # ------------------------------------------------------------------ in
     def deliver(
         self,
-        bundle: MessageId,
-        groups: tuple[GroupId, ...],
-        count: int,
+        multicast: Multicast,
         packed: Payload,
         unpacked: list[bytes] | None,
         ordinal: int,
         taken: Callable[[], None],
     ) -> None:
         """A bundle for the application, at the next place."""
-        batch = Batch(bundle, groups, count, self.offset, packed, unpacked, ordinal, taken)
-        self.offset += count
+        offset, count = self.offset, multicast.count
+        batch = Batch(multicast.message, multicast.groups, count, offset, packed, unpacked, ordinal, taken)
+        self.offset = offset + count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
             self.history.add(msgspec.structs.replace(batch))
@@ -90,14 +90,15 @@ class Inbox:
             self._current.taken()
             self._current = None
 
-    async def next_batch(self) -> Batch | None:
-        """The next batch; None at the end. What was returned before counts as taken."""
+    def __aiter__(self) -> Inbox:
+        return self
+
+    async def __anext__(self) -> Batch:
+        """The next batch. What was returned before counts as taken."""
         self._finish()
         while not self._waiting:
             if self.closed:
-                if self._end is not None:
-                    raise self._end
-                return None
+                raise StopAsyncIteration if self._end is None else self._end
             if self._waiter is not None and not self._waiter.done():
                 raise RuntimeError("two tasks take deliveries of one group: let one of them do it")
             self._waiter = asyncio.get_running_loop().create_future()
@@ -107,22 +108,18 @@ class Inbox:
         self.bytes -= len(batch.packed)
         return batch
 
-    def remainder(self) -> Batch | None:
-        """What is left of a batch that somebody began to iterate over, as a batch."""
-        left = list(self._rest)
-        if self._current is None or not left:
-            return None
-        first = left[0]
-        return Batch(
-            self._current.bundle,
-            self._current.groups,
-            len(left),
-            first.offset,
-            b"",
-            [delivery.payload for delivery in left],
-            self._current.ordinal,
-            lambda: None,
-        )
+    def put_back(self) -> None:
+        """What is left of a batch that somebody began to iterate over is the next batch."""
+        left, batch = list(self._rest), self._current
+        if batch is not None and left:
+            packed = encode_bundle([delivery.payload for delivery in left])
+            self._current = None
+            self._waiting.appendleft(
+                Batch(
+                    batch.bundle, batch.groups, len(left), left[0].offset, packed, None, batch.ordinal, batch.taken
+                )
+            )
+            self.bytes += len(packed)
 
     @property
     def rest(self) -> Iterator[Delivery]:
@@ -131,8 +128,9 @@ class Inbox:
 
     async def begin_next(self) -> bool:
         """Unpack the next batch; False at the end."""
-        batch = await self.next_batch()
-        if batch is None:
+        try:
+            batch = await anext(self)
+        except StopAsyncIteration:
             return False
         self._rest = batch.deliveries()
         return True

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -82,9 +81,7 @@ class Node:
             self.configuration.payload_max,
             engine.journal.attachment,
             with_history=control is not None,
-            on_taken=partial(engine.site.consumed, MAIN_INSTANCE, 1)
-            if engine.protocol.wants_consumed
-            else self._on_taken_unheard,
+            on_taken=engine.site.consumed if engine.protocol.wants_consumed else self._on_taken_unheard,
         )
         self.deliver = self._receiver.deliver if engine.protocol.wants_consumed else self._deliver_unheard
         try:

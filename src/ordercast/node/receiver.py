@@ -72,7 +72,7 @@ class Receiver:
         ordinal = self._ordinal = self._ordinal + 1
         taken = self._on_taken if len(route) == 1 else Shared(len(route), self._on_taken).take
         for inbox in route:
-            inbox.deliver(multicast.message, multicast.groups, multicast.count, payload, unpacked, ordinal, taken)
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken)
 
     def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
         try:

@@ -70,7 +70,6 @@ class Sender:
 
     def check_room(self) -> None:
         """`WouldBlock` when no message can be taken now."""
-        self._refuse_failed()
         if not self.has_room:
             self._refuse()
             raise WouldBlock("the window is full: wait, or use multicast, which does")

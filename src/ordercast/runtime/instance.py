@@ -244,14 +244,18 @@ class Instance:
 
     # ------------------------------------------------------------------ effects
     def _interpret(self) -> None:
-        core, log = self.core, self._log
+        core, apply = self.core, self._any
         outbox = core.outbox
-        if outbox:
-            core.outbox = []
-            apply = self._any
+        core.outbox = []
+        if not self.context.stable:
+            # Nothing is ever appended, so nothing waits.
+            for effect in outbox:
+                apply[type(effect)](effect)
+        else:
+            log, at_once = self._log, self._at_once
             for effect in outbox:
                 kind = type(effect)
-                if log.synced < log.position and kind not in self._at_once:
+                if log.synced < log.position and kind not in at_once:
                     self._held.append((log.position, effect))
                 else:
                     apply[kind](effect)

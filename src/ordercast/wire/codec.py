@@ -14,6 +14,9 @@ _LENGTH = struct.Struct(">I")
 _FRAME = struct.Struct(">IB")
 """How many bytes follow this number; how many of them are the instance's name."""
 
+_LENGTH_BYTES, _FRAME_BYTES = _LENGTH.size, _FRAME.size
+_pack_length, _unpack_frame = _LENGTH.pack_into, _FRAME.unpack_from
+
 NAME_BYTES_MAX = 255
 """Names are counted with one byte."""
 
@@ -44,7 +47,7 @@ class Codec:
         buffer[offset:start] = prefix
         self._encode_into(message, buffer, start)
         end = len(buffer)
-        _LENGTH.pack_into(buffer, offset, end - offset - _LENGTH.size)
+        _pack_length(buffer, offset, end - offset - _LENGTH_BYTES)
         return end
 
     def decode(self, plaintext: bytes | memoryview) -> list[tuple[InstanceId, Message]]:
@@ -55,17 +58,15 @@ class Codec:
         """All frames of a datagram, each with its sender; `WireError` for anything else."""
         view = memoryview(plaintext)
         size, at = len(view), 0
-        decoders = self._decoders
         frames = []
         try:
             while at < size:
-                length, name_bytes = _FRAME.unpack_from(view, at)
-                start = at + _FRAME.size + name_bytes
-                at += _LENGTH.size + length
+                length, name_bytes = _unpack_frame(view, at)
+                start = at + _FRAME_BYTES + name_bytes
+                at += _LENGTH_BYTES + length
                 if at > size:
                     raise WireError("a frame is longer than its datagram")
-                name = bytes(view[start - name_bytes : start]) if name_bytes else b""
-                instance, decode = decoders[name]
+                instance, decode = self._decoders[bytes(view[start - name_bytes : start]) if name_bytes else b""]
                 frames.append((sender, instance, decode(view[start:at])))
         except KeyError:
             raise WireError("a frame is for an instance that is not here") from None

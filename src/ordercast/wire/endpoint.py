@@ -169,13 +169,23 @@ class Endpoint:
         if packet is None:
             if not to:
                 return
-            packet = self._packets[to] = _Packet(to, self._destinations(to))
+            packet = self._new_packet(to)
         start = packet.end
         if not start:
             self._filling.append(packet)
-        packet.end = end = self._codec.encode_into(instance, message, packet.buffer, start)
+        try:
+            packet.end = end = self._codec.encode_into(instance, message, packet.buffer, start)
+        except BaseException:
+            del packet.buffer[start:]  # a message that cannot be encoded leaves its beginning there
+            raise
         if end > self._payload_max:
             self._on_full(packet, start)
+
+    def _new_packet(self, to: tuple[SiteId, ...]) -> _Packet:
+        if len(self._packets) >= SETS_MAX:
+            self._packets.clear()
+        packet = self._packets[to] = _Packet(to, self._destinations(to))
+        return packet
 
     def flush(self) -> list[Outgoing]:
         """Everything that waits to leave, in order."""
@@ -186,8 +196,6 @@ class Endpoint:
                 if packet.end:
                     self._seal(packet, None if packet.end < ROOM_FROM_BYTES else self._room(packet))
             filling.clear()
-            if len(self._packets) > SETS_MAX:
-                self._packets.clear()
         ready, self._ready = self._ready, []
         return ready
 
@@ -205,8 +213,6 @@ class Endpoint:
         return packet.sealed
 
     def _seal(self, packet: _Packet, room: memoryview | None = None) -> None:
-        if len(packet.buffer) != packet.end:
-            del packet.buffer[packet.end :]  # a message that could not be encoded has left its beginning there
         self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer, room)))
         packet.end = 0
 
@@ -215,7 +221,7 @@ class Endpoint:
         frame = packet.buffer
         if start:
             frame = frame[start:]
-            packet.end = start
+            del packet.buffer[start:]
             self._seal(packet)
             packet.end = len(frame)
             packet.buffer = frame

@@ -32,6 +32,7 @@ WINDOW = 4096
 
 _SLOT = WINDOW - 1
 
+_pack_header = HEADER.pack
 _pack_nonce = NONCE.pack
 
 
@@ -64,6 +65,7 @@ class OwnSession:
     def __init__(self, keys: BootKeys, destination_bytes: int) -> None:
         self.keys = keys
         self.tag_bytes = keys.tag_bytes
+        self._name = keys.name
         self._kind_flag = VERSION << 8 | (0 if keys.tag_bytes else PLAINTEXT)
         self._pack_fragment = _fragment_header(destination_bytes).pack
         self.header_bytes = HEADER.size + destination_bytes
@@ -89,7 +91,7 @@ class OwnSession:
         if counter == self._epoch_end:
             self._enter_epoch(self._epoch + 1)
         self.counter = counter + 1
-        header = HEADER.pack(what, self.keys.name, counter) + after_header
+        header = _pack_header(what, self._name, counter) + after_header
         nonce = _pack_nonce(self._epoch, counter)
         if room is None:
             return header + self._cipher.encrypt(nonce, plaintext, header)
@@ -103,7 +105,7 @@ class OwnSession:
         self, destinations: bytes, frame: int, content: bytes | bytearray, size: int, indexes: Iterable[int]
     ) -> tuple[bytes, int]:
         """These fragments of a frame, cut every `size` bytes, one datagram after the other; the size of a datagram."""
-        what, name, pack = self.what(FRAGMENT), self.keys.name, self._pack_fragment
+        what, name, pack = self.what(FRAGMENT), self._name, self._pack_fragment
         count = -(-len(content) // size)
         view = memoryview(content)
         encrypt, epoch, epoch_end, counter = self._cipher.encrypt, self._epoch, self._epoch_end, self.counter
@@ -180,20 +182,20 @@ class PeerSession:
         # Sealed for others, and sent to us by somebody who wants to confuse us.
         if not datagram[self._destinations_at] & self._destinations_mask:
             raise Dropped("misaddressed")
-        highest, seen, slot = self._highest, self._seen, counter & _SLOT
-        if counter <= highest - WINDOW:
-            raise Dropped("old")
-        # A slot holds the last counter that came there, and those that share it are a window apart.
-        if seen[slot] == counter:
-            raise Dropped("replayed")
-        epoch = counter >> EPOCH_BITS
+        highest, epoch = self._highest, counter >> EPOCH_BITS
+        if counter <= highest:
+            if counter <= highest - WINDOW:
+                raise Dropped("old")
+            # A slot holds the last counter that came there, and those that share it are a window apart.
+            if self._seen[counter & _SLOT] == counter:
+                raise Dropped("replayed")
         cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch)
         try:
             plaintext = cipher.decrypt(_pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes])
         except InvalidTag:
             raise Dropped("forged") from None
         # Only now: a forged datagram with a high counter must not push the window over genuine ones.
-        seen[slot] = counter
+        self._seen[counter & _SLOT] = counter
         if counter > highest:
             self._highest = counter
             if epoch != self._epoch:

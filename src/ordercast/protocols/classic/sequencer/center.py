@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -57,6 +58,9 @@ class Center:
         """Source -> submissions accepted since it was told."""
         self._routes: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], Route] = {}
         self._full_for: SiteId | None = None
+        self._room_messages = self._room_bytes = 0
+        """Each history has room for so many more, whatever is acknowledged: a bound that spares looking at all of them
+        for every message."""
         self._announcing = False
 
     # ------------------------------------------------------------------ submissions
@@ -69,17 +73,19 @@ class Center:
             core.branch("duplicate-submission")
             core.send((source,), Accepted(last))
             return
-        early = self._early.setdefault(source, {})
         is_next = self._is_next(last, submit)
         route = self.route(submit.multicast)
-        if is_next and not self._no_room(route):
+        if is_next and self._has_room(route):
             self.order(submit.multicast, route)
             if source not in route.sites:
                 self._report(source)
-        elif is_next or self._has_place(early, last):
-            core.branch("early-submission")
-            early[submit.previous] = submit
-        if early:
+        else:
+            early = self._early.get(source, {})
+            if is_next or self._has_place(early, last):
+                core.branch("early-submission")
+                early[submit.previous] = submit
+                self._early[source] = early
+        if source in self._early:
             self._order_early()
 
     def _has_place(self, early: dict[MessageId | None, Submit], last: MessageId | None) -> bool:
@@ -97,14 +103,16 @@ class Center:
         progress = True
         while progress:
             progress = False
-            for source, early in self._early.items():
+            for source, early in tuple(self._early.items()):
                 last = self.accepted.get(source)
                 following = early.get(last) or early.get(None)
                 if following is None or not self._is_next(last, following):
                     continue
                 route = self.route(following.multicast)
-                if not self._no_room(route):
+                if self._has_room(route):
                     del early[following.previous]
+                    if not early:
+                        del self._early[source]
                     self.order(following.multicast, route)
                     if source not in route.sites:
                         self._report(source)
@@ -120,8 +128,10 @@ class Center:
             return last is None or submit.multicast.message.incarnation > last.incarnation
         return submit.previous == last
 
-    def _no_room(self, route: Route) -> bool:
-        """Whether a destination has left so much unacknowledged that nothing more can be kept for it."""
+    def _has_room(self, route: Route) -> bool:
+        """Whether no destination has left so much unacknowledged that nothing more can be kept for it."""
+        if self._room_messages > 0 and self._room_bytes > 0:
+            return True
         core = self._core
         messages_max, bytes_max = core.options.history_max, core.options.history_bytes_max
         for link in route.links:
@@ -130,11 +140,13 @@ class Center:
                 if self._full_for != link.site:
                     self._full_for = link.site
                     core.outbox.append(Blocked(f"the history is full: waiting for {link.site}"))
-                return True
+                return False
         if self._full_for is not None:
             self._full_for = None
             core.outbox.append(Blocked(""))
-        return False
+        self._room_messages = messages_max - max(len(link.kept) for link in self.links.values())
+        self._room_bytes = bytes_max - max(link.kept_bytes for link in self.links.values())
+        return True
 
     def route(self, multicast: Multicast) -> Route:
         """Where a message goes."""
@@ -158,12 +170,11 @@ class Center:
         (Else: 7 is sent to b, not yet logged; crash; the sequencer comes back and gives 7 to another message.)
         """
         core = self._core
-        core.branch("ordered")
         ordered = Ordered(self.number + 1, tuple([link.highest + 1 for link in route.links]), multicast)
         if core.context.stable:
             core.append(Sequenced(ordered))
         self.keep(ordered, route)
-        if core.is_direct(multicast):
+        if len(multicast.payload) >= core.direct_bytes:
             core.branch("direct")
             core.send(
                 route.others,
@@ -183,11 +194,27 @@ class Center:
         self.number = ordered.number
         self.accepted[multicast.message.source] = multicast.message
         size = len(multicast.payload)
+        self._room_messages -= 1
+        self._room_bytes -= size
         for link, link_number in zip(route.links, ordered.links, strict=True):
             link.highest = link_number
-            if link_number > link.acknowledged:
-                link.kept[link_number] = ordered
-                link.kept_bytes += size
+            link.kept[link_number] = ordered
+            link.kept_bytes += size
+
+    def restore(self, history: tuple[Ordered, ...], links: tuple[tuple[SiteId, int, int], ...]) -> None:
+        """After a crash: what some destination had not acknowledged, and how far each of them was."""
+        for ordered in history:
+            self.keep(ordered, self.route(ordered.multicast))
+        for site, highest, acknowledged in links:
+            link = self.links[site]
+            link.highest = highest
+            self._forget(link, [link_number for link_number in link.kept if link_number <= acknowledged])
+            link.acknowledged = acknowledged
+
+    @staticmethod
+    def _forget(link: Link, link_numbers: Iterable[int]) -> None:
+        for link_number in link_numbers:
+            link.kept_bytes -= len(link.kept.pop(link_number).multicast.payload)
 
     def _report(self, source: SiteId) -> None:
         """Tell a source soon that its messages have their places; a destination sees them ordered anyway."""
@@ -221,10 +248,9 @@ class Center:
         link = self.links[site]
         if consumed > link.highest:
             return
-        for link_number in range(link.acknowledged + 1, consumed + 1):
-            link.kept_bytes -= len(link.kept.pop(link_number).multicast.payload)
+        self._forget(link, range(link.acknowledged + 1, consumed + 1))
         link.acknowledged = max(link.acknowledged, consumed)
-        if any(self._early.values()):
+        if self._early:
             self._order_early()
 
     def on_announce_timeout(self) -> None:

@@ -45,7 +45,6 @@ class Sequencer(Protocol):
         faults=EVERY_FAULT,
         crash="everyone waits while the sequencer is down, or when its history is full of a crashed destination's",
         branches=(
-            "ordered",
             "duplicate-submission",
             "early-submission",
             "resubmitted",
@@ -71,6 +70,8 @@ class Sequencer(Protocol):
         self.sequencer = self.options.sequencer or context.members(tuple(context.groups))[0]
         if self.sequencer not in context.sites:
             raise UsageError(f"option sequencer: there is no site {self.sequencer!r}")
+        self.direct_bytes = self.options.direct_bytes
+        """Messages from this size on are sent to their destinations by the source itself."""
         self._places: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], int | None] = {}
         self.source = Source(self)
         self.receiver = Receiver(self)
@@ -128,10 +129,6 @@ class Sequencer(Protocol):
             sites = self.context.members(groups) if destinations is None else destinations
             self._places[address] = sites.index(self.site) if self.site in sites else None
         return self._places[address]
-
-    def is_direct(self, multicast: Multicast) -> bool:
-        """Whether the source sends the message to its destinations itself."""
-        return len(multicast.payload) >= self.options.direct_bytes
 
     def on_accepted(self, sender: SiteId, message: Accepted, arrival: Arrival) -> None:
         """At a source."""
@@ -212,13 +209,7 @@ class Sequencer(Protocol):
             self.source.remember(Submit(multicast, previous))
         self.source.last_submitted = state.last_submitted
         self.receiver.restore(state.delivered_link)
-        for site, highest, acknowledged in state.links:
-            self.center.links[site].highest = highest
-            self.center.links[site].acknowledged = acknowledged
-        for ordered in state.history:
-            self.center.keep(ordered, self.center.route(ordered.multicast))
-        for site, highest, _ in state.links:
-            self.center.links[site].highest = highest
+        self.center.restore(state.history, state.links)
         self.center.number = state.number
         self.center.accepted = dict(state.accepted)
 

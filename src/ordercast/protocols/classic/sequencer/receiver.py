@@ -42,6 +42,7 @@ class Receiver:
         self._announced = 0
         self._requesting = False
         self._bodies = Bodies(core)
+        self._logs = core.context.stable and core.site != core.sequencer
 
     def on_ordered(self, link: int, ordered: Ordered) -> None:
         """Deliver it if it is next, keep it if it is early, ignore it if it is old."""
@@ -86,15 +87,16 @@ class Receiver:
         core = self._core
         self.delivered = link
         multicast = ordered.multicast
-        self._sizes.append(len(multicast.payload))
-        if core.context.stable and core.site != core.sequencer:
+        size = len(multicast.payload)
+        self._sizes.append(size)
+        if self._logs:
             # A payload is in the log once: the sequencer has it with its place, a source since it submitted it.
             if multicast.message in core.source.pending:
                 core.append(DeliveredOwn(link, ordered.number, multicast.message))
             else:
                 core.append(Delivered(link, ordered.number, multicast))
         core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
-        if core.is_direct(multicast):
+        if size >= core.direct_bytes:
             self._bodies.on_delivered(multicast.message)
         if multicast.message.source == core.site:
             core.source.on_accepted(multicast.message)

@@ -45,7 +45,7 @@ class Source:
         self.remember(submit)
         if self._unsent:
             self._unsent.append(submit)
-        elif core.is_direct(multicast):
+        elif len(multicast.payload) >= core.direct_bytes:
             core.send(self._everyone(multicast), submit)
         else:
             core.outbox.append(Send(self._to_sequencer, submit))
