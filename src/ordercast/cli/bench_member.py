@@ -147,19 +147,27 @@ async def _receive_each(group: Group, counts: Counts, process: str) -> None:
         counts.delivered, counts.bytes = delivered, seen
 
 
-def _take_stamped(counts: Counts, batch: ordercast.Batch) -> None:
-    payloads = batch.payloads
-    now = time.monotonic_ns()
-    counts.delivered += len(payloads)
-    if counts.begin <= now / 1e9 < counts.end:
-        counts.within[batch.groups[0]] += len(payloads)
-        for payload in payloads:
-            counts.latencies.add(now - _STAMP.unpack_from(payload)[0])
+def _stopwatch(counts: Counts) -> Callable[[ordercast.Batch], None]:
+    """What is done with every batch of stamped messages; little, for it is part of what the next message waits for."""
+    clock, unpack, within, add = time.monotonic_ns, _STAMP.unpack_from, counts.within, counts.latencies.add
+    begin, end = counts.begin * 1e9, counts.end * 1e9
+
+    def take(batch: ordercast.Batch) -> None:
+        payloads = batch.payloads
+        now = clock()
+        counts.delivered += len(payloads)
+        if begin <= now < end:
+            within[batch.groups[0]] += len(payloads)
+            for payload in payloads:
+                add(now - unpack(payload)[0])
+
+    return take
 
 
 async def _receive_stamped(group: Group, counts: Counts, process: str) -> None:
+    take = _stopwatch(counts)
     async for batch in group.batches():
-        _take_stamped(counts, batch)
+        take(batch)
 
 
 async def _receive_stamped_each(group: Group, counts: Counts, process: str) -> None:
@@ -180,7 +188,7 @@ async def _receive_called(group: Group, counts: Counts, process: str, stamped: b
         if counts.begin <= time.monotonic() < counts.end:
             counts.within[batch.groups[0]] += len(batch)
 
-    group.on_batch(partial(_take_stamped, counts) if stamped else take)
+    group.on_batch(_stopwatch(counts) if stamped else take)
     await asyncio.Event().wait()
 
 
@@ -218,29 +226,30 @@ async def _send_paced(node: Node, group: Group, counts: Counts, work: Work, unti
     )
     ended: asyncio.Future[None] = loop.create_future()
 
-    def send(due: float, name: str, multicast: Callable[[bytes], None], stamp: bytes) -> None:
+    def send(due: float, name: str, multicast: Callable[[bytes], None], stamp: bytes | None = None) -> None:
+        """A stamp that is given is that of a message that found no room."""
+        if stamp is None:
+            stamp = _STAMP.pack(time.monotonic_ns())
         try:
             multicast(stamp + filler)
         except ordercast.WouldBlock:
             loop.call_later(ROOM_SECONDS, send, due, name, multicast, stamp)
+            return
         except ordercast.OrdercastError as error:
             ended.set_exception(error)
-        else:
-            counts.sent[name] += 1
-            wait(due + pause)
-
-    def wait(due: float) -> None:
+            return
+        counts.sent[name] += 1
+        due += pause
         if due < until:
-            loop.call_later(max(0.0, due - time.monotonic()), send_one, due)
+            loop.call_at(due, send, due, *next(ways))
         else:
             ended.set_result(None)
 
-    def send_one(due: float) -> None:
-        send(due, *next(ways), _STAMP.pack(time.monotonic_ns()))
-
     # One process after the other: messages at even distances, not all processes' at the same moment.
     names = sorted(node.configuration.processes)
-    wait(time.monotonic() + pause * names.index(work.process) / len(names))
+    first = loop.time() + pause * names.index(work.process) / len(names)
+    until += loop.time() - time.monotonic()
+    loop.call_at(first, send, first, *next(ways))
     await ended
 
 

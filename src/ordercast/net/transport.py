@@ -56,8 +56,6 @@ class Transport:
         self._buffer = memoryview(bytearray(1 << 16))
         self._backlog: deque[tuple[bytes | memoryview, int | None, Address]] = deque()
         self._paused = False
-        self._limit = 1
-        """Datagrams that are taken at a time."""
         self._drained_at = 0.0
         self._polls = BusyPoll(loop, busy_poll_seconds) if busy_poll_seconds else None
         loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
@@ -84,13 +82,15 @@ class Transport:
     # ------------------------------------------------------------------ in
     def _drain(self, opened: socket.socket, multicast: bool) -> None:
         """Take what lies there, then let what came of it leave together."""
-        buffer, on_datagram = self._buffer, self._on_datagram
         try:
             if self._coalesced:
                 self._drain_coalesced(opened, multicast)
             else:
-                receive = opened.recv_into
-                for _ in range(self._limit):
+                # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken.
+                now, before = self._loop.time(), self._drained_at
+                self._drained_at = now
+                buffer, on_datagram, receive = self._buffer, self._on_datagram, opened.recv_into
+                for _ in range(DRAIN_MAX if now - before < BUSY_SECONDS else 1):
                     on_datagram(buffer[: receive(buffer)], multicast, None)
         except (BlockingIOError, InterruptedError):
             pass
@@ -99,11 +99,6 @@ class Transport:
         self._on_drained()
         if self._polls is not None:
             self._polls.extend()
-        if not self._coalesced:
-            # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken.
-            now = self._loop.time()
-            self._limit = DRAIN_MAX if now - self._drained_at < BUSY_SECONDS else 1
-            self._drained_at = now
 
     def _drain_coalesced(self, opened: socket.socket, multicast: bool) -> None:
         buffer, on_datagram = self._buffer, self._on_datagram

@@ -36,10 +36,10 @@ class Source:
 
     def multicast(self, multicast: Multicast) -> None:
         """Submit a message."""
-        core = self._core
-        submit = Submit(multicast, self.last_submitted)
+        core, previous = self._core, self.last_submitted
+        submit = Submit(multicast, previous)
         if core.context.stable:
-            core.append(Submitted(multicast, self.last_submitted))
+            core.append(Submitted(multicast, previous))
         if not self._timing:
             self._start_timer()
         self.remember(submit)
