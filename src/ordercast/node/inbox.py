@@ -115,9 +115,7 @@ class Inbox:
             packed = encode_bundle([delivery.payload for delivery in left])
             self._current = None
             self._waiting.appendleft(
-                Batch(
-                    batch.bundle, batch.groups, len(left), left[0].offset, packed, None, batch.ordinal, batch.taken
-                )
+                Batch(batch.bundle, batch.groups, len(left), left[0].offset, packed, None, batch.ordinal, batch.taken)
             )
             self.bytes += len(packed)
 

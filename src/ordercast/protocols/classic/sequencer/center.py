@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, SiteId
 from ordercast.core.effects import Blocked
-from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Placed, Sequenced, Submit
+from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Placed, Sequenced, State, Submit
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -23,11 +24,24 @@ class Link(msgspec.Struct, eq=False):
     """What was sent to one destination."""
 
     site: SiteId
-    highest: int = 0
+    numbers: count[int] = msgspec.field(default_factory=lambda: count(1))
+    """Gives the next link number."""
     acknowledged: int = 0
-    kept: dict[int, Ordered] = {}
-    """Link number -> what is not acknowledged yet, in order."""
+    kept: deque[Ordered] = msgspec.field(default_factory=deque)
+    """What is not acknowledged yet: its link numbers follow on `acknowledged` without a gap."""
     kept_bytes: int = 0
+
+    @property
+    def highest(self) -> int:
+        """The last link number that was given."""
+        return self.acknowledged + len(self.kept)
+
+    def acknowledge(self, through: int) -> None:
+        """Forget what the destination has."""
+        forget = self.kept.popleft
+        for _ in range(self.acknowledged, through):
+            self.kept_bytes -= len(forget().multicast.payload)
+        self.acknowledged = max(self.acknowledged, through)
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -37,10 +51,12 @@ class Route(msgspec.Struct, frozen=True):
     """The destinations, in order of names."""
     links: tuple[Link, ...]
     """Theirs."""
+    numbers: tuple[count[int], ...]
+    """Their link numbers."""
     others: tuple[SiteId, ...]
     """The destinations without the sequencer."""
-    is_here: bool
-    """Whether the sequencer is one of them."""
+    place: int | None
+    """Which of the destinations the sequencer is; None when it is not one of them."""
 
 
 class Center:
@@ -159,8 +175,9 @@ class Center:
             route = self._routes[address] = Route(
                 sites,
                 tuple([self.links[site] for site in sites]),
+                tuple([self.links[site].numbers for site in sites]),
                 tuple([site for site in sites if site != here]),
-                here in sites,
+                sites.index(here) if here in sites else None,
             )
         return route
 
@@ -170,51 +187,57 @@ class Center:
         (Else: 7 is sent to b, not yet logged; crash; the sequencer comes back and gives 7 to another message.)
         """
         core = self._core
-        ordered = Ordered(self.number + 1, tuple([link.highest + 1 for link in route.links]), multicast)
+        number = self.number = self.number + 1
+        links = tuple(map(next, route.numbers))
+        ordered = Ordered(number, links, multicast)
         if core.context.stable:
             core.append(Sequenced(ordered))
-        self.keep(ordered, route)
+        self.accepted[multicast.message.source] = multicast.message
+        self._keep(ordered, route)
         if len(multicast.payload) >= core.direct_bytes:
             core.branch("direct")
             core.send(
                 route.others,
-                Placed(ordered.number, ordered.links, multicast.message, multicast.groups, multicast.destinations),
+                Placed(number, links, multicast.message, multicast.groups, multicast.destinations),
             )
         else:
             core.send(route.others, ordered)
-        if route.is_here:
-            core.receiver.on_ordered(self.links[core.site].highest, ordered)
+        if route.place is not None:
+            core.receiver.on_ordered(links[route.place], ordered)
         if not self._announcing:
             self._announcing = True
             core.set_timer("announce", core.options.announce_seconds)
 
-    def keep(self, ordered: Ordered, route: Route) -> None:
-        """Remember a place that was given, until every destination has acknowledged it."""
-        multicast = ordered.multicast
-        self.number = ordered.number
-        self.accepted[multicast.message.source] = multicast.message
-        size = len(multicast.payload)
+    def _keep(self, ordered: Ordered, route: Route) -> None:
+        """Until every destination has acknowledged it."""
+        size = len(ordered.multicast.payload)
         self._room_messages -= 1
         self._room_bytes -= size
-        for link, link_number in zip(route.links, ordered.links, strict=True):
-            link.highest = link_number
-            link.kept[link_number] = ordered
+        for link in route.links:
+            link.kept.append(ordered)
             link.kept_bytes += size
 
-    def restore(self, history: tuple[Ordered, ...], links: tuple[tuple[SiteId, int, int], ...]) -> None:
-        """After a crash: what some destination had not acknowledged, and how far each of them was."""
-        for ordered in history:
-            self.keep(ordered, self.route(ordered.multicast))
-        for site, highest, acknowledged in links:
-            link = self.links[site]
-            link.highest = highest
-            self._forget(link, [link_number for link_number in link.kept if link_number <= acknowledged])
-            link.acknowledged = acknowledged
+    def restore(self, state: State) -> None:
+        """After a crash: how far each destination was, and what some of them had not acknowledged."""
+        self.number = state.number
+        self.accepted = dict(state.accepted)
+        for site, highest, acknowledged in state.links:
+            self.links[site] = Link(site, count(highest + 1), acknowledged)
+        for ordered in state.history:
+            for link, link_number in zip(self.route(ordered.multicast).links, ordered.links, strict=True):
+                if link_number > link.acknowledged:
+                    link.kept.append(ordered)
+                    link.kept_bytes += len(ordered.multicast.payload)
 
-    @staticmethod
-    def _forget(link: Link, link_numbers: Iterable[int]) -> None:
-        for link_number in link_numbers:
-            link.kept_bytes -= len(link.kept.pop(link_number).multicast.payload)
+    def recall(self, ordered: Ordered) -> int | None:
+        """After a crash: a place that was given since; the sequencer's own link number when it is a destination."""
+        multicast, route = ordered.multicast, self.route(ordered.multicast)
+        self.number = ordered.number
+        self.accepted[multicast.message.source] = multicast.message
+        for link in route.links:
+            next(link.numbers)
+        self._keep(ordered, route)
+        return None if route.place is None else ordered.links[route.place]
 
     def _report(self, source: SiteId) -> None:
         """Tell a source soon that its messages have their places; a destination sees them ordered anyway."""
@@ -236,20 +259,18 @@ class Center:
     # ------------------------------------------------------------------ destinations
     def on_request(self, site: SiteId, missing: tuple[tuple[int, int], ...]) -> None:
         """Send again what a destination is missing."""
-        kept = self.links[site].kept
+        link = self.links[site]
         for first, last in missing:
-            for link_number in range(first, min(last, self.links[site].highest) + 1):
-                if link_number in kept:
-                    self._core.branch("resent")
-                    self._core.send((site,), kept[link_number])
+            for link_number in range(max(first, link.acknowledged + 1), min(last, link.highest) + 1):
+                self._core.branch("resent")
+                self._core.send((site,), link.kept[link_number - link.acknowledged - 1])
 
     def on_acknowledge(self, site: SiteId, consumed: int) -> None:
         """A destination no longer needs what it has."""
         link = self.links[site]
         if consumed > link.highest:
             return
-        self._forget(link, range(link.acknowledged + 1, consumed + 1))
-        link.acknowledged = max(link.acknowledged, consumed)
+        link.acknowledge(consumed)
         if self._early:
             self._order_early()
 
@@ -275,11 +296,12 @@ class Center:
 
     def history(self) -> tuple[Ordered, ...]:
         """Everything that some destination has not acknowledged, in order."""
-        kept = {ordered.number: ordered for link in self.links.values() for ordered in link.kept.values()}
+        kept = {ordered.number: ordered for link in self.links.values() for ordered in link.kept}
         return tuple(kept[number] for number in sorted(kept))
 
     def check_invariants(self) -> None:
-        """What is kept for a destination is exactly what lies between its acknowledgement and its highest number."""
+        """What is kept for a destination has the link numbers between what it has and the highest one."""
         for site, link in self.links.items():
-            if len(link.kept) != link.highest - link.acknowledged:
-                raise InvariantViolation(f"{len(link.kept)} kept for {site}: {link.acknowledged} to {link.highest}")
+            given = [ordered.links[self.route(ordered.multicast).sites.index(site)] for ordered in link.kept]
+            if given != list(range(link.acknowledged + 1, link.highest + 1)):
+                raise InvariantViolation(f"{given} kept for {site}: {link.acknowledged} to {link.highest}")

@@ -183,11 +183,9 @@ class Sequencer(Protocol):
             if isinstance(record, Submitted):
                 self.source.remember(Submit(record.multicast, record.previous))
             elif isinstance(record, Sequenced):
-                ordered = record.ordered
-                route = self.center.route(ordered.multicast)
-                self.center.keep(ordered, route)
-                if route.is_here:
-                    self._replay(ordered.links[route.sites.index(self.site)], ordered.number, ordered.multicast)
+                link = self.center.recall(record.ordered)
+                if link is not None:
+                    self._replay(link, record.ordered.number, record.ordered.multicast)
             elif isinstance(record, Delivered):
                 self._replay(record.link, record.number, record.multicast)
             elif isinstance(record, DeliveredOwn):
@@ -209,9 +207,7 @@ class Sequencer(Protocol):
             self.source.remember(Submit(multicast, previous))
         self.source.last_submitted = state.last_submitted
         self.receiver.restore(state.delivered_link)
-        self.center.restore(state.history, state.links)
-        self.center.number = state.number
-        self.center.accepted = dict(state.accepted)
+        self.center.restore(state)
 
     def check_invariants(self) -> None:
         """Of the roles that the site plays."""
