@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 from contextlib import suppress
+from ipaddress import ip_address
 
 import msgspec
 
@@ -56,6 +57,28 @@ def open_udp(where: Resolved, buffer_bytes: int) -> socket.socket:
             f"cannot listen on {place} ({error.strerror}): is the process running already, or is the address another "
             f"machine's?"
         ) from None
+    set_buffers(opened, buffer_bytes)
+    return opened
+
+
+def connect_udp(own: Resolved, peer: Resolved, buffer_bytes: int) -> socket.socket | None:
+    """A socket for one receiver only, so that no datagram needs its address parsed and its route looked up. None where
+    that cannot be had: the network does not know the way yet, or this process may listen on any address of its host,
+    and those may change."""
+    host = own.address[0]
+    if own.family != peer.family or ip_address(host.partition("%")[0]).is_unspecified:
+        return None
+    try:
+        opened = socket.socket(own.family, socket.SOCK_DGRAM)
+    except OSError:
+        return None
+    try:
+        opened.setblocking(False)
+        opened.bind((host, 0, *own.address[2:]))
+        opened.connect(peer.address)
+    except OSError:
+        opened.close()
+        return None
     set_buffers(opened, buffer_bytes)
     return opened
 

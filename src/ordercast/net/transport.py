@@ -47,6 +47,9 @@ class Transport:
         self._on_drained = on_drained
         self._addresses: dict[SiteId, Address] = {site: where.address for site, where in addresses.items()}
         self._socket = sockets.open_udp(own, buffer_bytes)
+        connected = {site: sockets.connect_udp(own, where, buffer_bytes) for site, where in addresses.items()}
+        self._connected = {site: opened for site, opened in connected.items() if opened is not None}
+        """Sockets for single receivers."""
         self.buffer_bytes = sockets.receive_buffer_bytes(self._socket)
         self._multicast_socket: socket.socket | None = None
         self._multicast_address: Address | None = None
@@ -125,9 +128,17 @@ class Transport:
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], buffer: bytes | memoryview, segment: int | None) -> None:
         """Send to each of these; the buffer holds several datagrams of `segment` bytes when that is not None."""
-        addresses, send = self._addresses, self._send
+        addresses, connected = self._addresses, self._connected
         for site in to:
-            send(buffer, segment, addresses[site])
+            if segment is None and site in connected:
+                try:
+                    connected[site].send(buffer)
+                    continue
+                except OSError:
+                    # Such a socket is told what became of earlier datagrams (nobody listens there), and then this one
+                    # has not left; or its buffer is full. The other one has its own.
+                    pass
+            self._send(buffer, segment, addresses[site])
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""
@@ -195,6 +206,8 @@ class Transport:
         for opened in self._open_sockets():
             self._loop.remove_reader(opened.fileno())
             self._loop.remove_writer(opened.fileno())
+            opened.close()
+        for opened in self._connected.values():
             opened.close()
 
     def _open_sockets(self) -> list[socket.socket]:
