@@ -21,6 +21,7 @@ class Group:
 
     def __init__(self, node: Node, names: tuple[GroupId, ...], inbox: Inbox) -> None:
         self._node = node
+        self._sender = node.sender
         self.names = names
         self._inbox = inbox
         self._address = (names, None)
@@ -41,16 +42,13 @@ class Group:
 
         The message is on its way when this returns; `flush` waits until the protocol has it.
         """
-        sender = self._node.sender
-        if not sender.has_room:
-            await sender.wait_for_room()
-        sender.add(self._address, payload)
+        while not self._sender.add(self._address, payload):
+            await self._sender.wait_for_room()
 
     def try_multicast(self, payload: bytes) -> None:
         """The same, but `WouldBlock` instead of waiting."""
-        sender = self._node.sender
-        sender.check_room()
-        sender.add(self._address, payload)
+        if not self._sender.add(self._address, payload):
+            self._sender.refuse()
 
     async def multicast_many(self, payloads: Sequence[bytes]) -> None:
         """Send messages, in this order. Cancelled in the middle, it has sent the first ones."""

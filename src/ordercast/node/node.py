@@ -258,16 +258,14 @@ class Node:
     ) -> None:
         """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
         address = self._address(tuple(groups), None if destinations is None else tuple(destinations))
-        sender = self.sender
-        if not sender.has_room:
-            await sender.wait_for_room()
-        sender.add(address, payload)
+        while not self.sender.add(address, payload):
+            await self.sender.wait_for_room()
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""
         address = self._address(tuple(groups), None)
-        self.sender.check_room()
-        self.sender.add(address, payload)
+        if not self.sender.add(address, payload):
+            self.sender.refuse()
 
     async def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
         """Send messages to the same groups, in this order."""

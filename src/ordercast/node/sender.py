@@ -68,11 +68,10 @@ class Sender:
             await waiter
         self._refuse_failed()
 
-    def check_room(self) -> None:
-        """`WouldBlock` when no message can be taken now."""
-        if not self.has_room:
-            self._refuse()
-            raise WouldBlock("the window is full: wait, or use multicast, which does")
+    def refuse(self) -> None:
+        """A message was not taken: why."""
+        self._refuse()
+        raise WouldBlock("the window is full: wait, or use multicast, which does")
 
     def _refuse(self) -> None:
         self._refuse_failed()
@@ -83,16 +82,26 @@ class Sender:
         if self._failure is not None:
             raise self._failure
 
-    def add(self, to: Address, payload: bytes) -> None:
-        """Take a message; the caller has asked whether there is room."""
+    def add(self, to: Address, payload: bytes) -> bool:
+        """Take a message if there is room; whether there was."""
         size = len(payload) + MESSAGE_OVERHEAD
         credit = self._credit
-        waits = self._flush_due or self._open or self._closed
-        if credit and credit == self._window and not waits and size <= BUNDLE_BYTES_MAX:
+        if (
+            credit
+            and credit == self._window
+            and size <= BUNDLE_BYTES_MAX
+            and not (self._flush_due or self._open or self._closed or self._failure)
+        ):
             # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
             self._credit = credit - 1
             self._request(encode_bundle((payload,)), to[0], to[1], 1)
-            return
+            return True
+        if not self.has_room:
+            return False
+        self._add(to, payload, size)
+        return True
+
+    def _add(self, to: Address, payload: bytes, size: int) -> None:
         if size + self._open_bytes > BUNDLE_BYTES_MAX or to != self._open_to:
             # One address to a bundle, and a change of address ends it. (Else: m1 to g, m2 to h, m3 to g: m3 would be
             # delivered with m1, before m2.)
@@ -124,7 +133,7 @@ class Sender:
                 if start < count:
                     self._close()
             else:
-                self.add(to, payloads[start])
+                self._add(to, payloads[start], len(payloads[start]) + MESSAGE_OVERHEAD)
                 start += 1
         if not self._flush_due:
             self._flush_soon()

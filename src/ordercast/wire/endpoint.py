@@ -189,14 +189,18 @@ class Endpoint:
 
     def flush(self) -> list[Outgoing]:
         """Everything that waits to leave, in order."""
-        filling = self._filling
+        ready, filling = self._ready, self._filling
         if filling:
             for packet in filling:
                 # Twice in the list, when a long frame emptied it and another frame came: sealed the first time.
                 if packet.end:
-                    self._seal(packet, None if packet.end < ROOM_FROM_BYTES else self._room(packet))
+                    room = None if packet.end < ROOM_FROM_BYTES else self._room(packet)
+                    packet.end = 0
+                    ready.append(
+                        Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer, room))
+                    )
             filling.clear()
-        ready, self._ready = self._ready, []
+        self._ready = []
         return ready
 
     def _destinations(self, to: tuple[SiteId, ...]) -> bytes:
@@ -212,17 +216,13 @@ class Endpoint:
             packet.sealed = memoryview(bytearray(self._max_datagram))
         return packet.sealed
 
-    def _seal(self, packet: _Packet, room: memoryview | None = None) -> None:
-        self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer, room)))
-        packet.end = 0
-
     def _on_full(self, packet: _Packet, start: int) -> None:
         """The frame that begins at `start` does not fit any more: what stands before it leaves."""
         frame = packet.buffer
         if start:
             frame = frame[start:]
             del packet.buffer[start:]
-            self._seal(packet)
+            self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer)))
             packet.end = len(frame)
             packet.buffer = frame
         if len(frame) > self._payload_max:

@@ -91,7 +91,7 @@ class Center:
             return
         is_next = self._is_next(last, submit)
         route = self.route(submit.multicast)
-        if is_next and self._has_room(route):
+        if is_next and (self._room_messages > 0 < self._room_bytes or self._has_room(route)):
             self.order(submit.multicast, route)
             if source not in route.sites:
                 self._report(source)
@@ -146,8 +146,6 @@ class Center:
 
     def _has_room(self, route: Route) -> bool:
         """Whether no destination has left so much unacknowledged that nothing more can be kept for it."""
-        if self._room_messages > 0 and self._room_bytes > 0:
-            return True
         core = self._core
         messages_max, bytes_max = core.options.history_max, core.options.history_bytes_max
         for link in route.links:

@@ -36,13 +36,13 @@ class Source:
 
     def multicast(self, multicast: Multicast) -> None:
         """Submit a message."""
-        core, previous = self._core, self.last_submitted
-        submit = Submit(multicast, previous)
+        core, message, previous = self._core, multicast.message, self.last_submitted
+        self.last_submitted = message
+        submit = self.pending[message] = Submit(multicast, previous)
         if core.context.stable:
             core.append(Submitted(multicast, previous))
         if not self._timing:
             self._start_timer()
-        self.remember(submit)
         if self._unsent:
             self._unsent.append(submit)
         elif len(multicast.payload) >= core.direct_bytes:
@@ -57,7 +57,7 @@ class Source:
         return (core.sequencer, *others)
 
     def remember(self, submit: Submit) -> None:
-        """Keep a submission until it is accepted."""
+        """After a crash: it is not known whether this was accepted."""
         self.pending[submit.multicast.message] = submit
         self.last_submitted = submit.multicast.message
 
