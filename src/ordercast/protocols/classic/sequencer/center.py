@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, SiteId
-from ordercast.core.effects import Blocked
+from ordercast.core.effects import Blocked, Send
 from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Placed, Sequenced, State, Submit
 
 if TYPE_CHECKING:
@@ -90,9 +90,10 @@ class Center:
             core.send((source,), Accepted(last))
             return
         is_next = self._is_next(last, submit)
-        route = self.route(submit.multicast)
+        multicast = submit.multicast
+        route = self._routes.get((multicast.groups, multicast.destinations)) or self.route(multicast)
         if is_next and (self._room_messages > 0 < self._room_bytes or self._has_room(route)):
-            self.order(submit.multicast, route)
+            self.order(multicast, route)
             if source not in route.sites:
                 self._report(source)
         else:
@@ -198,8 +199,8 @@ class Center:
                 route.others,
                 Placed(number, links, multicast.message, multicast.groups, multicast.destinations),
             )
-        else:
-            core.send(route.others, ordered)
+        elif route.others:
+            core.outbox.append(Send(route.others, ordered))
         if route.place is not None:
             core.receiver.on_ordered(links[route.place], ordered)
         if not self._announcing:
