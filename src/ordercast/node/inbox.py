@@ -51,14 +51,14 @@ class Inbox:
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
             self.history.add(msgspec.structs.replace(batch))
-        self.put(batch)
+        if self._callback is None:
+            self.put(batch)
+        else:
+            self._callback(batch)
+            taken()
 
     def put(self, batch: Batch) -> None:
-        """A batch for the application."""
-        if self._callback is not None:
-            self._callback(batch)
-            batch.taken()
-            return
+        """A batch waits for the application."""
         self._waiting.append(batch)
         self.bytes += len(batch.packed)
         waiter = self._waiter
@@ -82,7 +82,8 @@ class Inbox:
         while self._waiting:
             batch = self._waiting.popleft()
             self.bytes -= len(batch.packed)
-            self.put(batch)
+            callback(batch)
+            batch.taken()
 
     def _finish(self) -> None:
         """The application has asked for more, so it is done with what it had."""

@@ -138,7 +138,9 @@ class Sequencer(Protocol):
     def on_ordered(self, sender: SiteId, message: Ordered, arrival: Arrival) -> None:
         """At a destination: its own link number tells where the message belongs."""
         multicast = message.multicast
-        place = self._place(multicast.groups, multicast.destinations)
+        place = self._places.get((multicast.groups, multicast.destinations))
+        if place is None:
+            place = self._place(multicast.groups, multicast.destinations)
         if sender == self.sequencer and place is not None:
             self.receiver.on_ordered(message.links[place], message)
 

@@ -76,7 +76,8 @@ class Source:
                 self._core.outbox.append(Blocked(""))
             self._vain = 0
             self._moving = True
-            self._send_unsent(through)
+            if self._unsent:
+                self._send_unsent(through)
             self.give_credit()
 
     def resume(self) -> None:
