@@ -24,7 +24,7 @@ from ordercast.core.effects import (
     Send,
     SetTimer,
 )
-from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Event, Timer, TimerFired
 from ordercast.net.messages import Heard, Probe
 from ordercast.net.multicast import Reach
 from ordercast.net.transport import Datagram, Transport
@@ -166,9 +166,9 @@ class LiveSite:
         self._application.failed(error)
 
     # ------------------------------------------------------------------ the network
-    def on_datagram(self, datagram: Datagram, multicast: bool, segment: int | None) -> None:
+    def on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> None:
         """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances."""
-        now, endpoint = self._loop.time(), self._endpoint
+        endpoint, arrivals = self._endpoint, self._arrivals
         try:
             for sender, name, message in (
                 endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
@@ -177,7 +177,7 @@ class LiveSite:
                 if instance is not None:
                     if self._recorder is not None:
                         self._recorder.packet_received(sender, message)
-                    instance.handle(now, Received(sender, message, self._arrivals.get(name, _ARRIVAL)))
+                    instance.receive(now, sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                 elif name == NET_INSTANCE:
                     self._on_net(sender, message, multicast)
         except Exception as error:
@@ -217,7 +217,7 @@ class LiveSite:
             if instance is not None:
                 if self._recorder is not None:
                     self._recorder.packet_received(self.name, message)
-                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+                instance.receive(self._loop.time(), self.name, message, _ARRIVAL)
 
     def _send(self, transport: Transport, outgoing: Outgoing) -> None:
         """By the way that reaches all of its receivers at once, where there is one."""

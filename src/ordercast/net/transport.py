@@ -35,7 +35,7 @@ class Transport:
         loop: asyncio.AbstractEventLoop,
         own: Resolved,
         addresses: dict[SiteId, Resolved],
-        on_datagram: Callable[[Datagram, bool, int | None], None],
+        on_datagram: Callable[[Datagram, float, bool, int | None], None],
         on_drained: Callable[[], None],
         max_datagram: int,
         buffer_bytes: int,
@@ -85,16 +85,16 @@ class Transport:
     # ------------------------------------------------------------------ in
     def _drain(self, opened: socket.socket, multicast: bool) -> None:
         """Take what lies there, then let what came of it leave together."""
+        now, before = self._loop.time(), self._drained_at
+        self._drained_at = now
         try:
             if self._coalesced:
-                self._drain_coalesced(opened, multicast)
+                self._drain_coalesced(opened, now, multicast)
             else:
                 # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken.
-                now, before = self._loop.time(), self._drained_at
-                self._drained_at = now
                 buffer, on_datagram, receive = self._buffer, self._on_datagram, opened.recv_into
                 for _ in range(DRAIN_MAX if now - before < BUSY_SECONDS else 1):
-                    on_datagram(buffer[: receive(buffer)], multicast, None)
+                    on_datagram(buffer[: receive(buffer)], now, multicast, None)
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
@@ -103,13 +103,13 @@ class Transport:
         if self._polls is not None:
             self._polls.extend()
 
-    def _drain_coalesced(self, opened: socket.socket, multicast: bool) -> None:
+    def _drain_coalesced(self, opened: socket.socket, now: float, multicast: bool) -> None:
         buffer, on_datagram = self._buffer, self._on_datagram
         buffers = [buffer]
         for _ in range(DRAIN_MAX):
             received, ancillary, _, _ = opened.recvmsg_into(buffers, sockets.ANCILLARY_BYTES)
             size = sockets.received_segment(ancillary, received)
-            on_datagram(buffer[:received], multicast, size if size < received else None)
+            on_datagram(buffer[:received], now, multicast, size if size < received else None)
 
     def pause(self) -> None:
         """Take nothing from the network for a while: what does not fit into the sockets' buffers is lost."""
