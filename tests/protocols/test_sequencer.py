@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast
-from ordercast.core.effects import Replay, SetTimer
-from ordercast.core.events import MulticastRequested, Recovered, TimerFired
+from ordercast.core.effects import Blocked, Effect, Replay, SetTimer
+from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
 from ordercast.protocols.classic.sequencer.messages import (
     Accepted,
+    Acknowledge,
     Delivered,
     DeliveredOwn,
     Ordered,
     Placed,
+    Request,
     Sequenced,
     Submit,
     Submitted,
@@ -135,3 +137,64 @@ def test_a_source_repeats_what_nobody_accepts_after_two_time_outs_at_most() -> N
     site.step(MulticastRequested(multicast("b", 2)))
     assert sent(site.step(TimerFired("submit"))) == [], "something was accepted since: perhaps it is only young"
     assert sent(site.step(TimerFired("submit"))) == [(("a",), submit("b", 2))]
+
+
+# ---------------------------------------------------------------------- the history
+def ordered_by(effects: list[Effect]) -> list[Ordered]:
+    return [message for _, message in sent(effects) if isinstance(message, Ordered)]
+
+
+def take(site: Hand, count: int, *others: str) -> list[Effect]:
+    """The application here has taken so many, and so have others, who say it."""
+    effects = site.step(Consumed(count))
+    for other in others:
+        effects += site.receive(other, Acknowledge(count))
+    return effects
+
+
+def test_a_full_history_holds_the_next_message_until_every_destination_has_taken_one() -> None:
+    site = hand("a", SequencerOptions(history_max=2, acknowledge_every=1))
+    for number in (1, 2):
+        assert ordered_by(site.receive("b", submit("b", number)))
+    effects = site.receive("b", submit("b", 3))
+    assert not ordered_by(effects)
+    assert Blocked("the history is full: waiting for a") in effects
+    assert not ordered_by(take(site, 1, "b"))
+    effects = site.receive("c", Acknowledge(1))
+    assert [message.multicast.message.number for message in ordered_by(effects)] == [3]
+    assert Blocked("") in effects
+    assert not ordered_by(site.receive("b", submit("b", 4)))
+
+
+def test_a_history_is_bounded_by_its_bytes_too() -> None:
+    site = hand("a", SequencerOptions(history_bytes_max=2 * len(b"payload"), acknowledge_every=1))
+    ordered_numbers = [
+        message.multicast.message.number
+        for number in (1, 2, 3)
+        for message in ordered_by(site.receive("b", submit("b", number)))
+    ]
+    assert ordered_numbers == [1, 2]
+    assert ordered_by(take(site, 1, "b", "c"))
+
+
+def test_a_destination_gets_again_what_it_has_not_acknowledged_and_nothing_else() -> None:
+    site = hand("a")
+    for number in (1, 2, 3):
+        site.receive("b", submit("b", number))
+    site.receive("c", Acknowledge(1))
+    again = ordered_by(site.receive("c", Request(((1, 2), (3, 9)))))
+    assert [message.links[2] for message in again] == [2, 3]
+
+
+def test_after_a_crash_a_destination_gets_what_the_checkpoint_and_the_log_hold_of_its_history() -> None:
+    before = hand("a")
+    for number in (1, 2):
+        before.receive("b", submit("b", number))
+    before.receive("c", Acknowledge(1))
+    state = before.core.checkpoint_state()
+    later = Ordered(3, (3, 3, 3), multicast("b", 3))
+    site = hand("a", incarnation=1)
+    site.step(Recovered((Sequenced(later),), state))
+    assert [message.links for message in ordered_by(site.receive("c", Request(((1, 9),))))] == [(2, 2, 2), (3, 3, 3)]
+    assert [message.links for message in ordered_by(site.receive("b", submit("b", 4)))] == [(4, 4, 4)]
+    site.core.check_invariants()

@@ -101,28 +101,22 @@ class Protocol(ABC):
 
     def step(self, now: float, event: events.Event) -> None:
         """Take one event at local time `now`; what is to be done about it stands in the outbox afterwards."""
+        self.now = now
         if type(event) is Received:
-            self.step_received(now, event.sender, event.message, event.arrival)
-            return
-        self.now = now
-        self._on_event[type(event)](event)
-        if type(event) is events.Recovered:
-            self._appended += len(event.records)
-        if self._appended >= self.checkpoint_records:
-            self._take_checkpoint()
-
-    def step_received(self, now: float, sender: SiteId, message: Message, arrival: events.Arrival) -> None:
-        """The step of a `Received`, without making one: this is on the way of every packet."""
-        self.now = now
-        handler = self._on_message.get(type(message))
-        if handler is None:
-            raise WireError(f"{self.contract.name} does not speak {type(message).__name__}")
-        handler(sender, message, arrival)
+            message = event.message
+            handler = self._on_message.get(type(message))
+            if handler is None:
+                raise WireError(f"{self.contract.name} does not speak {type(message).__name__}")
+            handler(event.sender, message, event.arrival)
+        else:
+            self._on_event[type(event)](event)
+            if type(event) is events.Recovered:
+                self._appended += len(event.records)
+        # Only at the end of a step: in the middle, the state may be ahead of the records.
         if self._appended >= self.checkpoint_records:
             self._take_checkpoint()
 
     def _take_checkpoint(self) -> None:
-        """At the end of a step only: in the middle, the state may be ahead of the records."""
         # A checkpoint copies what is kept; waiting for twice as many records makes that a fixed cost per record.
         if self._appended >= self.checkpoint_records + 2 * self.checkpoint_messages():
             state = self.checkpoint_state()

@@ -24,7 +24,7 @@ from ordercast.core.effects import (
     Send,
     SetTimer,
 )
-from ordercast.core.events import Arrival, Consumed, Event, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
 from ordercast.net.messages import Heard, Probe
 from ordercast.net.multicast import Reach
 from ordercast.net.transport import Datagram, Transport
@@ -177,7 +177,9 @@ class LiveSite:
                 if instance is not None:
                     if self._recorder is not None:
                         self._recorder.packet_received(sender, message)
-                    instance.receive(now, sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                    instance.handle(
+                        now, Received(sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                    )
                 elif name == NET_INSTANCE:
                     self._on_net(sender, message, multicast)
         except Exception as error:
@@ -217,7 +219,7 @@ class LiveSite:
             if instance is not None:
                 if self._recorder is not None:
                     self._recorder.packet_received(self.name, message)
-                instance.receive(self._loop.time(), self.name, message, _ARRIVAL)
+                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
 
     def _send(self, transport: Transport, outgoing: Outgoing) -> None:
         """By the way that reaches all of its receivers at once, where there is one."""

@@ -16,7 +16,6 @@ from ordercast.core import (
     Context,
     GroupId,
     InstanceId,
-    Message,
     MessageId,
     Multicast,
     Record,
@@ -27,7 +26,7 @@ from ordercast.core import (
 from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
 from ordercast.core.effects import Effect
-from ordercast.core.events import Arrival, Event, MulticastRequested, Recovered, Started
+from ordercast.core.events import Event, MulticastRequested, Recovered, Started
 from ordercast.storage import StableLog
 
 if TYPE_CHECKING:
@@ -204,14 +203,8 @@ class Instance:
 
     def handle(self, now: float, event: Event) -> None:
         """Feed one event to the core and do what it wants done."""
-        self.core.step(now, event)
-        if self.core.outbox or self._check_invariants:
-            self._interpret()
-
-    def receive(self, now: float, sender: SiteId, message: Message, arrival: Arrival) -> None:
-        """The same with a message that came."""
         try:
-            self.core.step_received(now, sender, message, arrival)
+            self.core.step(now, event)
         except WireError:
             self.wire_errors += 1
         if self.core.outbox or self._check_invariants:

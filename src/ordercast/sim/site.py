@@ -24,7 +24,7 @@ from ordercast.core.effects import (
     Send,
     SetTimer,
 )
-from ordercast.core.events import Arrival, Consumed, Event, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
 from ordercast.runtime import Instance, MemoryLog, MessageNumbers
 from ordercast.trace.recorder import Envelope, SiteRecorder
 
@@ -243,7 +243,7 @@ class SimulatedSite:
             return
         if self.recorder is not None:
             self.recorder.receive(self.cursor, packet, envelope, arrival.cost)
-        instance.receive(now, envelope.sender, envelope.message, arrival)
+        instance.handle(now, Received(envelope.sender, envelope.message, arrival))
 
     def _record_unreached(self, packet: int, envelope: Envelope) -> None:
         """The send of a network multicast names no receiver; this row tells that the site was one.
