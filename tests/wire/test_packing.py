@@ -88,6 +88,10 @@ def test_a_message_that_cannot_be_encoded_leaves_nothing_behind() -> None:
     with pytest.raises((OverflowError, TypeError)):
         a.send(BOTH, MAIN_INSTANCE, Note(1 << 65))
     assert a.flush() == []
+    a.send(("b",), MAIN_INSTANCE, Note(3))
+    with pytest.raises((OverflowError, TypeError)):
+        a.send(("b",), MAIN_INSTANCE, Other(texts=("x" * 5000, object())))  # type: ignore[arg-type]
+    assert [message for *_, message in cluster.exchange()] == [Note(3)]
 
 
 def test_what_cannot_be_sent_is_said() -> None:
