@@ -47,7 +47,8 @@ class Transport:
         self._on_drained = on_drained
         self._addresses: dict[SiteId, Address] = {site: where.address for site, where in addresses.items()}
         self._socket = sockets.open_udp(own, buffer_bytes)
-        connected = {site: sockets.connect_udp(own, where, buffer_bytes) for site, where in addresses.items()}
+        others = {site: where for site, where in addresses.items() if where != own}
+        connected = {site: sockets.connect_udp(own, where, buffer_bytes) for site, where in others.items()}
         self._connected = {site: opened for site, opened in connected.items() if opened is not None}
         """Sockets for single receivers."""
         self.buffer_bytes = sockets.receive_buffer_bytes(self._socket)
