@@ -79,7 +79,7 @@ class Group:
     log: bool = False
     insecure: bool = False
     max_datagram: int = 65000
-    busy_poll: int = 0  # microseconds
+    busy_poll: int | None = None  # microseconds; None: the default, a fraction of a millisecond
 
     @property
     def key(self) -> str:
@@ -88,7 +88,7 @@ class Group:
         words += [f"{self.max_datagram}-byte datagrams"] if self.max_datagram != 65000 else []
         words += ["log"] if self.log else []
         words += ["unsealed"] if self.insecure else []
-        words += ["polling"] if self.busy_poll else []
+        words += [f"busy_poll {self.busy_poll}"] if self.busy_poll is not None else []
         return ", ".join(words)
 
     def command(self, seconds: float, namespaces: list[live_namespaces.Namespace] | None) -> list[str]:
@@ -97,7 +97,7 @@ class Group:
         words += ["--rate", str(self.rate)] if self.rate else []
         words += ["--log"] if self.log else []
         words += ["--insecure"] if self.insecure else []
-        words += ["--busy-poll", str(self.busy_poll)] if self.busy_poll else []
+        words += ["--busy-poll", str(self.busy_poll)] if self.busy_poll is not None else []
         words += ["--max-datagram", str(self.max_datagram)] if self.max_datagram != 65000 else []
         if namespaces:
             words += ["--namespaces", ",".join(f"{each.name}={each.address}" for each in namespaces)]

@@ -97,6 +97,9 @@ def all_rows(peers: list[Peer]) -> list[Row]:
         "latency": (Group(100, rate=RATE), alone),
         # Like the bare limit, which calls a function too.
         "latency-callback": (Group(100, rate=RATE, api="callback"), alone),
+        # Asleep as soon as there is nothing to do, like the bare limit.
+        "latency-asleep": (Group(100, rate=RATE, busy_poll=0), alone),
+        "latency-asleep-callback": (Group(100, rate=RATE, api="callback", busy_poll=0), alone),
         # Awake for the next datagram: against the bare limit that sleeps, and against one that is awake as well.
         "latency-polling": (Group(100, rate=RATE, busy_poll=BUSY_POLL), alone),
         "latency-both-polling": (Group(100, rate=RATE, busy_poll=BUSY_POLL), awake),

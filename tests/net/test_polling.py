@@ -93,9 +93,9 @@ def test_nodes_that_poll_deliver_the_same_order_and_sleep_when_they_are_closed(b
     run(main())
 
 
-def test_nodes_that_are_not_told_to_poll_sleep(bench: Bench) -> None:
+def test_nodes_that_are_told_not_to_poll_sleep(bench: Bench) -> None:
     async def main() -> None:
-        async with open_nodes(make_configuration()) as nodes:
+        async with open_nodes(make_configuration(busy_poll=0)) as nodes:
             group = await nodes[0].join("g")
             await nodes[1].multicast(b"hello", ["g"])
             assert await payloads(group, 1) == [b"hello"]

@@ -60,7 +60,7 @@ def bench(
     max_datagram: Annotated[int, typer.Option(help="Bytes of a datagram; 1450 on a 1500-byte network.")] = 65000,
     busy_poll: Annotated[
         int, typer.Option(metavar="MICROSECONDS", help="Look so long for the next datagram before sleeping.")
-    ] = 0,
+    ] = 200,
     overlap: Annotated[
         bool,
         typer.Option("--overlap", help="Two groups, each without one process; lists go to them in turn."),
