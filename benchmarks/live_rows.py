@@ -105,7 +105,7 @@ def all_rows(peers: list[Peer]) -> list[Row]:
         "latency-both-polling": (Group(100, rate=RATE, busy_poll=BUSY_POLL), awake),
     }
     for name, (ours, bare) in ways.items():
-        asked = bare is alone
+        asked = bare is alone and "asleep" not in name
         rows += [
             Row(f"{name}-p50", ours, (bare,), HALF, 2.0 if asked else None),
             Row(f"{name}-p99", ours, (bare,), MOST, 4.0 if asked else None),
