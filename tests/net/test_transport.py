@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ordercast.net import sockets
-from ordercast.net.ports import free_ports
+from ordercast.net.ports import PORTS, free_ports
 from ordercast.net.sockets import Resolved
 from ordercast.net.transport import Transport
 from tests.hand_loop import DEADLINE_SECONDS
@@ -75,3 +75,11 @@ def test_a_closed_transport_has_no_open_socket() -> None:
         opened = [*transport._connected.values(), transport._socket]
     assert len(opened) == 2
     assert all(each.fileno() == -1 for each in opened)
+
+
+def test_ports_for_a_cluster_are_none_that_the_kernel_gives_away() -> None:
+    """Else one process' connected socket takes the port on which the next one is to listen."""
+    (port,) = free_ports(1)
+    with listen(port) as first, listen(0) as given:
+        assert port < given.getsockname()[1]
+        assert first.getsockname()[1] not in free_ports(len(PORTS) // 4)
