@@ -27,7 +27,6 @@ import live_namespaces
 from live_bare_member import STAMP, WINDOW_BYTES, Member, Settings, Stopwatch
 from live_figures import Result, group_figures
 from live_machine import OtherWork
-from live_sockets import free_ports
 
 try:
     from uvloop import new_event_loop
@@ -128,6 +127,9 @@ def measure(
     **options: Any,
 ) -> Result:
     """The options are those of `Settings`."""
+    # Not above: the members' processes read this file too, and are to have nothing of a group's in memory.
+    from ordercast.net.ports import free_ports
+
     ports = free_ports(nodes + 1)
     hosts = [each.address for each in namespaces] if namespaces else ["127.0.0.1"] * nodes
     settings = Settings(

@@ -31,7 +31,6 @@ from pathlib import Path
 
 import live_namespaces
 from live_figures import Result, group_figures
-from live_sockets import free_ports
 
 SOURCES = Path(__file__).parent / "peers"
 STOP_SECONDS = 5.0
@@ -205,6 +204,9 @@ class Jgroups:
         call("javac", "-cp", str(self.jar), "-d", str(self.folder), str(SOURCES / "JgroupsMember.java"))
 
     def measure(self, size: int, seconds: float, rate: float | None = None, nodes: int = 4) -> Result:
+        # Not above: the bare limit's processes read this file too, and are to have nothing of a group's in memory.
+        from ordercast.net.ports import free_ports
+
         (port,) = free_ports(1)
         least, most = JGROUPS_WINDOW_MESSAGES
         # Ring buffers: a power of two.
