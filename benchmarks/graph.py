@@ -16,8 +16,8 @@ from ordercast.core.events import Consumed, Received, Started
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.choice import Ties
 from ordercast.protocols.propagation_graph.design import METHODS, design
-from ordercast.protocols.propagation_graph.messages import Acknowledge, Submit
 from ordercast.protocols.propagation_graph.metrics import measure
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Submit
 from ordercast.protocols.propagation_graph.random_groups import draw_groups, site_names
 from ordercast.protocols.propagation_graph.topology import Grid
 

@@ -60,7 +60,7 @@ def simulate(
 
     def count(site: str, time: float, effect: Deliver | Replay) -> None:
         if seconds / 2 < time <= seconds:
-            delivered.setdefault(str(effect.multicast.message), set()).add(site)
+            delivered.setdefault(str(effect.multicast.id), set()).add(site)
 
     simulation = Simulation(
         Scalatom,

@@ -21,7 +21,7 @@ import msgspec
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from ordercast.core import MAIN_INSTANCE, MessageId, Multicast, SiteId
-from ordercast.protocols.classic.sequencer.messages import Ordered
+from ordercast.protocols.classic.sequencer.packets import Ordered
 from ordercast.wire import ClusterKeys, Codec, Endpoint, Outgoing, new_key
 
 PROCESSES = ("main-1", "main-2", "main-3", "main-4")

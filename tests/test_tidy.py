@@ -28,16 +28,16 @@ ROOMS: dict[str, set[str]] = {
     "protocols": {"protocols/*", "protocols/parts"},
     "protocols/parts": set(),
     "protocols/*": {"protocols/parts"},
-    "wire": {"protocols/messages"},  # only the message types
+    "wire": {"protocols/packets"},  # only the packet types
     "storage": set(),
     "trace": set(),
     "runtime": {"trace", "storage"},
     "sim": {"runtime", "trace"},
     "net": {"runtime", "wire", "trace"},
-    "node": {"protocols", "protocols/*", "protocols/messages", "runtime", "net", "wire", "storage", "trace"},
+    "node": {"protocols", "protocols/*", "protocols/packets", "runtime", "net", "wire", "storage", "trace"},
     "chaos": {"node", "net", "wire", "trace"},
     "check": {"trace"},
-    "campaign": {"sim", "protocols", "protocols/*", "protocols/messages", "check", "trace", "runtime"},
+    "campaign": {"sim", "protocols", "protocols/*", "protocols/packets", "check", "trace", "runtime"},
     "spark": {"trace", "check"},
     "spark/experiments": {
         "spark",
@@ -47,10 +47,10 @@ ROOMS: dict[str, set[str]] = {
         "sim",
         "protocols",
         "protocols/*",
-        "protocols/messages",
+        "protocols/packets",
     },
     "spark/source": {"spark", "trace", "check", "node"},
-    "papers": {"spark", "spark/experiments", "sim", "protocols", "protocols/*", "protocols/messages"},
+    "papers": {"spark", "spark/experiments", "sim", "protocols", "protocols/*", "protocols/packets"},
     "dashboard": {"trace", "check", "node"},
 }
 ANYTHING = {"cli"}
@@ -131,7 +131,7 @@ def may_import(source: tuple[str, str], target: tuple[str, str], target_parts: t
     if room == target_room == "protocols/*":
         in_classic = part.startswith("classic") and target_part.startswith("classic")
         return in_classic and (part == "classic" or target_part == "classic/common")
-    if target_room == "protocols/*" and "messages" in target_parts and "protocols/messages" in ROOMS[room]:
+    if target_room == "protocols/*" and "packets" in target_parts and "protocols/packets" in ROOMS[room]:
         return True
     return target_room in ROOMS[room]
 
@@ -266,7 +266,7 @@ def test_the_project_keeps_the_rule(rule: Rule) -> None:
 def test_every_room_has_its_third_parties() -> None:
     assert set(ROOMS) == set(THIRD_PARTY)
     for allowed in ROOMS.values():
-        assert allowed <= set(ROOMS) | {"protocols/messages"}
+        assert allowed <= set(ROOMS) | {"protocols/packets"}
 
 
 # --- Do the rules bite? -----------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ SOUND_FILES = {
     "src/ordercast/__init__.py": '"""Sound."""\n\nfrom ordercast.node import open\n',
     "src/ordercast/core/__init__.py": '"""Sound."""\n\nimport msgspec\n',
     "src/ordercast/node/__init__.py": '"""Sound."""\n\nfrom ordercast.protocols import registry\n',
-    "src/ordercast/wire/__init__.py": '"""Sound."""\n\nfrom ordercast.protocols.scalatom.messages import Stamp\n',
+    "src/ordercast/wire/__init__.py": '"""Sound."""\n\nfrom ordercast.protocols.scalatom.packets import Stamp\n',
     "src/ordercast/sim/__init__.py": '"""Sound."""\n',
     "src/ordercast/check/__init__.py": '"""Sound."""\n\nimport numpy\n',
     "src/ordercast/cli/__init__.py": '"""Sound."""\n\nimport typer\nimport ordercast.sim\n',
@@ -286,7 +286,7 @@ SOUND_FILES = {
     "src/ordercast/protocols/registry.py": "from ordercast.protocols.scalatom import core\n",
     "src/ordercast/protocols/parts/__init__.py": '"""Sound."""\n',
     "src/ordercast/protocols/scalatom/__init__.py": '"""Sound."""\n\nfrom ..parts import link\nfrom . import core\n',
-    "src/ordercast/protocols/scalatom/messages.py": "",
+    "src/ordercast/protocols/scalatom/packets.py": "",
     "src/ordercast/protocols/scalatom/README.md": "",
     "src/ordercast/protocols/mto/__init__.py": '"""Sound."""\n',
     "src/ordercast/protocols/mto/README.md": "",
@@ -307,7 +307,7 @@ PLANTED = [
     (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ordercast.protocols.mto import x\n"),
     (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ordercast.protocols import mto\n"),
     (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ..mto import x\n"),
-    (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ordercast.protocols.mto.messages import x\n"),
+    (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ordercast.protocols.mto.packets import x\n"),
     (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ordercast.protocols.classic import token\n"),
     (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "from ordercast.protocols.registry import x\n"),
     (wrong_imports, "src/ordercast/protocols/scalatom/bad.py", "import cryptography\n"),
@@ -323,7 +323,7 @@ PLANTED = [
     (wrong_imports, "src/ordercast/protocols/classic/common.py", "from .token import x\n"),
     (wrong_imports, "src/ordercast/wire/bad.py", "from ordercast.protocols.scalatom.core import x\n"),
     (wrong_imports, "src/ordercast/check/bad.py", "import ordercast.protocols.mto\n"),
-    (wrong_imports, "src/ordercast/check/bad.py", "from ordercast.protocols.mto.messages import x\n"),
+    (wrong_imports, "src/ordercast/check/bad.py", "from ordercast.protocols.mto.packets import x\n"),
     (wrong_imports, "src/ordercast/spark/verify/bad.py", "from ordercast.protocols import registry\n"),
     (wrong_imports, "src/ordercast/spark/verify/bad.py", "from ordercast.sim import x\n"),
     (wrong_imports, "src/ordercast/sim/bad.py", "from ordercast.protocols import registry\n"),

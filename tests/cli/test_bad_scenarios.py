@@ -58,7 +58,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "unknown-key-of-workload": (changed("size", "sise"), ["[[workload]] 1", "'sise'", "did you mean 'size'?"]),
     "unknown-key-of-fault": (changed("rate = 0.2", "rat = 0.2"), ["[[fault]] 1", "'rat'", "did you mean 'rate'?"]),
     "unknown-key-of-storage": (GOOD + "[storage]\nsinc = 1", ["[storage]", "'sinc'", "did you mean 'sync'?"]),
-    "unknown-option": (GOOD + "[options]\nwindw = 4", ["[options]", "'windw'", "did you mean 'window'?"]),
+    "unknown-option": (GOOD + "[options]\nwindow_mesage = 4", ["[options]", "'window_mesage'", "window_messages"]),
     "no-protocol": (changed('protocol = "sequencer"', ""), ["the key 'protocol' is missing"]),
     "no-groups": (changed('[groups]\ng = ["a", "b", "c"]', ""), ["the key 'groups' is missing"]),
     "no-kind-of-fault": (changed('kind = "loss"', ""), ["[[fault]] 1", "'kind' is missing", "burst-loss"]),
@@ -83,7 +83,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "no-duration": (changed("duration = 2.0", "duration = 0"), ["duration", "positive"]),
     "negative-settle": (changed("settle = 2.0", "settle = -1"), ["settle", "0 or more"]),
     "negative-sync": (GOOD + "[storage]\nsync = -1", ["[storage]", "sync"]),
-    "bad-option": (GOOD + "[options]\nwindow = 0", ["[options]", "window", "1 or more"]),
+    "bad-option": (GOOD + "[options]\nwindow_messages = 0", ["[options]", "window", "1 or more"]),
     "option-that-fits-no-site": (GOOD + '[options]\nsequencer = "z"', ["[options]", "there is no site 'z'"]),
     # groups and sites
     "empty-groups": (changed('g = ["a", "b", "c"]', ""), ["[groups]", "is empty"]),

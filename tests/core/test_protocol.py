@@ -11,10 +11,10 @@ import pytest
 from ordercast.core import (
     Context,
     Contract,
-    Message,
     MessageId,
     Multicast,
     Options,
+    Packet,
     Protocol,
     UsageError,
     WireError,
@@ -22,24 +22,24 @@ from ordercast.core import (
     encoded_size,
     random_stream,
 )
-from ordercast.core.events import Arrival, JoinRequested, Received, ServiceChosen
+from ordercast.core.events import Arrival, JoinRequested, LeaveRequested, Received
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 
 
-class Ping(Message, frozen=True):
+class Ping(Packet, frozen=True):
     text: str
 
 
-class Unheard(Message, frozen=True):
+class Unheard(Packet, frozen=True):
     pass
 
 
 class Echo(Protocol):
     contract = Contract("echo", "", "", (), (), "", ())
-    messages = (Ping,)
+    packets = (Ping,)
 
-    def on_ping(self, sender: str, message: Ping, arrival: Arrival) -> None:
-        self.send((sender,), message)
+    def on_ping(self, sender: str, packet: Ping, arrival: Arrival) -> None:
+        self.send((sender,), packet)
 
 
 def make_context(**changes: object) -> Context:
@@ -54,10 +54,10 @@ def make_context(**changes: object) -> Context:
 
 
 def test_a_message_without_a_handler_is_an_error_when_the_class_is_made() -> None:
-    with pytest.raises(TypeError, match="Ping"):
+    with pytest.raises(TypeError, match="on_ping"):
 
         class Deaf(Protocol):
-            messages = (Ping,)
+            packets = (Ping,)
 
 
 def test_a_message_goes_to_the_handler_of_its_type() -> None:
@@ -73,7 +73,7 @@ def test_a_message_that_the_protocol_does_not_speak_is_garbage_from_the_network(
         Echo(make_context()).step(0.0, Received("b", Unheard()))
 
 
-@pytest.mark.parametrize("event", [JoinRequested("g"), ServiceChosen("g", "fast")])
+@pytest.mark.parametrize("event", [JoinRequested("g"), LeaveRequested("g")])
 def test_what_a_protocol_cannot_do_is_refused_to_the_caller(event: object) -> None:
     with pytest.raises(UsageError):
         Echo(make_context()).step(0.0, event)  # type: ignore[arg-type]
@@ -107,10 +107,10 @@ def test_source_seq_grows_across_incarnations() -> None:
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
 def test_every_message_and_record_of_every_protocol_can_be_decoded_from_its_union(name: str) -> None:
     protocol = find_protocol(name)
-    for types in (protocol.messages, protocol.records):
+    for types in (protocol.packets, protocol.records):
         if types:
             msgspec.msgpack.Decoder(type=functools.reduce(operator.or_, types))
-    assert len({message.__name__ for message in protocol.messages}) == len(protocol.messages)
+    assert len({message.__name__ for message in protocol.packets}) == len(protocol.packets)
 
 
 def test_an_unknown_protocol_names_the_nearest_one() -> None:

@@ -8,7 +8,7 @@ from ordercast.protocols.broadcast_tree import BroadcastTree
 from ordercast.protocols.broadcast_tree.attachment import Attachment
 from ordercast.protocols.broadcast_tree.exchange import Exchange
 from ordercast.protocols.broadcast_tree.gap_filling import GapFilling
-from ordercast.protocols.broadcast_tree.messages import Data, Info, Stored
+from ordercast.protocols.broadcast_tree.packets import Data, Info, Stored
 from ordercast.protocols.broadcast_tree.stream import Stream
 from tests.mutants.registry import call_without_log, mutant
 
@@ -29,17 +29,17 @@ def accepts_from_anyone(self: BroadcastTree, stream: Stream, sender: SiteId, num
 
 
 @mutant(BroadcastTree, "on_data", caught_by="no-duplication")
-def delivers_what_it_has(self: BroadcastTree, sender: SiteId, message: Data, arrival: Arrival) -> None:
+def delivers_what_it_has(self: BroadcastTree, sender: SiteId, packet: Data, arrival: Arrival) -> None:
     """No duplicate check for what fills a gap: the second copy of it is delivered as well."""
     for stream in self.streams.values():
         if (stream.id.source, stream.id.groups) == (
-            message.multicast.message.source,
-            tuple(sorted(set(message.multicast.groups))),
-        ) and stream.floor < message.number < stream.highest:
-            stream.info = stream.info - IntervalSet([(message.number, message.number)])
-            stream.kept.pop(message.number, None)
-            stream.delivered = min(stream.delivered, message.number - 1)
-    BroadcastTree.on_data(self, sender, message, arrival)
+            packet.multicast.id.source,
+            tuple(sorted(set(packet.multicast.groups))),
+        ) and stream.floor < packet.number < stream.highest:
+            stream.info = stream.info - IntervalSet([(packet.number, packet.number)])
+            stream.kept.pop(packet.number, None)
+            stream.delivered = min(stream.delivered, packet.number - 1)
+    BroadcastTree.on_data(self, sender, packet, arrival)
 
 
 @mutant(BroadcastTree, "next_number")

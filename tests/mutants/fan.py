@@ -10,36 +10,36 @@ from ordercast.core import GroupId, MessageId, Multicast, SiteId
 from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.fan import Fan0, Fan1, Fan2, Fan3
-from ordercast.protocols.fan.messages import Acknowledge, Data, Null, Request, Skip
+from ordercast.protocols.fan.packets import Acknowledge, Data, Null, Request, Skip
 from ordercast.protocols.fan.streams import IncomingStream
 from tests.mutants.registry import mutant
 
 
 # ---------------------------------------------------------------------- Protocol 0
 @mutant(Fan0, "on_data", caught_by="P1", alone=True)
-def holds_back_what_was_overtaken(self: Fan0, sender: SiteId, message: Data, arrival: Arrival) -> None:
+def holds_back_what_was_overtaken(self: Fan0, sender: SiteId, packet: Data, arrival: Arrival) -> None:
     """A message that a later one of its source has overtaken waits until the next message comes."""
     newest: dict[SiteId, int] = self.__dict__.setdefault("newest", {})
     held: list[Data] = self.__dict__.setdefault("held", [])
-    number = message.multicast.message.source_seq
+    number = packet.multicast.id.source_seq
     while held:
         Fan0.on_data(self, sender, held.pop(), arrival)
     if number < newest.get(sender, 0):
-        held.append(message)
+        held.append(packet)
         return
     newest[sender] = number
-    Fan0.on_data(self, sender, message, arrival)
+    Fan0.on_data(self, sender, packet, arrival)
 
 
 @mutant(Fan0, "on_data", caught_by="integrity")
-def takes_a_copy_for_a_new_message(self: Fan0, sender: SiteId, message: Data, arrival: Arrival) -> None:
+def takes_a_copy_for_a_new_message(self: Fan0, sender: SiteId, packet: Data, arrival: Arrival) -> None:
     """The second copy of a message is delivered under a name that nobody gave it."""
     seen: set[MessageId] = self.__dict__.setdefault("seen", set())
-    multicast = message.multicast
-    if multicast.message in seen:
-        name = msgspec.structs.replace(multicast.message, number=multicast.message.number + 1000)
+    multicast = packet.multicast
+    if multicast.id in seen:
+        name = msgspec.structs.replace(multicast.id, number=multicast.id.number + 1000)
         multicast = msgspec.structs.replace(multicast, message=name)
-    seen.add(multicast.message)
+    seen.add(multicast.id)
     self.outbox.append(Deliver(multicast, None, sender))
 
 
@@ -52,21 +52,21 @@ def forgets_a_member_after_a_crash(self: Fan0, event: MulticastRequested) -> Non
 
 
 @mutant(Fan0, "on_data")
-def wants_to_hear_twice_after_a_crash(self: Fan0, sender: SiteId, message: Data, arrival: Arrival) -> None:
+def wants_to_hear_twice_after_a_crash(self: Fan0, sender: SiteId, packet: Data, arrival: Arrival) -> None:
     """A site that has been down ignores the first message of each source."""
     heard: set[SiteId] = self.__dict__.setdefault("heard", set())
     if self.context.incarnation == 0 or sender in heard:
-        Fan0.on_data(self, sender, message, arrival)
+        Fan0.on_data(self, sender, packet, arrival)
     heard.add(sender)
 
 
 @mutant(Fan0, "on_data")
-def believes_its_clock(self: Fan0, sender: SiteId, message: Data, arrival: Arrival) -> None:
+def believes_its_clock(self: Fan0, sender: SiteId, packet: Data, arrival: Arrival) -> None:
     """What comes at an earlier time than the message before it, by a clock that jumps, is thrown away."""
     latest: float = self.__dict__.setdefault("latest", self.now)
     if self.now >= latest:
         self.__dict__["latest"] = self.now
-        Fan0.on_data(self, sender, message, arrival)
+        Fan0.on_data(self, sender, packet, arrival)
 
 
 # ---------------------------------------------------------------------- Protocol 1
@@ -78,32 +78,32 @@ def says_too_early_that_it_is_recovered(self: Fan1, event: Recovered) -> None:
 
 
 @mutant(Fan1, "accept_awake", caught_by="P2", alone=True)
-def goes_on_at_once(self: Fan1, source: SiteId, message: Data, stream: IncomingStream) -> None:
+def goes_on_at_once(self: Fan1, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """Fragment (C) without the wait for phi_n: s sends 7 and 8, 8 finds the site down, 7 finds it awake; the site
     goes on with 7 and waits for 8 for ever."""
-    if message.number > stream.last_delivered:
-        self.skip_to(source, message.group, stream, message.number - 1)
-        self.recover_stream(source, message.group, stream)
-        self.accept(source, message, stream)
+    if packet.number > stream.last_delivered:
+        self.skip_to(source, packet.group, stream, packet.number - 1)
+        self.recover_stream(source, packet.group, stream)
+        self.accept(source, packet, stream)
 
 
 @mutant(Fan1, "accept", caught_by="no-duplication")
-def delivers_copies(self: Fan1, source: SiteId, message: Data, stream: IncomingStream) -> None:
+def delivers_copies(self: Fan1, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """No check for old numbers."""
-    if message.number <= stream.last_delivered:
-        self.outbox.append(Deliver(message.multicast, None, source))
+    if packet.number <= stream.last_delivered:
+        self.outbox.append(Deliver(packet.multicast, None, source))
     else:
-        Fan1.accept(self, source, message, stream)
+        Fan1.accept(self, source, packet, stream)
 
 
 @mutant(Fan1, "accept", caught_by="single-source-order")
-def delivers_what_comes(self: Fan1, source: SiteId, message: Data, stream: IncomingStream) -> None:
+def delivers_what_comes(self: Fan1, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """No gap detection: what is early is delivered early, and each number once."""
     seen: set[MessageId] = self.__dict__.setdefault("seen", set())
-    if message.multicast.message not in seen:
-        seen.add(message.multicast.message)
-        stream.move_to(max(stream.last_delivered, message.number))
-        self.deliver_logged(source, message.group, message.number, message.multicast)
+    if packet.multicast.id not in seen:
+        seen.add(packet.multicast.id)
+        stream.move_to(max(stream.last_delivered, packet.number))
+        self.deliver_logged(source, packet.group, packet.number, packet.multicast)
 
 
 @mutant(Fan1, "on_gap", caught_by="P2")
@@ -135,19 +135,19 @@ def asks_once(self: Fan2, source: SiteId, group: GroupId, stream: IncomingStream
 
 
 @mutant(Fan2, "on_request", caught_by="P2")
-def does_not_send_again(self: Fan2, sender: SiteId, message: Request, arrival: Arrival) -> None:
+def does_not_send_again(self: Fan2, sender: SiteId, packet: Request, arrival: Arrival) -> None:
     """No retransmission."""
 
 
 @mutant(Fan2, "on_request", caught_by="P2")
-def sends_one_too_few_again(self: Fan2, sender: SiteId, message: Request, arrival: Arrival) -> None:
+def sends_one_too_few_again(self: Fan2, sender: SiteId, packet: Request, arrival: Arrival) -> None:
     """The last number of each interval is left out."""
-    shorter = tuple((first, last - 1) for first, last in message.missing)
-    Fan2.on_request(self, sender, Request(message.group, shorter), arrival)
+    shorter = tuple((first, last - 1) for first, last in packet.missing)
+    Fan2.on_request(self, sender, Request(packet.group, shorter), arrival)
 
 
 @mutant(Fan2, "on_skip", caught_by="P2")
-def waits_for_what_is_gone(self: Fan2, sender: SiteId, message: Skip, arrival: Arrival) -> None:
+def waits_for_what_is_gone(self: Fan2, sender: SiteId, packet: Skip, arrival: Arrival) -> None:
     """A destination does not believe that the source has forgotten a message."""
 
 
@@ -158,11 +158,11 @@ def forgets_the_log(self: Fan2, source: SiteId, group: GroupId, number: int, mul
 
 
 @mutant(Fan2, "accept_awake")
-def goes_back_when_it_wakes_up(self: Fan2, source: SiteId, message: Data, stream: IncomingStream) -> None:
+def goes_back_when_it_wakes_up(self: Fan2, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """Fragment (C) without the check for old numbers: a copy that comes first after a crash is the place to go on."""
-    self.skip_to(source, message.group, stream, message.number - 1)
-    self.recover_stream(source, message.group, stream)
-    self.accept(source, message, stream)
+    self.skip_to(source, packet.group, stream, packet.number - 1)
+    self.recover_stream(source, packet.group, stream)
+    self.accept(source, packet, stream)
 
 
 # ---------------------------------------------------------------------- Protocol 3
@@ -190,29 +190,29 @@ def says_nothing_once(self: Fan3, event: TimerFired) -> None:
 
 
 @mutant(Fan3, "on_null", caught_by="termination")
-def misses_the_last_message(self: Fan3, sender: SiteId, message: Null, arrival: Arrival) -> None:
+def misses_the_last_message(self: Fan3, sender: SiteId, packet: Null, arrival: Arrival) -> None:
     """One off: when only the highest number is missing, nothing seems to be."""
-    Fan3.on_null(self, sender, Null(message.group, message.highest - 1), arrival)
+    Fan3.on_null(self, sender, Null(packet.group, packet.highest - 1), arrival)
 
 
 @mutant(Fan3, "on_null")
-def acknowledges_what_it_has_not(self: Fan3, sender: SiteId, message: Null, arrival: Arrival) -> None:
+def acknowledges_what_it_has_not(self: Fan3, sender: SiteId, packet: Null, arrival: Arrival) -> None:
     """A destination acknowledges what it has only heard of, and the source forgets it."""
-    Fan3.on_null(self, sender, message, arrival)
-    self.send((sender,), Acknowledge(message.group, message.highest))
+    Fan3.on_null(self, sender, packet, arrival)
+    self.send((sender,), Acknowledge(packet.group, packet.highest))
 
 
 @mutant(Fan3, "on_acknowledge")
-def forgets_what_one_has(self: Fan3, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+def forgets_what_one_has(self: Fan3, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
     """The source forgets a message when any destination has it, not when all have."""
-    for site in self.outgoing[message.group].members:
-        Fan3.on_acknowledge(self, site, message, arrival)
+    for site in self.outgoing[packet.group].members:
+        Fan3.on_acknowledge(self, site, packet, arrival)
 
 
 @mutant(Fan3, "accept_awake")
-def skips_what_it_missed(self: Fan3, source: SiteId, message: Data, stream: IncomingStream) -> None:
+def skips_what_it_missed(self: Fan3, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """Protocol 2's fragment (C): what was missed while the site was down stays missed."""
-    Fan2.accept_awake(self, source, message, stream)
+    Fan2.accept_awake(self, source, packet, stream)
 
 
 @mutant(Fan3, "deliver_logged", caught_by="no-duplication")

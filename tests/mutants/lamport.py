@@ -6,7 +6,7 @@ from ordercast.core import Multicast
 from ordercast.protocols.classic.lamport import Lamport
 from ordercast.protocols.classic.lamport.asking import Asking
 from ordercast.protocols.classic.lamport.destination import Destination, Stream
-from ordercast.protocols.classic.lamport.messages import Data, Delivered, Reserved, Sent, Tick
+from ordercast.protocols.classic.lamport.packets import Data, Delivered, Reserved, Sent, Tick
 from ordercast.protocols.classic.lamport.source import Source
 from tests.mutants.registry import call_without_log, mutant
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ordercast.core import Multicast, SiteId
 from ordercast.protocols.parts.consensus import Consensus, Instance
-from ordercast.protocols.parts.consensus_messages import Decided, Value
+from ordercast.protocols.parts.consensus_packets import Decided, Value
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want

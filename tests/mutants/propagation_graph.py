@@ -7,7 +7,7 @@ from ordercast.core.effects import Replay, Send
 from ordercast.core.events import MulticastRequested
 from ordercast.protocols.propagation_graph import PropagationGraph
 from ordercast.protocols.propagation_graph.edges import Incoming, Numbered, Outgoing
-from ordercast.protocols.propagation_graph.messages import Acknowledge, Submitted, Taken
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
 from tests.mutants.registry import call_without_log, mutant

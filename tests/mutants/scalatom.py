@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from ordercast.core import Multicast
 from ordercast.protocols.parts.consensus import Consensus
-from ordercast.protocols.parts.consensus_messages import Decided, InstanceName, Value
+from ordercast.protocols.parts.consensus_packets import Decided, InstanceName, Value
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.address import Entry
 from ordercast.protocols.scalatom.catching import Catching
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.protocols.scalatom.keeping import Keeping
-from ordercast.protocols.scalatom.messages import Delivered, Sent, Stamped
 from ordercast.protocols.scalatom.ordering import Ordering
+from ordercast.protocols.scalatom.packets import Delivered, Sent, Stamped
 from ordercast.protocols.scalatom.source import Source
 from tests.mutants.registry import call_without_log, mutant
 

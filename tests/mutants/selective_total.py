@@ -8,7 +8,7 @@ from ordercast.core import SiteId
 from ordercast.protocols.selective_total import SelectiveTotal
 from ordercast.protocols.selective_total.agreement import Agreement
 from ordercast.protocols.selective_total.cluster import Cluster
-from ordercast.protocols.selective_total.messages import Data, Epoch, ReceiveReady, ResetAck, Vector
+from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady, ResetAck, Vector
 from ordercast.protocols.selective_total.plan import Plan
 from ordercast.protocols.selective_total.receipt_log import Entry, sorted_log
 from ordercast.protocols.selective_total.source_order import SourceOrder
@@ -24,10 +24,10 @@ def sends_again_without_agreement(self: SelectiveTotal, source: int, number: int
 
 @mutant(SelectiveTotal, "accepts", caught_by="termination")
 def accepts_after_a_gap_only_what_is_for_itself(
-    self: SelectiveTotal, cluster: Cluster, source: int, message: Data | ReceiveReady, destined: bool
+    self: SelectiveTotal, cluster: Cluster, source: int, packet: Data | ReceiveReady, destined: bool
 ) -> bool:
     """As printed in 3.2: who has lost a message for others accepts nothing more for others, and its source waits."""
-    return message.tseq == cluster.treq[source] or (destined and message.pseq[cluster.me] == cluster.preq[source])
+    return packet.tseq == cluster.treq[source] or (destined and packet.pseq[cluster.me] == cluster.preq[source])
 
 
 @mutant(SelectiveTotal, "first_line")

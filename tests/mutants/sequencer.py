@@ -5,7 +5,7 @@ from __future__ import annotations
 from ordercast.core import MessageId, Multicast, SiteId
 from ordercast.protocols.classic.sequencer import Sequencer
 from ordercast.protocols.classic.sequencer.center import Center, Route
-from ordercast.protocols.classic.sequencer.messages import Delivered, Ordered, Sequenced, Submit, Submitted
+from ordercast.protocols.classic.sequencer.packets import Delivered, Ordered, Sequenced, Submit, Submitted
 from ordercast.protocols.classic.sequencer.receiver import Receiver
 from ordercast.protocols.classic.sequencer.source import Source
 from tests.mutants.registry import call_without_log, mutant
@@ -21,7 +21,7 @@ def forgets_to_log_places(self: Center, multicast: Multicast, route: Route) -> N
 def orders_copies(self: Center, source: SiteId, submit: Submit) -> None:
     """No duplicate check: a submission that comes again gets a second place."""
     last = self.accepted.get(source)
-    if last is not None and submit.multicast.message <= last:
+    if last is not None and submit.multicast.id <= last:
         self.order(submit.multicast, self.route(submit.multicast))
         self.accepted[source] = last
     else:

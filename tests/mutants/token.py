@@ -5,7 +5,7 @@ from __future__ import annotations
 from ordercast.core import SiteId
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.classic.token import Token
-from ordercast.protocols.classic.token.messages import Ask
+from ordercast.protocols.classic.token.packets import Ask
 from ordercast.protocols.classic.token.records import Accepted, Delivered, NewList, Own, Promised
 from ordercast.protocols.classic.token.turns import Entry, Version
 from tests.mutants.registry import call_without_log, mutant
@@ -74,5 +74,5 @@ def forgets_what_one_has(self: Token, site: SiteId, settled: int) -> None:
 
 
 @mutant(Token, "on_ask", caught_by="termination")
-def does_not_answer(self: Token, sender: SiteId, message: Ask, arrival: Arrival) -> None:
+def does_not_answer(self: Token, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
     """No retransmission to those who miss something."""

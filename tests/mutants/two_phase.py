@@ -5,7 +5,7 @@ from __future__ import annotations
 from ordercast.core import MessageId, Multicast, SiteId
 from ordercast.protocols.classic.two_phase import TwoPhase
 from ordercast.protocols.classic.two_phase.destination import Destination, Entry
-from ordercast.protocols.classic.two_phase.messages import Decided, Final, Proposed, Sent
+from ordercast.protocols.classic.two_phase.packets import Decided, Final, Proposed, Sent
 from ordercast.protocols.classic.two_phase.source import Outgoing, Source
 from tests.mutants.registry import call_without_log, mutant
 
@@ -25,7 +25,7 @@ def forgets_final_priorities(self: Destination, source: SiteId, final: Final) ->
 @mutant(TwoPhase, "destination.enqueue")
 def does_not_raise_its_clock(self: Destination, multicast: Multicast, number: int) -> None:
     """After a crash the clock does not know the priorities in the log, and gives them again."""
-    self.entries[multicast.message] = entry = Entry(multicast, number)
+    self.entries[multicast.id] = entry = Entry(multicast, number)
     self._push(entry)
 
 

@@ -138,7 +138,7 @@ def test_an_exception_in_a_callback_stops_the_node() -> None:
 def test_a_full_window_makes_multicast_wait_and_try_multicast_raise() -> None:
     async def main() -> None:
         # The sequencer a is not there: nothing is accepted.
-        configuration = make_configuration("ab", options={"patience": 1000})
+        configuration = make_configuration("ab", options={"blocked_seconds": 100.0})
         async with ordercast.open(configuration, "b") as b:
             group = await b.join("g")
             with pytest.raises(ordercast.WouldBlock):
@@ -152,7 +152,7 @@ def test_a_full_window_makes_multicast_wait_and_try_multicast_raise() -> None:
 
 def test_whoever_waits_gets_an_exception_when_the_group_cannot_go_on() -> None:
     async def main() -> None:
-        configuration = make_configuration("ab", options={"patience": 1, "retransmit_seconds": 0.01})
+        configuration = make_configuration("ab", options={"blocked_seconds": 0.01, "retransmit_seconds": 0.01})
         async with ordercast.open(configuration, "b") as b:
             group = await b.join("g")
             with pytest.raises(ordercast.GroupBlocked, match="the sequencer a accepts nothing"):

@@ -34,7 +34,7 @@ branch-1 = "localhost:7003"
 accounts = ["main-1", "main-2"]
 rates = ["main-1", "main-2", "branch-1"]
 [options]
-window = 32
+window_messages = 32
 """
 
 
@@ -75,8 +75,14 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "unknown-key": (changed("protocol", "protocoll"), ["unknown key 'protocoll'", "did you mean 'protocol'?"]),
     "unknown-key-far-off": (key("xyz = 1"), ["unknown key 'xyz'", "known: cluster, protocol"]),
     "unknown-table": (changed("[options]", "[option]"), ["unknown key 'option'", "did you mean 'options'?"]),
-    "unknown-option": (changed("window", "windw"), ["[options]", "'windw'", "did you mean 'window'?"]),
-    "option-of-another-protocol": (changed("window = 32", "phi_n = 1.0"), ["[options]", "unknown key 'phi_n'"]),
+    "unknown-option": (
+        changed("window_messages", "window_mesage"),
+        ["[options]", "'window_mesage'", "did you mean 'window_messages'?"],
+    ),
+    "option-of-another-protocol": (
+        changed("window_messages = 32", "phi_n = 1.0"),
+        ["[options]", "unknown key 'phi_n'"],
+    ),
     "no-cluster": (changed('cluster = "bank"', ""), ["the key 'cluster' is missing"]),
     "no-protocol": (changed('protocol = "sequencer"', ""), ["'protocol' is missing", "`ordercast protocols`"]),
     "no-processes": (GOOD.partition("[processes]")[0], ["'processes' is missing", 'NAME = "HOST:PORT"']),
@@ -92,7 +98,10 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "text-for-list": (changed('["main-1", "main-2"]', '"main-1"'), ["[groups]: accounts: expected a list, got text"]),
     "number-in-list": (changed('["main-1", "main-2"]', '["main-1", 2]'), ["accounts (entry 2)", "text in quotes"]),
     "number-for-address": (changed('"127.0.0.1:7001"', "7001"), ["[processes]: main-1: expected text in quotes"]),
-    "text-for-option": (changed("window = 32", 'window = "wide"'), ["[options]: window: expected a whole number"]),
+    "text-for-option": (
+        changed("window_messages = 32", 'window_messages = "wide"'),
+        ["[options]: window_messages: expected a whole number"],
+    ),
     "date-for-text": (changed('"bank"', "1979-05-27"), ["cluster: expected text in quotes"]),
     "not-a-number": (key("retain_bytes = nan"), ["retain_bytes", "nan", "finite"]),
     "too-many-bits": (key(f"retain_bytes = {2**64}"), ["retain_bytes", "64 bits"]),
@@ -179,8 +188,11 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "interface-by-name": (key('interface = "eth0"'), ["interface: 'eth0' is no IPv4 address", "`ordercast doctor`"]),
     "interface-of-all": (key('interface = "0.0.0.0"'), ["interface: '0.0.0.0' is no IPv4 address of this machine"]),
     # options
-    "option-out-of-range": (changed("window = 32", "window = 0"), ["[options]", "window", "1 or more"]),
-    "option-that-fits-no-process": (changed("window = 32", 'sequencer = "z"'), ["[options]", "'z'"]),
+    "option-out-of-range": (
+        changed("window_messages = 32", "window_messages = 0"),
+        ["[options]", "window", "1 or more"],
+    ),
+    "option-that-fits-no-process": (changed("window_messages = 32", 'sequencer = "z"'), ["[options]", "'z'"]),
 }
 
 
@@ -302,7 +314,10 @@ BAD_KEYWORDS: dict[str, tuple[dict[str, Any], str]] = {
     "processes": ({"processes": {"a": "nowhere"}}, "keyword [processes]: a: 'nowhere' has no port"),
     "numbers-for-names": ({"processes": {1: "h:1"}}, "keyword [processes]: expected"),
     "groups": ({"groups": {"g": ["z"]}}, "keyword [groups]: g: there is no process 'z'"),
-    "options": ({"options": {"windw": 1}}, "keyword [options]: unknown key 'windw'; did you mean 'window'?"),
+    "options": (
+        {"options": {"window_mesage": 1}},
+        "keyword [options]: unknown key 'window_mesage'; did you mean 'window_messages'?",
+    ),
     "both": ({"insecure": True, "key_file": "bank.key"}, "keyword insecure: there is a key_file too; keep one"),
     "required": ({"cluster": None}, "the key 'cluster' is missing"),
     "no-key": ({"key_file": None}, "neither key_file nor insecure is set"),
@@ -419,8 +434,8 @@ def test_multicast_and_interface(folder: Path) -> None:
 
 
 def test_options_are_those_that_are_set_in_their_types(folder: Path) -> None:
-    assert read(folder).options == {"window": 32}
-    fan = changed('"sequencer"', '"fan-3"').replace("window = 32", 'sources = ["main-1"]\ndelta = 1')
+    assert read(folder).options == {"window_messages": 32}
+    fan = changed('"sequencer"', '"fan-3"').replace("window_messages = 32", 'sources = ["main-1"]\ndelta = 1')
     assert read(folder, fan).options == {"sources": ("main-1",), "delta": 1.0}
 
 
@@ -446,9 +461,9 @@ def test_what_costs_guarantees_is_warned_of(folder: Path) -> None:
     assert "sent in the clear" in find_warnings(read(folder, insecure=True))[0]
     no_log = find_warnings(read(folder, log_directory=None))
     assert "sequencer keeps its guarantees through crash and torn-log only with a log" in no_log[0]
-    fan = changed('"sequencer"', '"fan-0"').replace("window = 32", "")
+    fan = changed('"sequencer"', '"fan-0"').replace("window_messages = 32", "")
     assert "fan-0 keeps its guarantees" in find_warnings(read(folder, fan, log_directory=None))[0]
-    fan = changed('"sequencer"', '"fan-1"').replace("window = 32", "")
+    fan = changed('"sequencer"', '"fan-1"').replace("window_messages = 32", "")
     assert any("fan-1 does not tolerate the loss of packets" in warning for warning in find_warnings(read(folder, fan)))
     assert find_warnings(read(folder, interface="192.0.2.7")) == ["interface has no effect without multicast"]
     mixed = process("192.0.2.7:7002")
@@ -487,12 +502,12 @@ def test_show_tells_where_each_value_came_from(
     assert values["multicast"] == "239.1.2.3:7000"
     assert values["processes"]["main-1"] == "127.0.0.1:7001"
     assert values["control"] == f"unix:{folder}/run/{{process}}.sock"
-    assert (values["options"]["window"], sources["options"]["window"]) == (32, "file")
-    assert sources["options"]["patience"] == "default"
+    assert (values["options"]["window_messages"], sources["options"]["window_messages"]) == (32, "file")
+    assert sources["options"]["blocked_seconds"] == "default"
     assert main(["config", "show", str(file)]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert any(line.split() == ["max_datagram", "1450", "ORDERCAST_MAX_DATAGRAM"] for line in lines)
-    assert any(line.split() == ["options.window", "32", "file"] for line in lines)
+    assert any(line.split() == ["options.window_messages", "32", "file"] for line in lines)
     assert any(line.split() == ["interface", "not", "set", "default"] for line in lines)
 
 

@@ -26,7 +26,7 @@ def chosen(processes: int, buffer_bytes: int = BUFFER_BYTES, queue_bytes: int = 
 def test_all_that_may_be_on_its_way_to_one_process_fits_into_its_buffer(processes: int) -> None:
     """What has its place, and two windows of everybody else that come straight from their sources."""
     options = chosen(processes)
-    under_way = options.history_bytes_max + 2 * options.window * (processes - 1) * BUNDLE_BYTES_MAX
+    under_way = options.history_bytes_max + 2 * options.window_messages * (processes - 1) * BUNDLE_BYTES_MAX
     assert under_way * KERNEL_SHARE <= 2 * BUFFER_BYTES, "the kernel doubles what it is asked for"
 
 
@@ -35,7 +35,7 @@ def test_a_small_queue_holds_senders_back_earlier() -> None:
 
 
 def test_a_small_buffer_still_lets_a_source_have_some_bundles_under_way() -> None:
-    assert chosen(4, buffer_bytes=1 << 17).window >= 4
+    assert chosen(4, buffer_bytes=1 << 17).window_messages >= 4
 
 
 def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from ordercast.core import Message, MessageId, Multicast
+from ordercast.core import MessageId, Multicast, Packet
 from ordercast.core.events import Received
 from ordercast.protocols.selective_total import SelectiveTotalOptions
-from ordercast.protocols.selective_total.messages import (
+from ordercast.protocols.selective_total.packets import (
     Data,
     ReceiveReady,
     Reset,
@@ -37,8 +37,8 @@ def figure_3(losses: Mapping[str, str], options: SelectiveTotalOptions | None = 
         head, destinations = word.split(":")
         channel.multicast(head[1], head[0], destinations)
 
-    def loses(site: str, message: Message) -> bool:
-        return isinstance(message, Data) and channel.names[message.multicast.message] in losses.get(site, "")
+    def loses(site: str, packet: Packet) -> bool:
+        return isinstance(packet, Data) and channel.names[packet.multicast.id] in losses.get(site, "")
 
     channel.run(loses)
     return channel
@@ -50,7 +50,7 @@ def next_receive_ready(channel: OneChannel, site: str) -> None:
     channel.fire(site, "tick")
 
 
-def said(channel: OneChannel, kind: type[Message], site: str) -> Message:
+def said(channel: OneChannel, kind: type[Packet], site: str) -> Packet:
     return next(message for sender, message in channel.heard if isinstance(message, kind) and sender == site)
 
 
@@ -143,7 +143,7 @@ def test_example_1_each_of_three_processes_loses_another_of_three_messages(sourc
     for source, name, destinations in zip(sources, "abc", ("12", "23", "13"), strict=True):
         channel.multicast(source, name, destinations)
     lost = {"1": "a", "2": "b", "3": "c"}
-    channel.run(lambda site, m: isinstance(m, Data) and channel.names[m.multicast.message] == lost[site])
+    channel.run(lambda site, m: isinstance(m, Data) and channel.names[m.multicast.id] == lost[site])
     channel.tick(3)
     # By name of source and number, which is one order for all: a cycle c, a, b, c is impossible.
     assert channel.delivered == {"1": ["a", "c"], "2": ["a", "b"], "3": ["b", "c"]}
@@ -156,7 +156,7 @@ def test_example_1_2_what_others_know_decides_where_a_message_lost_by_one_goes()
     channel.establish()
     for source, name, destinations in (("1", "a", "12"), ("2", "b", "23"), ("3", "c", "13")):
         channel.multicast(source, name, destinations)
-    channel.run(lambda site, m: isinstance(m, Data) and site == "3" and channel.names[m.multicast.message] == "c")
+    channel.run(lambda site, m: isinstance(m, Data) and site == "3" and channel.names[m.multicast.id] == "c")
     channel.tick(3)
     assert channel.delivered == {"1": ["a", "c"], "2": ["a", "b"], "3": ["b", "c"]}
     assert all(core.branches["insertion"] == 1 for core in channel.cores.values())
@@ -207,7 +207,7 @@ def test_example_3_1_a_single_loss_is_recovered_by_insertion() -> None:
     channel = figure_3({"3": "c"})
     next_receive_ready(channel, "1")
     channel.run()
-    again = [m.data.multicast.message for _, m in channel.heard if isinstance(m, Retransmission)]
+    again = [m.data.multicast.id for _, m in channel.heard if isinstance(m, Retransmission)]
     assert [channel.names[message] for message in again] == ["c"]
     assert {site: " ".join(names) for site, names in channel.delivered.items()} == FIGURE_3B
     assert all(core.branches["insertion"] == 1 for core in channel.cores.values())

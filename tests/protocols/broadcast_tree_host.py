@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ordercast.core import Message, MessageId, Multicast
+from ordercast.core import MessageId, Multicast, Packet
 from ordercast.core.effects import Effect
 from ordercast.core.events import Arrival, MulticastRequested, Received, Started, TimerFired
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
-from ordercast.protocols.broadcast_tree.messages import Adopt, Control, Data, Info, StreamId
+from ordercast.protocols.broadcast_tree.packets import Adopt, Control, Data, Info, StreamId
 from tests.protocols.classic_runs import Hand, sent
 
 SITES = ("a", "b", "c", "d", "s")
@@ -61,8 +61,8 @@ class Host(Hand):
         """A broadcast message."""
         return self._arrive(sender, data(number), far)
 
-    def _arrive(self, sender: str, message: Message, far: bool) -> list[Effect]:
-        return self.step(Received(sender, message, FAR if far else Arrival()))
+    def _arrive(self, sender: str, packet: Packet, far: bool) -> list[Effect]:
+        return self.step(Received(sender, packet, FAR if far else Arrival()))
 
     def send(self, number: int, payload: bytes = b"") -> list[Effect]:
         """The application multicasts."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from ordercast.check import judge
-from ordercast.core import Context, Message, MessageId, Multicast, Options, Protocol, random_stream
+from ordercast.core import Context, MessageId, Multicast, Options, Packet, Protocol, random_stream
 from ordercast.core.effects import Append, Deliver, Effect, Send
 from ordercast.core.events import Event, MulticastRequested, Received
 from ordercast.sim import Simulation
@@ -121,19 +121,19 @@ class Hand:
         self.step(MulticastRequested(Multicast(message, groups)))
         return message
 
-    def receive(self, sender: str, message: Message) -> list[Effect]:
+    def receive(self, sender: str, packet: Packet) -> list[Effect]:
         """A message comes."""
-        return self.step(Received(sender, message))
+        return self.step(Received(sender, packet))
 
 
-def sent(effects: Sequence[Effect]) -> list[tuple[tuple[str, ...], Message]]:
+def sent(effects: Sequence[Effect]) -> list[tuple[tuple[str, ...], Packet]]:
     """What is sent, to whom."""
-    return [(effect.to, effect.message) for effect in effects if isinstance(effect, Send)]
+    return [(effect.to, effect.packet) for effect in effects if isinstance(effect, Send)]
 
 
 def delivered(effects: Sequence[Effect]) -> list[MessageId]:
     """What is delivered, in order."""
-    return [effect.multicast.message for effect in effects if isinstance(effect, Deliver)]
+    return [effect.multicast.id for effect in effects if isinstance(effect, Deliver)]
 
 
 def _times(random: Random) -> range:

@@ -7,16 +7,16 @@ from collections import deque
 from collections.abc import Callable
 from random import Random
 
-from ordercast.core import Context, Message, MessageId, Multicast
+from ordercast.core import Context, MessageId, Multicast, Packet
 from ordercast.core.effects import Broadcast, Credit, Deliver, SetTimer
 from ordercast.core.events import Event, MulticastRequested, Received, Started, TimerFired
 from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
 
-Loses = Callable[[str, Message], bool]
+Loses = Callable[[str, Packet], bool]
 """Whether a process loses a frame."""
 
 
-def loses_nothing(site: str, message: Message) -> bool:
+def loses_nothing(site: str, packet: Packet) -> bool:
     return False
 
 
@@ -29,8 +29,8 @@ class OneChannel:
         options: SelectiveTotalOptions | None = None,
         protocol: type[SelectiveTotal] = SelectiveTotal,
     ) -> None:
-        self.frames: deque[tuple[str, Message]] = deque()
-        self.heard: list[tuple[str, Message]] = []
+        self.frames: deque[tuple[str, Packet]] = deque()
+        self.heard: list[tuple[str, Packet]] = []
         """All frames so far, in the order of the channel."""
         self.delivered: dict[str, list[str]] = {site: [] for site in sites}
         self.credit: dict[str, int] = {}
@@ -60,9 +60,9 @@ class OneChannel:
         effects, core.outbox = core.outbox, []
         for effect in effects:
             if isinstance(effect, Broadcast):
-                self.frames.append((site, effect.message))
+                self.frames.append((site, effect.packet))
             elif isinstance(effect, Deliver):
-                message = effect.multicast.message
+                message = effect.multicast.id
                 self.delivered[site].append(self.names.get(message, str(message)))
             elif isinstance(effect, SetTimer):
                 self.timers[site].add(effect.timer)
@@ -77,7 +77,7 @@ class OneChannel:
         self.step(source, MulticastRequested(Multicast(message, (), b"", tuple(sorted(destinations)))))
         return message
 
-    def run(self, loses: Loses = loses_nothing) -> list[tuple[str, Message]]:
+    def run(self, loses: Loses = loses_nothing) -> list[tuple[str, Packet]]:
         """Bring all frames to everyone, those that are sent meanwhile, too; the frames that were brought."""
         begin = len(self.heard)
         while self.frames:
@@ -115,4 +115,4 @@ class OneChannel:
 
     def log(self, site: str) -> str:
         """The names of what is accepted and not delivered, in order."""
-        return " ".join(self.names[entry.data.multicast.message] for entry in self.cores[site].log)
+        return " ".join(self.names[entry.data.multicast.id] for entry in self.cores[site].log)

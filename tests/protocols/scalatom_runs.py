@@ -6,10 +6,10 @@ from typing import Any
 
 from ordercast.core import MessageId, Multicast
 from ordercast.core.effects import Effect
-from ordercast.protocols.parts.consensus_messages import Decide, Value
+from ordercast.protocols.parts.consensus_packets import Decide, Value
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
-from ordercast.protocols.scalatom.messages import Stamp, Stamps
+from ordercast.protocols.scalatom.packets import Stamp, Stamps
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Fault
 from ordercast.sim.networks import PointToPoint

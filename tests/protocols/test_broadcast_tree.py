@@ -6,7 +6,7 @@ from ordercast.core.events import Received
 from ordercast.protocols import find_protocol
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.info import highest, holds, union, with_number
-from ordercast.protocols.broadcast_tree.messages import (
+from ordercast.protocols.broadcast_tree.packets import (
     Adopt,
     Control,
     Declare,

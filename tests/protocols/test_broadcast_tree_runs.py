@@ -12,7 +12,7 @@ from ordercast.campaign import draw_scenario
 from ordercast.check import judge
 from ordercast.core import Options, Protocol
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions, SeparateCopies
-from ordercast.protocols.broadcast_tree.messages import StreamId
+from ordercast.protocols.broadcast_tree.packets import StreamId
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Delay, Duplication, Fault, Loss, Outage
 from ordercast.sim.networks import Servers

@@ -11,7 +11,7 @@ from ordercast.core.effects import Append, Effect, Replay
 from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.lamport import Lamport, LamportOptions
-from ordercast.protocols.classic.lamport.messages import Data, Request, Reserved, Tick
+from ordercast.protocols.classic.lamport.packets import Data, Request, Reserved, Tick
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, SlowReader
 from ordercast.sim.networks import PointToPoint
@@ -21,7 +21,7 @@ from tests.protocols.classic_runs import Hand, branches_never_taken, broken_clai
 GROUPS = {"g": ("a", "b"), "h": ("b", "c")}
 SITES = ("a", "b", "c")
 TINY = LamportOptions(
-    window=2, acknowledge_every=1, interval_seconds=0.03, interval_seconds_max=0.05, blocked_seconds=0.3
+    window_messages=2, acknowledge_every=1, interval_seconds=0.03, interval_seconds_max=0.05, blocked_seconds=0.3
 )
 
 
@@ -96,7 +96,7 @@ def test_nobody_waits_for_a_site_that_is_not_among_the_sources() -> None:
 
 
 def test_a_slow_reader_stops_the_sources_at_their_windows() -> None:
-    simulation = run_with(SlowReader(from_=0.0, sites=("b",), seconds=1.0), LamportOptions(window=4))
+    simulation = run_with(SlowReader(from_=0.0, sites=("b",), seconds=1.0), LamportOptions(window_messages=4))
     assert broken_claims(simulation) == {}
     assert any("the window is full: site b" in reason for reason in simulation.sites["a"].blocked_reasons)
 
@@ -241,7 +241,7 @@ def test_a_site_that_recovers_replays_what_it_had_delivered_and_wants_the_rest_a
     b.receive("a", data(5, "a", 1, "g", (1, 1)))
     b.receive("a", data(8, "a", 2, "g", (2, 2)))
     again, effects = recovered(b)
-    assert [effect.multicast.message for effect in effects if isinstance(effect, Replay)] == [message("a", 1)]
+    assert [effect.multicast.id for effect in effects if isinstance(effect, Replay)] == [message("a", 1)]
     assert sent(again.receive("a", tick(9, (0, 2, 0)))) == [(("a",), Request(((2, 2),)))]
 
 
@@ -288,7 +288,7 @@ def test_garbage_from_the_network_is_refused(sender: str, garbage: Data | Tick) 
 
 @pytest.mark.parametrize(
     "options",
-    [{"window": 0}, {"tick_seconds": 0.0}, {"interval_seconds_max": 0.01}, {"blocked_seconds": -1.0}],
+    [{"window_messages": 0}, {"tick_seconds": 0.0}, {"interval_seconds_max": 0.01}, {"blocked_seconds": -1.0}],
     ids=str,
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:

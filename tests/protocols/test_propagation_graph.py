@@ -15,7 +15,7 @@ from ordercast.core.events import Consumed, MulticastRequested, Received, Recove
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.bypass import add_bypasses
-from ordercast.protocols.propagation_graph.messages import Acknowledge, Forward, Null, Request, State, Submit
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Null, Request, State, Submit
 from ordercast.protocols.propagation_graph.routes import Routes
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Delay
@@ -57,12 +57,12 @@ def test_the_primary_destination_numbers_each_edge_and_sends_one_message_to_all_
     ]
     effects = root.receive("x", Submit(2, message("x", 2, "g")))
     assert sent(effects) == [(("a", "c"), Forward((1, 2), message("x", 2, "g")))]
-    assert delivered(effects) == [message("x", 2, "g").message]
+    assert delivered(effects) == [message("x", 2, "g").id]
 
 
 def test_a_primary_destination_that_multicasts_takes_its_own_message_at_once() -> None:
     effects = hand("b").step(MulticastRequested(message("b", 1, "g")))
-    assert delivered(effects) == [message("b", 1, "g").message]
+    assert delivered(effects) == [message("b", 1, "g").id]
     assert [to for to, _ in sent(effects)] == [("a", "c")]
 
 
@@ -72,13 +72,13 @@ def test_what_comes_out_of_sequence_waits_and_the_gap_is_asked_for() -> None:
     early = child.receive("b", Forward((1, 2), second))
     assert delivered(early) == []
     assert sent(early) == [(("b",), Request(((1, 1),)))]
-    assert delivered(child.receive("b", Forward((1, 1), first))) == [first.message, second.message]
+    assert delivered(child.receive("b", Forward((1, 1), first))) == [first.id, second.id]
     assert delivered(child.receive("b", Forward((1, 1), first))) == []
 
 
 def test_each_receiver_finds_its_own_number() -> None:
     child = hand("d")
-    assert delivered(child.receive("b", Forward((7, 1), message("x", 1, "h")))) == [message("x", 1, "h").message]
+    assert delivered(child.receive("b", Forward((7, 1), message("x", 1, "h")))) == [message("x", 1, "h").id]
 
 
 def test_a_message_to_groups_of_two_trees_enters_at_the_first_root_and_crosses_over() -> None:
@@ -88,7 +88,7 @@ def test_a_message_to_groups_of_two_trees_enters_at_the_first_root_and_crosses_o
     assert [to for to, _ in sent(effects)] == [("y", "a", "c")]
     other = hand("y").receive("b", Forward((1, 1, 1), message("x", 1, *address)))
     assert [to for to, _ in sent(other)] == [("z",)]
-    assert delivered(other) == [message("x", 1, *address).message]
+    assert delivered(other) == [message("x", 1, *address).id]
 
 
 def test_an_extra_node_sends_on_and_delivers_nothing() -> None:
@@ -124,7 +124,7 @@ def test_a_null_is_answered_by_a_request_or_by_an_acknowledgement() -> None:
 
 
 def test_a_site_says_who_does_not_answer_until_it_does() -> None:
-    root = hand("b", patience=2)
+    root = hand("b", blocked_seconds=0.2)
     root.receive("x", Submit(1, message("x", 1, "g")))
     blocked: list[Effect] = []
     for _ in range(4):
@@ -133,30 +133,31 @@ def test_a_site_says_who_does_not_answer_until_it_does() -> None:
         "a does not answer",
         "c does not answer",
     ]
-    assert Blocked("c does not answer") in root.receive("a", Acknowledge(1))
-    assert Blocked("") in root.receive("c", Acknowledge(1))
+    assert Blocked("a", "") in root.receive("a", Acknowledge(1))
+    assert root.core.obstacle("c") == "c does not answer"
+    assert Blocked("c", "") in root.receive("c", Acknowledge(1))
 
 
 # ---------------------------------------------------------------------- bounds
 def test_a_full_history_stops_what_would_go_there_and_nothing_else() -> None:
-    root = hand("b", history_max=1)
+    root = hand("b", history_messages_max=1)
     root.receive("x", Submit(1, message("x", 1, "g")))
     assert sent(root.receive("x", Submit(2, message("x", 2, "g")))) == []
     # d is in h only, but c is in both and has not acknowledged.
     assert sent(root.receive("y", Submit(1, message("y", 1, "h")))) == []
     root.receive("a", Acknowledge(1))
     effects = root.receive("c", Acknowledge(1))
-    assert delivered(effects) == [message("x", 2, "g").message]
+    assert delivered(effects) == [message("x", 2, "g").id]
 
 
 def test_a_slow_reader_stops_its_site() -> None:
-    child = hand("c", reader_max=1)
+    child = hand("c", reader_messages_max=1)
     child.receive("b", Forward((1, 1), message("x", 1, "g")))
     assert delivered(child.receive("b", Forward((2, 2), message("x", 2, "g")))) == []
     assert sent(child.receive("b", Forward((3, 3), message("x", 3, "g")))) == []
     # It has everything, so it asks for nothing; and acknowledges what it has taken.
     assert sent(child.receive("b", Null(3))) == [(("b",), Acknowledge(1))]
-    assert delivered(child.step(Consumed(1))) == [message("x", 2, "g").message]
+    assert delivered(child.step(Consumed(1))) == [message("x", 2, "g").id]
 
 
 def test_bytes_are_bounded_as_well_as_messages() -> None:
@@ -165,7 +166,7 @@ def test_bytes_are_bounded_as_well_as_messages() -> None:
     root.step(Consumed(1))
     assert sent(root.receive("x", Submit(2, message("x", 2, "g")))) == []
     root.receive("a", Acknowledge(1))
-    assert delivered(root.receive("c", Acknowledge(1))) == [message("x", 2, "g").message]
+    assert delivered(root.receive("c", Acknowledge(1))) == [message("x", 2, "g").id]
 
 
 def test_what_one_answer_cannot_bring_is_asked_for_as_soon_as_the_answer_is_there() -> None:
@@ -182,7 +183,7 @@ def test_what_one_answer_cannot_bring_is_asked_for_as_soon_as_the_answer_is_ther
 
 
 def test_own_messages_take_credit_until_the_primary_destination_has_them() -> None:
-    source = hand("x", window=3)
+    source = hand("x", window_messages=3)
     for _ in range(2):
         source.multicast("g")
     assert Credit(2) in source.receive("b", Acknowledge(1))
@@ -190,7 +191,7 @@ def test_own_messages_take_credit_until_the_primary_destination_has_them() -> No
 
 
 def test_a_primary_destination_never_runs_out_of_credit_for_what_it_takes_at_once() -> None:
-    root = hand("b", window=2)
+    root = hand("b", window_messages=2)
     for number in range(1, 6):
         assert Credit(2) in root.step(MulticastRequested(message("b", number, "g")))
 
@@ -200,7 +201,7 @@ def test_every_site_can_send_more_than_its_window() -> None:
         PropagationGraph,
         GROUPS,
         PointToPoint(0.00001, 0.0001),
-        options=PropagationGraphOptions(window=2, retransmit_seconds=0.01),
+        options=PropagationGraphOptions(window_messages=2, retransmit_seconds=0.01),
         workloads=[Workload(sources=("a", "b", "x"), groups=("g", "h"), choose=1, rate=100.0, count=40)],
         duration=3.0,
         settle=3.0,
@@ -211,13 +212,13 @@ def test_every_site_can_send_more_than_its_window() -> None:
 
 
 def test_own_messages_without_room_at_the_primary_destination_wait_in_order() -> None:
-    root = hand("b", history_max=1)
+    root = hand("b", history_messages_max=1)
     effects = [root.step(MulticastRequested(message("b", number, "g"))) for number in (1, 2, 3)]
-    assert [delivered(each) for each in effects] == [[message("b", 1, "g").message], [], []]
+    assert [delivered(each) for each in effects] == [[message("b", 1, "g").id], [], []]
     root.receive("a", Acknowledge(1))
-    assert delivered(root.receive("c", Acknowledge(1))) == [message("b", 2, "g").message]
+    assert delivered(root.receive("c", Acknowledge(1))) == [message("b", 2, "g").id]
     root.receive("a", Acknowledge(2))
-    assert delivered(root.receive("c", Acknowledge(2))) == [message("b", 3, "g").message]
+    assert delivered(root.receive("c", Acknowledge(2))) == [message("b", 3, "g").id]
 
 
 # ---------------------------------------------------------------------- what may not be said
@@ -260,7 +261,7 @@ def test_a_site_that_comes_back_gives_the_same_numbers_to_the_same_messages() ->
     root.receive("x", Submit(1, message("x", 1, "h")))
     root.receive("x", Submit(2, message("x", 2, "g")))
     again, effects = recover(root)
-    assert [effect.multicast.message.number for effect in effects if isinstance(effect, Replay)] == [1, 2]
+    assert [effect.multicast.id.number for effect in effects if isinstance(effect, Replay)] == [1, 2]
     assert sent(effects) == [(("c",), Null(2)), (("d",), Null(1)), (("a",), Null(1))]
     assert sent(again.receive("c", Request(((1, 2),)))) == [
         (("c",), Forward((1, 1), message("x", 1, "h"))),
@@ -272,14 +273,14 @@ def test_a_site_that_comes_back_gives_the_same_numbers_to_the_same_messages() ->
 
 
 def test_a_checkpoint_holds_what_a_log_holds() -> None:
-    root = hand("b", history_max=2)
+    root = hand("b", history_messages_max=2)
     for number in (1, 2):
         root.receive("x", Submit(number, message("x", number, "h")))
     root.step(MulticastRequested(message("b", 1, "g")))
     root.receive("d", Acknowledge(1))
     state = root.core.checkpoint_state()
     assert isinstance(state, State)
-    again = Hand(PropagationGraph, "b", GROUPS, SITES, PropagationGraphOptions(history_max=2), incarnation=1)
+    again = Hand(PropagationGraph, "b", GROUPS, SITES, PropagationGraphOptions(history_messages_max=2), incarnation=1)
     again.step(Recovered((), state))
     assert again.core.checkpoint_state() == state
     again.receive("c", Acknowledge(1))
@@ -324,7 +325,7 @@ def test_preferences_and_parents_make_another_graph() -> None:
     with pytest.raises(UsageError, match="parents replaces it"):
         PropagationGraphOptions(parents=parents, prefer=("a",))
     with pytest.raises(UsageError, match="window"):
-        PropagationGraphOptions(window=0)
+        PropagationGraphOptions(window_messages=0)
 
 
 def test_an_empty_group_is_refused_in_one_line() -> None:
@@ -352,10 +353,10 @@ def test_the_guarantees_hold_under_every_fault() -> None:
     taken: Counter[str] = Counter()
     for seed in range(40):
         options = PropagationGraphOptions(
-            history_max=2 if seed % 3 == 0 else 4096,
-            reader_max=1 if seed % 5 == 0 else 4096,
-            window=2 if seed % 4 == 0 else 256,
-            patience=2,
+            history_messages_max=2 if seed % 3 == 0 else 4096,
+            reader_messages_max=1 if seed % 5 == 0 else 4096,
+            window_messages=2 if seed % 4 == 0 else 256,
+            blocked_seconds=0.2,
         )
         simulation = random_run(PropagationGraph, seed, options)
         assert broken_claims(simulation) == {}, f"seed {seed}"

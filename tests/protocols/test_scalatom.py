@@ -55,8 +55,8 @@ def test_groups_are_static() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"window": 0},
-        {"window": 10, "kept_messages_max": 9},
+        {"window_messages": 0},
+        {"window_messages": 10, "kept_messages_max": 9},
         {"history_seconds": -1.0},
         {"ping_seconds": 0.0},
         {"suspicion_seconds": 20.0},

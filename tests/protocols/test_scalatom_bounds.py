@@ -12,7 +12,7 @@ from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Consumed, TimerFired
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
-from ordercast.protocols.scalatom.messages import Overdue, Settled
+from ordercast.protocols.scalatom.packets import Overdue, Settled
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Loss
 from ordercast.sim.networks import PointToPoint
@@ -170,7 +170,11 @@ def test_a_quiet_system_is_silent() -> None:
 
 def test_an_application_that_ignores_its_credit_is_told() -> None:
     x = Hand(
-        Scalatom, "x", {"g": ("a", "b", "c")}, ("a", "b", "c", "x"), ScalatomOptions(window=2, kept_messages_max=2)
+        Scalatom,
+        "x",
+        {"g": ("a", "b", "c")},
+        ("a", "b", "c", "x"),
+        ScalatomOptions(window_messages=2, kept_messages_max=2),
     )
     for _ in range(4):
         x.multicast("g")

@@ -9,9 +9,9 @@ import pytest
 from ordercast.core import WireError
 from ordercast.core.effects import Append, Blocked, Deliver, Replay, Send
 from ordercast.core.events import Consumed, Recovered, TimerFired
-from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, Estimate, Propose, Value
+from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Estimate, Propose, Value
 from ordercast.protocols.scalatom import Scalatom
-from ordercast.protocols.scalatom.messages import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
+from ordercast.protocols.scalatom.packets import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
 from tests.protocols.classic_runs import delivered, sent
 from tests.protocols.scalatom_runs import data, deliver_first, hand, kinds, message, stamps
 
@@ -19,7 +19,7 @@ from tests.protocols.scalatom_runs import data, deliver_first, hand, kinds, mess
 def test_a_timestamp_is_in_the_log_before_anybody_hears_of_it() -> None:
     effects = hand("a").receive("x", data(1, "x", 1))
     logged = next(at for at, e in enumerate(effects) if isinstance(e, Append) and isinstance(e.record, Stamped))
-    heard = next(at for at, e in enumerate(effects) if isinstance(e, Send) and isinstance(e.message, Stamps))
+    heard = next(at for at, e in enumerate(effects) if isinstance(e, Send) and isinstance(e.packet, Stamps))
     assert logged < heard
 
 
@@ -127,7 +127,7 @@ def test_a_history_brings_the_bodies_that_perhaps_nobody_else_has() -> None:
     effects = a.receive("b", Decide(1, (1, 0), Value("b", ((x, 4),))))
     histories = [packet for _, packet in sent(effects) if isinstance(packet, History)]
     assert [(history.promise, history.count) for history in histories] == [(4, 1)]
-    assert [body.message for body in histories[0].bodies] == [y]
+    assert [body.id for body in histories[0].bodies] == [y]
     # Whoever gets it that way takes it as R-delivered.
     c = hand("c")
     assert "Stamps" in kinds(c.receive("a", histories[0]))
@@ -240,7 +240,7 @@ def test_after_a_crash_deliveries_are_replayed_and_timestamps_are_as_before() ->
     records = tuple(effect.record for effect in a.log)
     again = hand("a", incarnation=1)
     effects = again.step(Recovered(records))
-    assert [effect.multicast.message for effect in effects if isinstance(effect, Replay)] == [x]
+    assert [effect.multicast.id for effect in effects if isinstance(effect, Replay)] == [x]
     assert delivered(effects) == []
     core, before = again.core, a.core
     assert isinstance(core, Scalatom)

@@ -6,12 +6,12 @@ import pytest
 
 from ordercast.campaign import draw_scenario, run_scenario
 from ordercast.check import judge
-from ordercast.core import Message, MessageId, Multicast, UsageError, WireError
+from ordercast.core import MessageId, Multicast, Packet, UsageError, WireError
 from ordercast.core.effects import Blocked
 from ordercast.core.events import Consumed, Received, Recovered
 from ordercast.protocols import find_protocol
 from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
-from ordercast.protocols.selective_total.messages import (
+from ordercast.protocols.selective_total.packets import (
     NO_EPOCH,
     Data,
     Head,
@@ -59,8 +59,8 @@ def established(sites: str = "123", options: SelectiveTotalOptions | None = None
     return channel
 
 
-def of_data(name: str, channel: OneChannel, message: Message) -> bool:
-    return isinstance(message, Data) and channel.names[message.multicast.message] == name
+def of_data(name: str, channel: OneChannel, packet: Packet) -> bool:
+    return isinstance(packet, Data) and channel.names[packet.multicast.id] == name
 
 
 def test_it_is_found_by_its_name() -> None:
@@ -256,17 +256,17 @@ def test_resets_that_start_at_the_same_time_are_one() -> None:
 
 
 @pytest.mark.parametrize("kind", [Reset, ResetPreAck, ResetAck, Retransmission, Restored], ids=lambda k: k.__name__)
-def test_an_agreement_survives_the_loss_of_any_of_its_messages(kind: type[Message]) -> None:
+def test_an_agreement_survives_the_loss_of_any_of_its_messages(kind: type[Packet]) -> None:
     channel = established()
     for source in "123":
         channel.multicast(source, f"m{source}", "123")
     lost: set[tuple[str, str]] = set()
 
-    def loses(site: str, message: Message) -> bool:
-        if of_data("m1", channel, message):
+    def loses(site: str, packet: Packet) -> bool:
+        if of_data("m1", channel, packet):
             return site == "3"
         # Each process loses the first one of each sender.
-        if isinstance(message, kind) and message.agreement[2]:  # type: ignore[attr-defined]
+        if isinstance(packet, kind) and packet.agreement[2]:  # type: ignore[attr-defined]
             sender = channel.heard[-1][0]
             first = (site, sender) not in lost
             lost.add((site, sender))
@@ -353,7 +353,7 @@ def test_acknowledged_by_its_destinations_alone_a_message_can_be_part_of_a_cycle
         channel.multicast(source, name, destinations)
     silent = [True]
 
-    def loses(site: str, message: Message) -> bool:
+    def loses(site: str, packet: Packet) -> bool:
         # 4 says nothing more for a while that 5 could hear.
         return site == "5" and (channel.heard[-1][0] == "4") and silent[0]
 
@@ -376,12 +376,12 @@ def test_go_back_n_sends_everything_again_from_the_loss_on() -> None:
         channel.multicast(source, name, "123")
     begun = channel.cores["1"].epoch
 
-    def loses(site: str, message: Message) -> bool:
-        return site == "3" and of_data("g", channel, message) and channel.cores["1"].epoch == begun
+    def loses(site: str, packet: Packet) -> bool:
+        return site == "3" and of_data("g", channel, packet) and channel.cores["1"].epoch == begun
 
     channel.run(loses)
     channel.tick(3)
-    sent = [channel.names[m.multicast.message] for _, m in channel.heard if isinstance(m, Data)]
+    sent = [channel.names[m.multicast.id] for _, m in channel.heard if isinstance(m, Data)]
     assert sorted(sent) == sorted("gurgur")
     assert len({tuple(names) for names in channel.delivered.values()}) == 1
     assert sorted(channel.delivered["3"]) == ["g", "r", "u"]
@@ -410,7 +410,7 @@ def test_a_minority_waits_and_says_for_whom() -> None:
     channel.down.update("23")
     channel.tick(60)
     assert channel.cores["1"].cluster is None
-    assert channel.cores["1"]._blocked == "no majority: nothing is heard of 2, 3"
+    assert channel.cores["1"].obstacle("agreement") == "no majority: nothing is heard of 2, 3"
 
 
 def test_what_is_handed_over_before_there_is_a_cluster_waits() -> None:
@@ -459,11 +459,11 @@ def test_whoever_everyone_was_restored_for_begins_the_epoch_even_if_it_never_hea
     channel.multicast("1", "g", "125")
     channel.multicast("2", "u", "125")
 
-    def loses(site: str, message: Message) -> bool:
-        if of_data("g", channel, message):
+    def loses(site: str, packet: Packet) -> bool:
+        if of_data("g", channel, packet):
             return site == "2"
-        begun = isinstance(message, Data | ReceiveReady) and message.epoch[2] > 0
-        return (isinstance(message, Restored) and message.agreement[2] > 0 and site != "5") or begun
+        begun = isinstance(packet, Data | ReceiveReady) and packet.epoch[2] > 0
+        return (isinstance(packet, Restored) and packet.agreement[2] > 0 and site != "5") or begun
 
     channel.run(loses)
     channel.tick(1, loses)
@@ -501,9 +501,9 @@ def test_a_process_that_crashes_and_comes_back_in_the_middle_of_an_agreement_is_
     channel.multicast("3", "n", "12")
     lost = {"2": "m", "1": "n"}
 
-    def loses(site: str, message: Message) -> bool:
-        stopped = isinstance(message, ResetAck | Restored) and message.agreement[2] > 0
-        return stopped or (site in lost and of_data(lost[site], channel, message))
+    def loses(site: str, packet: Packet) -> bool:
+        stopped = isinstance(packet, ResetAck | Restored) and packet.agreement[2] > 0
+        return stopped or (site in lost and of_data(lost[site], channel, packet))
 
     channel.run(loses)
     channel.fire("1", "acknowledge")
@@ -527,7 +527,7 @@ def test_as_in_the_paper_a_cluster_can_be_aborted_when_a_process_crashes() -> No
 
 
 # ---------------------------------------------------------------------- garbage and misuse
-def garbage(core: SelectiveTotal) -> list[tuple[str, Message]]:
+def garbage(core: SelectiveTotal) -> list[tuple[str, Packet]]:
     multicast = Multicast(MessageId("2", 0, 1), (), b"", ("1",))
     three = (1, 1, 1)
     return [
@@ -550,7 +550,7 @@ def test_garbage_from_the_network_is_refused(which: int) -> None:
         core.step(0.0, Received(*garbage(core)[which]))
 
 
-def garbage_in_an_agreement(core: SelectiveTotal) -> list[Message]:
+def garbage_in_an_agreement(core: SelectiveTotal) -> list[Packet]:
     assert core.agreement is not None
     epoch, three, none = core.agreement.identifier, (1, 1, 1), ((), (), ())
     again = Data(core.epoch, 1, three, three, three, 1, Multicast(MessageId("3", 0, 1), (), b"", ("1",)))
@@ -595,4 +595,4 @@ def test_blocked_is_said_once() -> None:
     core = established().cores["1"]
     core.say_blocked("why")
     core.say_blocked("why")
-    assert core.outbox == [Blocked("why")]
+    assert core.outbox == [Blocked("agreement", "why")]

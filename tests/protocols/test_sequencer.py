@@ -6,7 +6,7 @@ from ordercast.core import MessageId, Multicast
 from ordercast.core.effects import Blocked, Effect, Replay, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
-from ordercast.protocols.classic.sequencer.messages import (
+from ordercast.protocols.classic.sequencer.packets import (
     Accepted,
     Acknowledge,
     Delivered,
@@ -22,7 +22,7 @@ from tests.protocols.classic_runs import Hand, delivered, sent
 
 GROUPS = {"g": ("a", "b", "c")}
 SITES = ("a", "b", "c")
-LARGE = SequencerOptions(window=2, direct_bytes=1)
+LARGE = SequencerOptions(window_messages=2, direct_bytes=1)
 """Everything goes straight from its source, and the sequencer sends places."""
 
 
@@ -107,7 +107,7 @@ def test_after_a_crash_a_source_replays_its_own_message_from_its_submission() ->
 # ---------------------------------------------------------------------- large messages
 def test_a_destination_keeps_two_windows_of_every_source_that_come_before_their_places() -> None:
     site = hand("c", LARGE)
-    bodies = [(source, number) for number in range(1, 2 * LARGE.window + 1) for source in ("a", "b")]
+    bodies = [(source, number) for number in range(1, 2 * LARGE.window_messages + 1) for source in ("a", "b")]
     for source, number in bodies:
         site.receive(source, submit(source, number))
     came = [
@@ -153,23 +153,23 @@ def take(site: Hand, count: int, *others: str) -> list[Effect]:
 
 
 def test_a_full_history_holds_the_next_message_until_every_destination_has_taken_one() -> None:
-    site = hand("a", SequencerOptions(history_max=2, acknowledge_every=1))
+    site = hand("a", SequencerOptions(history_messages_max=2, acknowledge_every=1))
     for number in (1, 2):
         assert ordered_by(site.receive("b", submit("b", number)))
     effects = site.receive("b", submit("b", 3))
     assert not ordered_by(effects)
-    assert Blocked("the history is full: waiting for a") in effects
+    assert Blocked("center", "the history is full: waiting for a") in effects
     assert not ordered_by(take(site, 1, "b"))
     effects = site.receive("c", Acknowledge(1))
-    assert [message.multicast.message.number for message in ordered_by(effects)] == [3]
-    assert Blocked("") in effects
+    assert [message.multicast.id.number for message in ordered_by(effects)] == [3]
+    assert Blocked("center", "") in effects
     assert not ordered_by(site.receive("b", submit("b", 4)))
 
 
 def test_a_history_is_bounded_by_its_bytes_too() -> None:
     site = hand("a", SequencerOptions(history_bytes_max=2 * len(b"payload"), acknowledge_every=1))
     ordered_numbers = [
-        message.multicast.message.number
+        message.multicast.id.number
         for number in (1, 2, 3)
         for message in ordered_by(site.receive("b", submit("b", number)))
     ]

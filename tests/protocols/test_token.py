@@ -11,7 +11,8 @@ from ordercast.core.effects import Append, Blocked, Credit, Deliver, Effect, Ins
 from ordercast.core.events import Consumed, Recovered, Started, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.token import Token
-from ordercast.protocols.classic.token.messages import (
+from ordercast.protocols.classic.token.options import TokenOptions
+from ordercast.protocols.classic.token.packets import (
     Accept,
     Acknowledge,
     Ask,
@@ -27,7 +28,6 @@ from ordercast.protocols.classic.token.messages import (
     Refuse,
     Status,
 )
-from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.records import Accepted, Delivered, Promised
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Run, Turn
 from ordercast.sim import Simulation
@@ -123,7 +123,7 @@ def test_a_turn_is_in_the_log_before_anybody_hears_of_it() -> None:
         at for at, effect in enumerate(effects) if isinstance(effect, Append) and isinstance(effect.record, Accepted)
     )
     heard = next(
-        at for at, effect in enumerate(effects) if isinstance(effect, Send) and isinstance(effect.message, Acknowledge)
+        at for at, effect in enumerate(effects) if isinstance(effect, Send) and isinstance(effect.packet, Acknowledge)
     )
     assert logged < heard
 
@@ -213,7 +213,7 @@ def test_a_promise_is_in_the_log_before_the_invitation_is_answered() -> None:
         at for at, effect in enumerate(effects) if isinstance(effect, Append) and isinstance(effect.record, Promised)
     )
     answered = next(
-        at for at, effect in enumerate(effects) if isinstance(effect, Send) and isinstance(effect.message, Join)
+        at for at, effect in enumerate(effects) if isinstance(effect, Send) and isinstance(effect.packet, Join)
     )
     assert logged < answered
 
@@ -296,7 +296,7 @@ def test_a_site_is_after_a_crash_what_its_log_says() -> None:
     b.receive("c", Invite((1, "c")))
     again = hand("b", incarnation=1)
     effects = again.step(Recovered(tuple(effect.record for effect in b.log)))
-    assert [effect.multicast.message for effect in effects if isinstance(effect, Replay)] == [MessageId("c", 0, 1)]
+    assert [effect.multicast.id for effect in effects if isinstance(effect, Replay)] == [MessageId("c", 0, 1)]
     assert delivered(effects) == []
     # Its own message may never have left; it leaves before anything new does.
     assert messages(effects, Data) == [data("b", 1, "g")]

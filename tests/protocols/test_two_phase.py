@@ -11,7 +11,7 @@ from ordercast.core.effects import Blocked, Checkpoint, Credit, Effect, Replay
 from ordercast.core.events import Recovered, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.two_phase import TwoPhase, TwoPhaseOptions
-from ordercast.protocols.classic.two_phase.messages import Acknowledge, Data, Decided, Final, Noted, Proposal
+from ordercast.protocols.classic.two_phase.packets import Acknowledge, Data, Decided, Final, Noted, Proposal
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, SlowReader
 from ordercast.sim.networks import PointToPoint
@@ -21,7 +21,7 @@ from tests.protocols.classic_runs import Hand, branches_never_taken, broken_clai
 GROUPS = {"g": ("a", "b"), "h": ("b", "c")}
 SITES = ("a", "b", "c", "s")
 TINY = TwoPhaseOptions(
-    window=2, acknowledge_every=1, retransmit_seconds=0.05, retransmit_seconds_max=0.1, blocked_seconds=0.3
+    window_messages=2, acknowledge_every=1, retransmit_seconds=0.05, retransmit_seconds_max=0.1, blocked_seconds=0.3
 )
 
 
@@ -89,7 +89,7 @@ def test_a_crashed_source_blocks_its_destinations_and_they_name_it() -> None:
 
 
 def test_a_slow_reader_stops_the_source_at_its_window() -> None:
-    simulation = run_with(SlowReader(from_=0.0, sites=("b",), seconds=1.0), ("s",), TwoPhaseOptions(window=4))
+    simulation = run_with(SlowReader(from_=0.0, sites=("b",), seconds=1.0), ("s",), TwoPhaseOptions(window_messages=4))
     assert broken_claims(simulation) == {}
     assert any("the window is full: site b" in reason for reason in simulation.sites["s"].blocked_reasons)
 
@@ -172,7 +172,7 @@ def test_a_final_priority_that_is_known_already_is_noted() -> None:
 
 
 def test_the_source_forgets_a_message_when_every_destination_has_acknowledged_it() -> None:
-    source = hand("s", TwoPhaseOptions(window=1))
+    source = hand("s", TwoPhaseOptions(window_messages=1))
     first = source.multicast("g")
     source.receive("a", Proposal(first, 1))
     source.receive("b", Proposal(first, 1))
@@ -181,7 +181,7 @@ def test_the_source_forgets_a_message_when_every_destination_has_acknowledged_it
 
 
 def test_an_acknowledgement_of_something_undecided_is_not_believed() -> None:
-    source = hand("s", TwoPhaseOptions(window=1))
+    source = hand("s", TwoPhaseOptions(window_messages=1))
     first = source.multicast("g")
     assert source.receive("a", Acknowledge(first)) == []
     assert len(sent(source.receive("a", Proposal(first, 1)))) == 0
@@ -209,7 +209,7 @@ def test_a_destination_that_recovers_replays_what_it_had_delivered() -> None:
     b.receive("s", data("s", 1, "g"))
     b.receive("s", Final(message("s", 1), 6))
     again, effects = recovered(b)
-    assert [effect.multicast.message for effect in effects if isinstance(effect, Replay)] == [message("s", 1)]
+    assert [effect.multicast.id for effect in effects if isinstance(effect, Replay)] == [message("s", 1)]
     assert sent(again.receive("s", data("s", 2, "g"))) == [(("s",), Proposal(message("s", 2), 7))]
 
 
@@ -284,7 +284,7 @@ def test_a_final_priority_below_the_one_given_is_not_believed() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"window": 0}, {"retransmit_seconds": 0.0}, {"retransmit_seconds_max": 0.01}, {"blocked_seconds": -1.0}],
+    [{"window_messages": 0}, {"retransmit_seconds": 0.0}, {"retransmit_seconds_max": 0.01}, {"blocked_seconds": -1.0}],
     ids=str,
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, float]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from ordercast.core import Context, Contract, Message, Multicast, Protocol, Record, UsageError
+from ordercast.core import Context, Contract, Multicast, Packet, Protocol, Record, UsageError
 from ordercast.core.effects import (
     Activate,
     Blocked,
@@ -31,7 +31,7 @@ class Note(Record, frozen=True):
     multicast: Multicast
 
 
-class Carry(Message, frozen=True):
+class Carry(Packet, frozen=True):
     multicast: Multicast
 
 
@@ -39,15 +39,15 @@ class LogAndSend(Protocol):
     """Logs each multicast, then sends it; delivers on receipt; after a crash it sends again what the log holds."""
 
     contract = Contract("log-and-send", "", "", (), (), "", ())
-    messages = (Carry,)
+    packets = (Carry,)
     records = (Note,)
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.append(Note(event.multicast))
         self.send(self.context.members(event.multicast.groups), Carry(event.multicast))
 
-    def on_carry(self, sender: str, message: Carry, arrival: Arrival) -> None:
-        self.outbox.append(Deliver(message.multicast))
+    def on_carry(self, sender: str, packet: Carry, arrival: Arrival) -> None:
+        self.outbox.append(Deliver(packet.multicast))
 
     def on_recovered(self, event: Recovered) -> None:
         for record in event.records:
@@ -139,7 +139,7 @@ class Everything(Protocol):
     """Uses the effects that the first protocols do not use."""
 
     contract = Contract("everything", "", "", (), (), "", (), explicit_destinations=True)
-    messages = (Carry,)
+    packets = (Carry,)
     records = (Note,)
     wants_consumed = True
 
@@ -151,7 +151,7 @@ class Everything(Protocol):
         self.outbox.append(InstallView("v1", ("a", "b"), ("a",), ("g",)))
         self.outbox.append(Activate("g", "fast"))
         self.outbox.append(Credit(2))
-        self.outbox.append(Blocked("waiting for b"))
+        self.outbox.append(Blocked("b", "waiting for b"))
 
     def on_join_requested(self, event: JoinRequested) -> None:
         self.outbox.append(EnterGroup(event.group))
@@ -160,11 +160,11 @@ class Everything(Protocol):
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.append(Note(event.multicast))
         self.outbox.append(Deliver(event.multicast, (7, 1), "b", "v1", "fast"))
-        self.outbox.append(Rollback((event.multicast.message,)))
+        self.outbox.append(Rollback((event.multicast.id,)))
         self.outbox.append(Deliver(event.multicast))
         self.outbox.append(Truncate(1))
 
-    def on_carry(self, sender: str, message: Carry, arrival: Arrival) -> None:
+    def on_carry(self, sender: str, packet: Carry, arrival: Arrival) -> None:
         """Not used."""
 
     def on_consumed(self, event: Consumed) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordercast.core import Contract, Message, Multicast, Protocol, Record
+from ordercast.core import Contract, Multicast, Packet, Protocol, Record
 from ordercast.core.effects import Broadcast, JoinChannel
 from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started, TimerFired
 from ordercast.protocols.fan import Fan0
@@ -11,7 +11,7 @@ from ordercast.sim.faults import Crash
 from ordercast.sim.networks import PointToPoint
 
 
-class Hello(Message, frozen=True):
+class Hello(Packet, frozen=True):
     background = True
     number: int
 
@@ -24,7 +24,7 @@ class Control(Protocol):
     """Says hello to everyone each second, on a channel of its own, and logs how often."""
 
     contract = Contract("control", "", "", (), (), "", ())
-    messages = (Hello,)
+    packets = (Hello,)
     records = (Count,)
 
     def on_started(self, event: Started) -> None:
@@ -44,8 +44,8 @@ class Control(Protocol):
         self.outbox.append(Broadcast("control", Hello(self.count)))
         self.set_timer("hello", 1.0)
 
-    def on_hello(self, sender: str, message: Hello, arrival: Arrival) -> None:
-        self.heard.append((sender, message.number))
+    def on_hello(self, sender: str, packet: Hello, arrival: Arrival) -> None:
+        self.heard.append((sender, packet.number))
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.last: Multicast = event.multicast

@@ -7,7 +7,7 @@ import itertools
 import networkx as nx
 import pytest
 
-from ordercast.core import Contract, Message, Protocol, UsageError
+from ordercast.core import Contract, Packet, Protocol, UsageError
 from ordercast.core.effects import Broadcast, JoinChannel
 from ordercast.core.events import Arrival, MulticastRequested, Started
 from ordercast.protocols.fan import Fan0
@@ -128,7 +128,7 @@ def test_a_wide_area_network_loses_what_it_is_told_to_lose() -> None:
     assert 0.17 < lost < 0.23
 
 
-class Ping(Message, frozen=True):
+class Ping(Packet, frozen=True):
     background = True
 
 
@@ -136,7 +136,7 @@ class Beacon(Protocol):
     """Broadcasts on a channel with the TTL that the payload's length says, and remembers how it heard of it."""
 
     contract = Contract("beacon", "", "", (), (), "", ())
-    messages = (Ping,)
+    packets = (Ping,)
     heard: list[tuple[str, Arrival]]
 
     def on_started(self, event: Started) -> None:
@@ -146,7 +146,7 @@ class Beacon(Protocol):
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.outbox.append(Broadcast("control", Ping(), len(event.multicast.payload) or None))
 
-    def on_ping(self, sender: str, message: Ping, arrival: Arrival) -> None:
+    def on_ping(self, sender: str, packet: Ping, arrival: Arrival) -> None:
         self.heard.append((sender, arrival))
 
 

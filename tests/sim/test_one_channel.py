@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ordercast.campaign import draw_scenario
-from ordercast.core import Contract, Message, Protocol, UsageError
+from ordercast.core import Contract, Packet, Protocol, UsageError
 from ordercast.core.effects import Broadcast, JoinChannel
 from ordercast.core.events import Arrival, MulticastRequested, Started
 from ordercast.protocols import find_protocol
@@ -20,7 +20,7 @@ from ordercast.sim.scenario import parse_scenario
 FRAME, PROCESSING = 0.001, 0.002
 
 
-class Frame(Message, frozen=True):
+class Frame(Packet, frozen=True):
     """Anything."""
 
     background = True
@@ -31,15 +31,15 @@ class Speaker(Protocol):
     """Broadcasts what it is asked to multicast."""
 
     contract = Contract("speaker", "", "", (), (), "", ())
-    messages: ClassVar[tuple[type[Message], ...]] = (Frame,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Frame,)
 
     def on_started(self, event: Started) -> None:
         self.outbox.append(JoinChannel("channel"))
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
-        self.outbox.append(Broadcast("channel", Frame(str(event.multicast.message))))
+        self.outbox.append(Broadcast("channel", Frame(str(event.multicast.id))))
 
-    def on_frame(self, sender: str, message: Frame, arrival: Arrival) -> None:
+    def on_frame(self, sender: str, packet: Frame, arrival: Arrival) -> None:
         assert arrival.channel == "channel"
 
 

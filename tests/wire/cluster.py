@@ -7,7 +7,7 @@ from random import Random
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, InstanceId, Message, SiteId
+from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, SiteId
 from ordercast.wire import ClusterKeys, Codec, Endpoint, Outgoing
 
 NAMES = ("a", "b", "c")
@@ -16,14 +16,14 @@ OTHER_KEY = bytes(range(1, 33))
 START = 100.0
 
 
-class Note(Message, frozen=True):
+class Note(Packet, frozen=True):
     """A message of a test."""
 
     number: int
     payload: bytes = b""
 
 
-class Other(Message, frozen=True):
+class Other(Packet, frozen=True):
     """One of another type."""
 
     texts: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Other(Message, frozen=True):
 
 CODEC = Codec({MAIN_INSTANCE: (Note, Other), "side": (Note,)})
 
-Taken = tuple[SiteId, SiteId, InstanceId, Message]
+Taken = tuple[SiteId, SiteId, InstanceId, Packet]
 """Receiver, sender, instance, message."""
 
 Sent = tuple[SiteId, SiteId, bytes]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordercast.core import MAIN_INSTANCE, InstanceId, Message, UsageError, WireError
+from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, UsageError, WireError
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.wire import Codec
 from tests.wire.cluster import CODEC, Note, Other
@@ -21,7 +21,7 @@ messages = st.one_of(
 )
 
 
-def packed(*frames: tuple[InstanceId, Message]) -> bytes:
+def packed(*frames: tuple[InstanceId, Packet]) -> bytes:
     buffer, end = bytearray(), 0
     for instance, message in frames:
         end = CODEC.encode_into(instance, message, buffer, end)
@@ -30,7 +30,7 @@ def packed(*frames: tuple[InstanceId, Message]) -> bytes:
 
 
 @given(st.lists(st.tuples(st.just(MAIN_INSTANCE), messages), min_size=1))
-def test_what_is_packed_comes_out_in_order(frames: list[tuple[InstanceId, Message]]) -> None:
+def test_what_is_packed_comes_out_in_order(frames: list[tuple[InstanceId, Packet]]) -> None:
     assert CODEC.decode(packed(*frames)) == frames
     assert CODEC.decode(memoryview(packed(*frames))) == frames
 
@@ -50,7 +50,7 @@ def test_a_frame_overwrites_what_stands_behind_its_place() -> None:
 
 def test_every_protocol_can_be_spoken() -> None:
     for name in PROTOCOL_NAMES:
-        assert Codec({MAIN_INSTANCE: find_protocol(name).messages})
+        assert Codec({MAIN_INSTANCE: find_protocol(name).packets})
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_random_bytes_are_messages_or_wire_errors(garbage: bytes) -> None:
 
 
 def test_a_message_that_nests_too_deep_is_a_wire_error() -> None:
-    class Anything(Message, frozen=True):
+    class Anything(Packet, frozen=True):
         value: object
 
     codec = Codec({MAIN_INSTANCE: (Anything,)})
@@ -94,7 +94,7 @@ def test_a_message_that_nests_too_deep_is_a_wire_error() -> None:
 
 
 def test_a_message_that_refuses_its_fields_is_a_wire_error() -> None:
-    class Picky(Message, frozen=True):
+    class Picky(Packet, frozen=True):
         def __post_init__(self) -> None:
             raise UsageError("never")
 
@@ -104,6 +104,6 @@ def test_a_message_that_refuses_its_fields_is_a_wire_error() -> None:
 
 
 @pytest.mark.parametrize("instances", [{"": (Note,)}, {"x" * 256: (Note,)}, {MAIN_INSTANCE: ()}])
-def test_instances_that_cannot_be_named_are_refused(instances: dict[InstanceId, tuple[type[Message], ...]]) -> None:
+def test_instances_that_cannot_be_named_are_refused(instances: dict[InstanceId, tuple[type[Packet], ...]]) -> None:
     with pytest.raises(UsageError):
         Codec(instances)

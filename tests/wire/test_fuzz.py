@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from ordercast.core import MAIN_INSTANCE, InstanceId, Message, WireError
+from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, WireError
 from ordercast.wire import Codec, Endpoint
 from ordercast.wire.datagram import HEADER, HELLO, PLAINTEXT, REPAIR, VERSION
 from tests.wire.cluster import CODEC, Cluster, Note, Other, flushed, known_cluster, make_cluster, make_endpoint
@@ -129,7 +129,7 @@ def talk(cluster: Cluster) -> list[bytes]:
 
 def hammer(
     endpoint: Endpoint, make: Callable[[], bytes], count: int, now: float, in_trains: bool = True
-) -> list[Message]:
+) -> list[Packet]:
     """Throw datagrams at an endpoint; the messages that it takes for genuine."""
     taken = []
     for number in range(count):
@@ -141,7 +141,7 @@ def hammer(
             received = endpoint.receive(datagram, now)
         for _, _, message in received:
             taken.append(message)
-            assert isinstance(message, Message)
+            assert isinstance(message, Packet)
         if number % FLUSH_EVERY == 0:
             now += 0.001
             endpoint.tick(now)
@@ -208,9 +208,9 @@ def test_without_a_key_garbage_is_at_worst_a_message() -> None:
 class NonsenseCodec(Codec):
     """Sends the payload of a note as if that were frames."""
 
-    def encode_into(self, instance: InstanceId, message: Message, buffer: bytearray, offset: int) -> int:
-        assert isinstance(message, Note)
-        buffer[offset:] = message.payload
+    def encode_into(self, instance: InstanceId, packet: Packet, buffer: bytearray, offset: int) -> int:
+        assert isinstance(packet, Note)
+        buffer[offset:] = packet.payload
         return len(buffer)
 
 

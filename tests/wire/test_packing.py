@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from ordercast.core import MAIN_INSTANCE, Message, UsageError
+from ordercast.core import MAIN_INSTANCE, Packet, UsageError
 from tests.wire.cluster import Note, Other, datagrams_of, flushed, known_cluster
 
 BOTH = ("b", "c")
@@ -123,7 +123,7 @@ def test_any_number_of_sets_of_destinations_can_be_sent_to() -> None:
     names = tuple(f"p{number:02}" for number in range(20))
     cluster = known_cluster(names, processes=names)
     sender, *others = names
-    expected: list[tuple[str, Message]] = []
+    expected: list[tuple[str, Packet]] = []
     for number in range(200):
         to = tuple(name for bit, name in enumerate(others) if (number * 2654435761) >> bit & 1)
         cluster.endpoints[sender].send(to, MAIN_INSTANCE, Note(number))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ordercast.core import MAIN_INSTANCE, Message, MessageId, Multicast
+from ordercast.core import MAIN_INSTANCE, MessageId, Multicast, Packet
 from ordercast.wire import Codec
 from tests.wire.cluster import Cluster, flushed, make_endpoint
 
 
-class Carried(Message, frozen=True):
+class Carried(Packet, frozen=True):
     multicast: Multicast
 
 
@@ -34,7 +34,7 @@ def test_a_payload_stays_what_it_is_when_the_sockets_buffer_is_used_again(
     cluster.introduce()
     a, b = cluster.endpoints["a"], cluster.endpoints["b"]
     buffer = memoryview(bytearray(65_507))
-    taken: list[Message] = []
+    taken: list[Packet] = []
     for number in (1, 2):
         a.send(("b",), MAIN_INSTANCE, carried(number, size))
         for datagram in flushed(a):

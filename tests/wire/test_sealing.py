@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordercast.core import MAIN_INSTANCE, Message
+from ordercast.core import MAIN_INSTANCE, Packet
 from ordercast.wire import Codec
 from ordercast.wire.datagram import DATA, EPOCH_BITS, EPOCH_MAX, HEADER, Dropped
 from ordercast.wire.session import WINDOW, BootKeys, OwnSession, PeerSession
@@ -157,7 +157,7 @@ def test_other_versions_and_kinds_are_counted() -> None:
 
 
 def test_a_member_that_talks_nonsense_is_counted() -> None:
-    class Nonsense(Message, frozen=True):
+    class Nonsense(Packet, frozen=True):
         pass
 
     cluster = make_cluster(("a", "b"))

@@ -91,12 +91,12 @@ def _fan(situation: Situation) -> dict[str, Any]:
 def _sequencer(situation: Situation) -> dict[str, Any]:
     return {
         "sequencer": situation.random.choice(situation.sites),
-        "window": situation.rarely(256, 1, 3),
-        "history_max": situation.rarely(4096, 2, 8),
+        "window_messages": situation.rarely(256, 1, 3),
+        "history_messages_max": situation.rarely(4096, 2, 8),
         "acknowledge_every": situation.rarely(32, 1, 4),
-        "retransmit_seconds": situation.timeout(0.3),
+        "retransmit_seconds": (retransmit := situation.timeout(0.3)),
         "announce_seconds": situation.timeout(0.3),
-        "patience": situation.rarely(10, 1, 3),
+        "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
         # Drawn last: what comes before keeps its draws.
         "direct_bytes": situation.random.choice((1, 8192)),
     }
@@ -105,7 +105,7 @@ def _sequencer(situation: Situation) -> dict[str, Any]:
 def _two_phase(situation: Situation) -> dict[str, Any]:
     retransmit = situation.timeout(0.3)
     return {
-        "window": situation.rarely(256, 1, 3),
+        "window_messages": situation.rarely(256, 1, 3),
         "acknowledge_every": situation.rarely(32, 1, 4),
         "acknowledge_seconds": situation.timeout(0.1),
         "retransmit_seconds": retransmit,
@@ -117,7 +117,7 @@ def _two_phase(situation: Situation) -> dict[str, Any]:
 def _lamport(situation: Situation) -> dict[str, Any]:
     interval = situation.timeout(0.3)
     options = {
-        "window": situation.rarely(256, 1, 3),
+        "window_messages": situation.rarely(256, 1, 3),
         "acknowledge_every": situation.rarely(32, 1, 4),
         "tick_seconds": situation.seconds(0.001, 0.05),
         "interval_seconds": interval,
@@ -171,7 +171,7 @@ def _broadcast_tree(situation: Situation) -> dict[str, Any]:
         "clusters": clusters,
         "transit_seconds": round(max(0.002, situation.round_trip / random.choice((2, 8))), 5),
         "order": random.choice(("none", "none", "source")),
-        "window": situation.rarely(64, 1, 4),
+        "burst_messages": situation.rarely(64, 1, 4),
         "kept_messages_max": situation.rarely(2048, 8, 16) if few else 2048,
         "gap_messages_max": situation.rarely(256, 2, 8) if few else 256,
         "silent_exchanges_max": situation.rarely(3, 1, 2),
@@ -191,7 +191,7 @@ def _scalatom(situation: Situation) -> dict[str, Any]:
         "batch_messages_max": random.choice((64, 64, 2, 1)),
         "relay_eagerly": random.random() < 0.3,
         "history_seconds": random.choice((0.0, 0.0, 0.02, 0.2)),
-        "window": window,
+        "window_messages": window,
         "kept_messages_max": max(window, situation.rarely(16384, 4, 16)),
         "acknowledge_every": situation.rarely(32, 1, 4),
         "acknowledge_seconds": situation.timeout(0.1),
@@ -235,13 +235,13 @@ def _propagation_graph(situation: Situation) -> dict[str, Any]:
     return {
         "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
         "load_bound": situation.rarely(0, 2, 6),
-        "window": situation.rarely(256, 1, 3),
-        "history_max": situation.rarely(4096, 2, 8),
+        "window_messages": situation.rarely(256, 1, 3),
+        "history_messages_max": situation.rarely(4096, 2, 8),
         "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
-        "reader_max": situation.rarely(4096, 1, 4),
+        "reader_messages_max": situation.rarely(4096, 1, 4),
         "acknowledge_every": situation.rarely(32, 1, 4),
-        "retransmit_seconds": situation.timeout(0.3),
-        "patience": situation.rarely(10, 1, 3),
+        "retransmit_seconds": (retransmit := situation.timeout(0.3)),
+        "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
     }
 
 

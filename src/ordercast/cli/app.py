@@ -4,8 +4,9 @@ import difflib
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,7 +14,7 @@ from typer.main import get_command
 
 import ordercast
 from ordercast.cli.commands import COMMANDS
-from ordercast.core.errors import UsageError
+from ordercast.core.errors import RenamedOption, UsageError
 
 PIPE_CLOSED = 141  # what a shell reports for a program that died of a closed pipe
 
@@ -85,8 +86,27 @@ def root(
         typer.echo(context.get_help(), nl=False)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """What a user is to change in a file, in one line; anything else as Python shows it."""
+    if issubclass(category, RenamedOption):
+        print(f"ordercast: {message}", file=sys.stderr)
+    else:
+        _show_any_warning(message, category, filename, lineno, file, line)
+
+
+_show_any_warning = warnings.showwarning
+
+
 def run(words: Sequence[str]) -> int:
     """Run one command; its exit code is what it returned or what it exited with, 0 if neither."""
+    warnings.showwarning = _show_warning
     try:
         result = get_command(app).main(args=list(words), prog_name="ordercast", standalone_mode=False)
     except typer.TyperException as error:

@@ -72,7 +72,7 @@ def describe(protocol: type[Protocol]) -> dict[str, Any]:
         "single_source": contract.single_source,
         "several_groups": contract.several_groups,
         "explicit_destinations": contract.explicit_destinations,
-        "messages": [message.__name__ for message in protocol.messages],
+        "messages": [message.__name__ for message in protocol.packets],
     }
 
 
@@ -160,7 +160,7 @@ def _show_one(protocol: type[Protocol]) -> None:
         "a crash": contract.crash,
         "sources": "sites that do not fail, named in the option sources" if contract.single_source else "any site",
         "addresses": _addresses(contract),
-        "messages": ", ".join(message.__name__ for message in protocol.messages),
+        "messages": ", ".join(message.__name__ for message in protocol.packets),
         "branches": ", ".join(contract.branches),
     }
     table = Table.grid(padding=(0, 3, 0, 0))

@@ -9,8 +9,10 @@ from ordercast.core.contract import (
     Bounds,
     Contract,
     Options,
+    Renamed,
+    times,
 )
-from ordercast.core.errors import InvariantViolation, OrdercastError, StorageError, UsageError, WireError
+from ordercast.core.errors import InvariantViolation, OrdercastError, RenamedOption, StorageError, UsageError, WireError
 from ordercast.core.identifiers import (
     MAIN_INSTANCE,
     ChannelId,
@@ -22,7 +24,9 @@ from ordercast.core.identifiers import (
     SiteId,
 )
 from ordercast.core.intervals import IntervalSet
-from ordercast.core.messages import Message, Record, encode, encoded_size
+from ordercast.core.memo import Address, AddressMemo
+from ordercast.core.packets import Packet, Record, encode, encoded_size
+from ordercast.core.part import Part
 from ordercast.core.protocol import Context, Protocol
 from ordercast.core.randomness import random_stream
 
@@ -32,6 +36,8 @@ __all__ = [
     "MAIN_INSTANCE",
     "NETWORK_FAULTS",
     "TOTAL_ORDER",
+    "Address",
+    "AddressMemo",
     "Bounds",
     "ChannelId",
     "Context",
@@ -42,14 +48,17 @@ __all__ = [
     "IntervalSet",
     "InvariantViolation",
     "LamportClock",
-    "Message",
     "MessageId",
     "Multicast",
     "Options",
     "OrdercastError",
+    "Packet",
+    "Part",
     "Payload",
     "Protocol",
     "Record",
+    "Renamed",
+    "RenamedOption",
     "SiteId",
     "StorageError",
     "UsageError",
@@ -57,4 +66,5 @@ __all__ = [
     "encode",
     "encoded_size",
     "random_stream",
+    "times",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -29,8 +30,24 @@ TOTAL_ORDER = (
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
 
 
+class Renamed(msgspec.Struct, frozen=True):
+    """What an option is called now, and what an old value means there."""
+
+    to: str
+    convert: Callable[[Any, Mapping[str, Any]], Any] = lambda value, _options: value
+    """Gets the old value and all options that were given."""
+
+
+def times(option: str, default: float) -> Callable[[Any, Mapping[str, Any]], Any]:
+    """How to convert what counted time-outs into seconds: so many times another option, or that one's default."""
+    return lambda count, options: count * options.get(option, default)
+
+
 class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Base of a protocol's own options; each field has a default, and its value is checked in `__post_init__`."""
+
+    renamed: ClassVar[Mapping[str, Renamed]] = {}
+    """Spellings that users may still have in their files -> what they mean today."""
 
 
 class Bounds(msgspec.Struct, frozen=True):

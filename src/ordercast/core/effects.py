@@ -11,7 +11,7 @@ import msgspec
 
 from ordercast.core.events import Timer
 from ordercast.core.identifiers import ChannelId, GroupId, InstanceId, MessageId, Multicast, SiteId
-from ordercast.core.messages import Message, Record
+from ordercast.core.packets import Packet, Record
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -19,20 +19,20 @@ class Effect(msgspec.Struct, frozen=True, gc=False):
 
 
 class Send(Effect, frozen=True):
-    """Send a message to one or several sites. Networks that can reach several with one frame do so."""
+    """Send a packet to one or several sites. Networks that can reach several with one frame do so."""
 
     to: tuple[SiteId, ...]
-    message: Message
+    packet: Packet
     instance: InstanceId | None = None
     """The instance at the receivers; None for the one with the sender's name."""
 
 
 class Broadcast(Effect, frozen=True):
-    """Send a message to everyone who has joined the channel, at most `ttl` hops away. A sender hears its own
+    """Send a packet to everyone who has joined the channel, at most `ttl` hops away. A sender hears its own
     broadcasts."""
 
     channel: ChannelId
-    message: Message
+    packet: Packet
     ttl: int | None = None
 
 
@@ -151,8 +151,15 @@ class Credit(Effect, frozen=True):
 
 
 class Blocked(Effect, frozen=True):
-    """The instance cannot make progress, and says why; an empty reason says that it can again."""
+    """Something is in the way of progress; an empty reason says that it no longer is.
 
+    Reasons belong to whoever sets them, and each stands until the same one takes it back. (With one reason for all: a
+    source says that nothing is accepted, the member that it waits for is named next, and the source's first success
+    erases that name.)
+    """
+
+    by: str
+    """Who says so: a name within the protocol, such as `source`."""
     reason: str
 
 

@@ -11,6 +11,10 @@ class UsageError(OrdercastError):
     """The caller misused the API or gave bad input: raised to the caller, one line that says what to do."""
 
 
+class RenamedOption(FutureWarning):
+    """An option has another name now. The old one still works; CONTRIBUTING.md says for how long."""
+
+
 class WireError(OrdercastError):
     """The network brought garbage: counted and dropped."""
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import msgspec
 
 from ordercast.core.identifiers import ChannelId, GroupId, Multicast, SiteId
-from ordercast.core.messages import Message, Record
+from ordercast.core.packets import Packet, Record
 
 Timer = Hashable
 """The name of a timer within its instance: a string, or a tuple of strings and numbers."""
 
 
 class Arrival(msgspec.Struct, frozen=True, gc=False):
-    """How a message came: what a receiver can see of the way it took."""
+    """How a packet came: what a receiver can see of the way it took."""
 
     channel: ChannelId | None = None
     """The channel it was broadcast on; None when it was sent to this site."""
@@ -42,10 +41,10 @@ class Recovered(Event, frozen=True):
 
 
 class Received(Event, frozen=True):
-    """A message came from an instance of the same name at another site, or from oneself."""
+    """A packet came from an instance of the same name at another site, or from oneself."""
 
     sender: SiteId
-    message: Message
+    packet: Packet
     arrival: Arrival = Arrival()
 
 
@@ -73,33 +72,7 @@ class LeaveRequested(Event, frozen=True):
     group: GroupId
 
 
-class ServiceChosen(Event, frozen=True):
-    """The application chooses the delivery service with which it receives a group's messages."""
-
-    group: GroupId
-    service: str
-
-
 class Consumed(Event, frozen=True):
     """The application has taken so many deliveries: buffers are free again."""
 
     count: int
-
-
-class Suspected(Event, frozen=True):
-    """A failure detector tells its user that it suspects a site."""
-
-    site: SiteId
-
-
-class Trusted(Event, frozen=True):
-    """A failure detector tells its user that it no longer suspects a site."""
-
-    site: SiteId
-
-
-class Decided(Event, frozen=True):
-    """A consensus instance tells its user what was decided."""
-
-    instance: Hashable
-    value: Any

@@ -11,7 +11,7 @@ SiteId = str
 
 GroupId = str
 InstanceId = str
-"""A site can run several protocol instances; messages, timers and randomness belong to one of them."""
+"""A site can run several protocol instances; packets, timers and randomness belong to one of them."""
 
 ChannelId = str
 """A network multicast address that instances can join."""
@@ -51,7 +51,7 @@ class Multicast(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One message as the application gave it: identity, address, payload. Protocols carry it; they do not look into
     it."""
 
-    message: MessageId
+    id: MessageId
     groups: tuple[GroupId, ...]
     payload: Payload = b""
     destinations: tuple[SiteId, ...] | None = None

@@ -6,21 +6,23 @@ that is handed in, and everything that it wants done is written to its outbox in
 
 from __future__ import annotations
 
-import re
 from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from ordercast.core import effects, events
 from ordercast.core.contract import Contract, Options
-from ordercast.core.errors import UsageError, WireError
+from ordercast.core.errors import InvariantViolation, UsageError, WireError
 from ordercast.core.events import Received
 from ordercast.core.identifiers import MAIN_INSTANCE, GroupId, InstanceId, Multicast, SiteId
-from ordercast.core.messages import Message, Record
+from ordercast.core.packets import Packet, Record
+from ordercast.core.part import Part, event_handler, find_handlers, packet_handler, record_handler, timer_handler
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -51,21 +53,28 @@ class Context(msgspec.Struct, frozen=True):
         return tuple(sorted({site for group in groups for site in self.groups[group]}))
 
 
-def _snake_case(name: str) -> str:
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+def _require(protocol: type[Protocol], handler: str, owners: tuple[type[object], ...]) -> None:
+    if not any(hasattr(owner, handler) for owner in owners):
+        names = " or ".join(owner.__name__ for owner in owners)
+        raise TypeError(f"{protocol.__name__} has no handler {handler}: {names} needs one")
 
 
 class Protocol(ABC):
     """Base of protocol cores: event in, effects out.
 
-    Handlers are found by name: `on_started`, `on_timer_fired`, … for events, and `on_<message>` for each type in
-    `messages` (`on_data(sender, message, arrival)` for `Data`). A missing handler is an error when the class is made,
-    not when the message comes.
+    Handlers are found by name: `on_started`, `on_multicast_requested`, … for events; for packets, timers and records as
+    `Part` says, in the core itself or in the parts that it attaches. What the core handles itself, its parts do not.
+
+    To drive one by hand: make it with a `Context`, call `step(now, event)`, read `outbox` and empty it.
     """
 
     contract: ClassVar[Contract]
-    messages: ClassVar[tuple[type[Message], ...]] = ()
+    parts: ClassVar[tuple[type[Part], ...]] = ()
+    """The parts that instances attach; their packets and records become the protocol's."""
+    packets: ClassVar[tuple[type[Packet], ...]] = ()
     records: ClassVar[tuple[type[Record], ...]] = ()
+    timers: ClassVar[tuple[str, ...]] = ()
+    """The timers that the core handles itself."""
     checkpoint_records: ClassVar[int] = 512
     """After so many records the instance is asked for a checkpoint, which bounds the log and the time to read it
     after a crash."""
@@ -74,9 +83,17 @@ class Protocol(ABC):
 
     def __init_subclass__(cls, **keywords: object) -> None:
         super().__init_subclass__(**keywords)
-        for message in cls.messages:
-            if not hasattr(cls, f"on_{_snake_case(message.__name__)}"):
-                raise TypeError(f"{cls.__name__} lists the message {message.__name__} but has no handler for it")
+        cls.packets = tuple(dict.fromkeys((*cls.packets, *(each for part in cls.parts for each in part.packets))))
+        cls.records = tuple(dict.fromkeys((*cls.records, *(each for part in cls.parts for each in part.records))))
+        for packet in cls.packets:
+            _require(cls, packet_handler(packet), (cls, *(part for part in cls.parts if packet in part.packets)))
+        for timer in cls.timers:
+            _require(cls, timer_handler(timer), (cls,))
+        for part in cls.parts:
+            for timer in part.timers:
+                _require(cls, timer_handler(timer), (part,))
+            for record in part.records:
+                _require(cls, record_handler(record), (cls, part))
 
     @classmethod
     def warnings(cls, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> tuple[str, ...]:
@@ -90,28 +107,56 @@ class Protocol(ABC):
         self.outbox: list[effects.Effect] = []
         self.branches: Counter[str] = Counter()
         self._appended = 0
+        self._obstacles: dict[str, str] = {}
         self._on_event: dict[type[events.Event], Callable[[Any], None]] = {
-            event: getattr(self, f"on_{_snake_case(event.__name__)}")
+            event: getattr(self, event_handler(event))
             for event in events.Event.__subclasses__()
             if event is not Received
         }
-        self._on_message: dict[type[Message], Callable[[SiteId, Any, events.Arrival], None]] = {
-            message: getattr(self, f"on_{_snake_case(message.__name__)}") for message in self.messages
-        }
+        self._on_packet: dict[type[Packet], Callable[[SiteId, Any, events.Arrival], None]] = find_handlers(
+            self, self.packets, packet_handler
+        )
+        self._on_timer: dict[events.Timer, Callable[..., None]] = find_handlers(self, self.timers, timer_handler)
+        self._on_record: dict[type[Record], Callable[[Any], None]] = find_handlers(self, self.records, record_handler)
+        self._listeners: list[Callable[[SiteId, Packet], None]] = []
+        self._finishers: list[Callable[[], None]] = []
+        self._checkers: list[Callable[[], None]] = []
+
+    def attach(self, part: AnyPart) -> AnyPart:
+        """Hand the part what it handles from now on; what the core or an earlier part handles stays there."""
+        for found, handlers in (
+            (find_handlers(part, part.packets, packet_handler), self._on_packet),
+            (find_handlers(part, part.timers, timer_handler), self._on_timer),
+            (find_handlers(part, part.records, record_handler), self._on_record),
+        ):
+            for key, handler in found.items():
+                handlers.setdefault(key, handler)
+        for name, hooks in (
+            ("on_heard", self._listeners),
+            ("finish_step", self._finishers),
+            ("check_invariants", self._checkers),
+        ):
+            if hasattr(part, name):
+                hooks.append(getattr(part, name))
+        return part
 
     def step(self, now: float, event: events.Event) -> None:
         """Take one event at local time `now`; what is to be done about it stands in the outbox afterwards."""
         self.now = now
         if type(event) is Received:
-            message = event.message
-            handler = self._on_message.get(type(message))
+            packet = event.packet
+            handler = self._on_packet.get(type(packet))
             if handler is None:
-                raise WireError(f"{self.contract.name} does not speak {type(message).__name__}")
-            handler(event.sender, message, event.arrival)
+                raise WireError(f"{self.contract.name} does not speak {type(packet).__name__}")
+            for hear in self._listeners:
+                hear(event.sender, packet)
+            handler(event.sender, packet, event.arrival)
         else:
             self._on_event[type(event)](event)
             if type(event) is events.Recovered:
                 self._appended += len(event.records)
+        for finish in self._finishers:
+            finish()
         # Only at the end of a step: in the middle, the state may be ahead of the records.
         if self._appended >= self.checkpoint_records:
             self._take_checkpoint()
@@ -134,18 +179,37 @@ class Protocol(ABC):
 
     def check_invariants(self) -> None:
         """Raise `InvariantViolation` when the state is impossible. Called after each step in simulation."""
+        for check in self._checkers:
+            check()
 
     # ------------------------------------------------------------------ events, for subclasses to override
     def on_started(self, event: events.Started) -> None:
         """The first start."""
 
     def on_recovered(self, event: events.Recovered) -> None:
-        """A start after a crash. By default there is nothing to remember."""
-        self.on_started(events.Started())
+        """A start after a crash: first the checkpoint, then each record where it is handled, then go on."""
+        if event.checkpoint is not None:
+            self.restore(event.checkpoint)
+        for record in event.records:
+            self._on_record[type(record)](record)
+        self.resume()
         self.declare_recovered()
 
+    def restore(self, state: Any) -> None:
+        """After a crash: be as the checkpoint says. For protocols with a `checkpoint_state`."""
+        raise InvariantViolation(f"{self.contract.name} has no checkpoints, and its log has {type(state).__name__}")
+
+    def resume(self) -> None:
+        """After a crash, the log having been read: say again what may not have been heard. By default, begin anew."""
+        self.on_started(events.Started())
+
     def on_timer_fired(self, event: events.TimerFired) -> None:
-        """A timer ran out."""
+        """A timer ran out: its handler gets what follows on the name."""
+        timer = event.timer
+        if isinstance(timer, tuple):
+            self._on_timer[timer[0]](*timer[1:])
+        else:
+            self._on_timer[timer]()
 
     def on_multicast_requested(self, event: events.MulticastRequested) -> None:
         """The application multicasts."""
@@ -159,27 +223,14 @@ class Protocol(ABC):
         """The application leaves a group."""
         raise UsageError(f"groups are static under {self.contract.name}: name the members in the configuration")
 
-    def on_service_chosen(self, event: events.ServiceChosen) -> None:
-        """The application chooses a delivery service."""
-        raise UsageError(f"{self.contract.name} has one delivery service only")
-
     def on_consumed(self, event: events.Consumed) -> None:
         """The application has taken deliveries."""
 
-    def on_suspected(self, event: events.Suspected) -> None:
-        """A failure detector suspects a site."""
-
-    def on_trusted(self, event: events.Trusted) -> None:
-        """A failure detector trusts a site again."""
-
-    def on_decided(self, event: events.Decided) -> None:
-        """A consensus has decided."""
-
     # ------------------------------------------------------------------ effects, for subclasses to call
-    def send(self, to: tuple[SiteId, ...], message: Message) -> None:
+    def send(self, to: tuple[SiteId, ...], packet: Packet) -> None:
         """Write a `Send` to the outbox; nothing when there is nobody to send to."""
         if to:
-            self.outbox.append(effects.Send(to, message))
+            self.outbox.append(effects.Send(to, packet))
 
     def set_timer(self, timer: events.Timer, after_seconds: float) -> None:
         """Write a `SetTimer` to the outbox."""
@@ -206,6 +257,20 @@ class Protocol(ABC):
     def declare_recovered(self) -> None:
         """Write a `DeclareRecovered` to the outbox."""
         self.outbox.append(effects.DeclareRecovered())
+
+    def block(self, by: str, reason: str) -> None:
+        """Say why there is no progress, or (an empty reason) that `by` is no longer in the way. A reason stands until
+        the same `by` takes it back: what one part says does not hide what another one does."""
+        if self._obstacles.get(by, "") != reason:
+            if reason:
+                self._obstacles[by] = reason
+            else:
+                del self._obstacles[by]
+            self.outbox.append(effects.Blocked(by, reason))
+
+    def obstacle(self, by: str) -> str:
+        """What `by` has said last; empty when it is not in the way."""
+        return self._obstacles.get(by, "")
 
     def branch(self, name: str) -> None:
         """Count that a branch of note was taken (see `Contract.branches`)."""

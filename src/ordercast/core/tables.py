@@ -1,10 +1,12 @@
-"""What people write down for us, as TOML: typed, with errors of one line that name the file, the key and what to do."""
+"""TOML tables in and out: typed, with errors of one line that name the file, the key and what to do."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import tomllib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,10 +14,13 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 
-from ordercast.core.errors import UsageError
+from ordercast.core.contract import Options
+from ordercast.core.errors import RenamedOption, UsageError
 
 FILE_BYTES_MAX = 1 << 20
 """A scenario of a thousand sites and a thousand faults is a tenth of this; what is larger is another kind of file."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 
@@ -111,6 +116,19 @@ def to_struct(table: Mapping[str, Any], kind: type[Table], where: str) -> Table:
         raise UsageError(_explain(error, kind, where)) from error
 
 
+def rename_options(table: Mapping[str, Any], kind: type[Options], where: str) -> dict[str, Any]:
+    """The table with every option under its present name; an old name is taken, with a warning."""
+    given = dict(table)
+    for old, renamed in kind.renamed.items():
+        if old in given:
+            if renamed.to in given:
+                raise UsageError(f"{where}: {old} is the old name of {renamed.to}; leave out {old}")
+            value = given[renamed.to] = renamed.convert(given.pop(old), given)
+            text = f"{where}: the option {old} is called {renamed.to} now (here: {value}); the old name will go"
+            warnings.warn(text, RenamedOption, stacklevel=2)
+    return given
+
+
 def to_value(value: Any, kind: Any, where: str) -> Any:
     """A single value of a type (a float, a tuple of texts, …)."""
     try:
@@ -144,3 +162,49 @@ def _choices(kind: type[msgspec.Struct] | None, key: str) -> Iterator[str]:
 def _word_for(value: Any) -> str:
     names = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object"}
     return _WORDS.get(names.get(type(value), ""), type(value).__name__)
+
+
+# ---------------------------------------------------------------------- out
+def toml_text(document: Mapping[str, Any]) -> str:
+    """A document of plain values, tables of them, and lists of tables; whatever lies deeper is written inline."""
+    lines = [f"{_key(key)} = {_value(value)}" for key, value in document.items() if not _is_table(value)]
+    for key, value in document.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{_key(key)}]", *_assignments(value)]
+        elif _is_table(value):
+            for table in value:
+                lines += ["", f"[[{_key(key)}]]", *_assignments(table)]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, Mapping) or (
+        isinstance(value, list | tuple) and bool(value) and all(isinstance(inner, Mapping) for inner in value)
+    )
+
+
+def _assignments(table: Mapping[str, Any]) -> Iterator[str]:
+    return (f"{_key(key)} = {_value(value)}" for key, value in table.items())
+
+
+def _key(key: str) -> str:
+    return key if _BARE_KEY.fullmatch(key) else _text(key)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(_assignments(value)) + " }" if value else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    raise TypeError(f"TOML has no value for {value!r}")
+
+
+def _text(text: str) -> str:
+    # JSON escapes as TOML does, but leaves the one control character beyond ASCII's first 32 alone.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

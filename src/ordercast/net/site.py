@@ -9,7 +9,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Protocol
 
-from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Message, MessageId, SiteId, UsageError
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, MessageId, Packet, SiteId, UsageError
 from ordercast.core.effects import (
     Blocked,
     Broadcast,
@@ -25,8 +25,8 @@ from ordercast.core.effects import (
     SetTimer,
 )
 from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
-from ordercast.net.messages import Heard, Probe
 from ordercast.net.multicast import Reach
+from ordercast.net.packets import Heard, Probe
 from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance
 from ordercast.trace.live import LiveRecorder
@@ -62,7 +62,7 @@ class Application(Protocol):
     def credit(self, instance: InstanceId, available: int) -> None:
         """Learn how much may be sent."""
 
-    def blocked(self, instance: InstanceId, reason: str) -> None:
+    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
         """Learn why there is no progress, or that there is again."""
 
     def recovered(self, instance: InstanceId) -> None:
@@ -114,7 +114,7 @@ class LiveSite:
         self._by_unicast = True
         self._timers: dict[tuple[InstanceId, Timer], _TimerState] = {}
         self._deliveries: list[tuple[InstanceId, Deliver | Replay]] = []
-        self._to_self: deque[tuple[InstanceId, Message]] = deque()
+        self._to_self: deque[tuple[InstanceId, Packet]] = deque()
         self._taken = 0
         """Deliveries that the application has taken and the instance has not heard of."""
         self._tells_consumed = False
@@ -289,12 +289,12 @@ class LiveSite:
             logger.info("IP multicast reaches every process")
         self._probe_handle = self._loop.call_later(reach.seconds_to_next(), self._send_probe)
 
-    def _on_net(self, sender: SiteId, message: Message, multicast: bool) -> None:
-        if isinstance(message, Probe):
+    def _on_net(self, sender: SiteId, packet: Packet, multicast: bool) -> None:
+        if isinstance(packet, Probe):
             if multicast:
-                self._endpoint.send((sender,), NET_INSTANCE, Heard(message.number))
-        elif isinstance(message, Heard) and self._reach is not None:
-            self._reach.on_heard(sender, message.number)
+                self._endpoint.send((sender,), NET_INSTANCE, Heard(packet.number))
+        elif isinstance(packet, Heard) and self._reach is not None:
+            self._reach.on_heard(sender, packet.number)
 
     # ------------------------------------------------------------------ the application
     def request(
@@ -336,18 +336,18 @@ class LiveSite:
         to = effect.to
         if self._recorder is not None:
             for site in to:
-                self._recorder.packet_sent(site, effect.message)
+                self._recorder.packet_sent(site, effect.packet)
         if self.name in to:
-            self._to_self.append((name, effect.message))
+            self._to_self.append((name, effect.packet))
             to = tuple(site for site in to if site != self.name)
         if to:
-            self._endpoint.send(to, name, effect.message)
+            self._endpoint.send(to, name, effect.packet)
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Everyone hears it, the sender too, where the channel shows it."""
         if self._recorder is not None:
-            self._recorder.packet_sent(None, effect.message)
-        self._endpoint.send(self._everyone, instance.name, effect.message)
+            self._recorder.packet_sent(None, effect.packet)
+        self._endpoint.send(self._everyone, instance.name, effect.packet)
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """There is one channel, and everyone hears it."""
@@ -414,7 +414,7 @@ class LiveSite:
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Tell the application why there is no progress."""
-        self._application.blocked(instance.name, effect.reason)
+        self._application.blocked(instance.name, effect.by, effect.reason)
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""

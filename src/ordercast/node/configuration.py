@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ordercast.core import Context, GroupId, Protocol, SiteId, UsageError
-from ordercast.core.tables import nearest, to_struct, to_value
+from ordercast.core.tables import nearest, rename_options, to_struct, to_value
 from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_multicast, show_address
 from ordercast.node.layers import Layers, Origin, Source
 from ordercast.node.tuning import live_options
@@ -277,7 +277,8 @@ class _Reader:
         queue_bytes: int,
     ) -> dict[str, Any]:
         where = f"{self._where('options').removesuffix('options')}[options]"
-        table = to_value(self._values.get("options", {}), dict[str, Any], where)
+        given = to_value(self._values.get("options", {}), dict[str, Any], where)
+        table = rename_options(given, protocol.contract.options, where)
         sites = tuple(sorted(processes))
         try:
             checked = to_struct(table, protocol.contract.options, where)

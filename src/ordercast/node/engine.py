@@ -9,7 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
-from ordercast.net.messages import Heard, Probe
+from ordercast.net.packets import Heard, Probe
 from ordercast.net.site import NET_INSTANCE, Application, LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
@@ -66,7 +66,7 @@ class Engine:
                 process,
                 self.sites,
                 keys,
-                Codec({MAIN_INSTANCE: self.protocol.messages, NET_INSTANCE: (Probe, Heard)}),
+                Codec({MAIN_INSTANCE: self.protocol.packets, NET_INSTANCE: (Probe, Heard)}),
                 incarnation=self.journal.incarnation,
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,

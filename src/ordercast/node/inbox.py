@@ -46,7 +46,7 @@ class Inbox:
     ) -> None:
         """A bundle for the application, at the next place."""
         offset, count = self.offset, multicast.count
-        batch = Batch(multicast.message, multicast.groups, count, offset, packed, unpacked, ordinal, taken)
+        batch = Batch(multicast.id, multicast.groups, count, offset, packed, unpacked, ordinal, taken)
         self.offset = offset + count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.

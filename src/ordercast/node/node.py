@@ -58,7 +58,7 @@ class Node:
         self._control: ControlServer | None = None
         self._failure: NodeFailed | None = None
         self._over = asyncio.Event()
-        self._waits_for = ""
+        self._obstacles: dict[str, str] = {}
         self._blocked = ""
         self._patience: asyncio.TimerHandle | None = None
         self._holds_the_network = False
@@ -333,23 +333,29 @@ class Node:
         """The protocol takes so many more bundles."""
         self.sender.on_credit(available)
 
-    def blocked(self, instance: InstanceId, reason: str) -> None:
-        """There is no progress, or there is again. A short wait is how fast senders are held back, and no news."""
-        if reason and not self._waits_for:
+    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
+        """Something is in the way, or no longer. A short wait is how fast senders are held back, and no news."""
+        before = bool(self._obstacles)
+        if reason:
+            self._obstacles[by] = reason
+        else:
+            self._obstacles.pop(by, None)
+        if self._obstacles and not before:
             self._patience = asyncio.get_running_loop().call_later(BLOCKED_SECONDS, self._tell_blocked)
-        elif not reason:
+        elif before and not self._obstacles:
             if self._patience is not None:
                 self._patience.cancel()
             if self._blocked:
                 logger.info("process %s goes on", self.process)
                 self._blocked = ""
                 self.sender.on_blocked("")
-        self._waits_for = reason
+        elif self._blocked:
+            self._tell_blocked()
 
     def _tell_blocked(self) -> None:
         own = [name for name in self._receiver.waiting() if name not in self._claimed]
         hint = f"; process {self.process} has not joined {own[0]}, where its deliveries wait" if own else ""
-        self._blocked = self._waits_for + hint
+        self._blocked = "; ".join(self._obstacles.values()) + hint
         logger.warning("process %s is blocked: %s", self.process, self._blocked)
         self.sender.on_blocked(self._blocked)
 

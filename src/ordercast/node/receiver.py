@@ -57,7 +57,7 @@ class Receiver:
         payload: Payload = multicast.payload
         unpacked: list[bytes] | None = None
         if payload[:1] == PIECE_MARK:
-            whole = self._add_piece(multicast.message, multicast.groups, payload)
+            whole = self._add_piece(multicast.id, multicast.groups, payload)
             if whole is None:
                 self._on_taken()
                 return

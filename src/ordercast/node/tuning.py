@@ -27,8 +27,8 @@ def live_options(
     window = max(WINDOW_MIN, min(WINDOW_MAX, fitting // 2 // (2 * max(1, processes - 1))))
     ahead = max(2 * window, min(fitting // 2, queue_bytes // BUNDLE_BYTES_MAX))
     chosen = {
-        "window": window,
         "window_messages": window,
+        "burst_messages": window,
         # What is sent ahead of the slowest reader is what fits into that one's buffer, and into its queue.
         "history_bytes_max": ahead * BUNDLE_BYTES_MAX,
         "log_messages_max": ahead,
@@ -39,7 +39,7 @@ def live_options(
     else:
         # Often enough that nobody waits for news of what everyone has.
         chosen["acknowledge_every"] = max(1, window // 4)
-    if "window_messages" in known:
+    if "history_messages_max" in known:
         # Where a batch holds the bundles themselves. (Where it holds their names it may be as large as it likes: a
         # consensus of SCALATOM that orders 64 instead of 4 makes a group a tenth faster.)
         chosen["batch_messages_max"] = max(1, window // 2)

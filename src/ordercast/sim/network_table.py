@@ -9,6 +9,7 @@ import msgspec
 import networkx as nx
 
 from ordercast.core import SiteId, UsageError
+from ordercast.core.tables import expect_table, nearest, read_text, to_struct
 from ordercast.sim.networks import (
     BroadcastMedium,
     Network,
@@ -19,7 +20,6 @@ from ordercast.sim.networks import (
     WideArea,
     square_grid,
 )
-from ordercast.sim.tables import expect_table, nearest, read_text, to_struct
 
 Link = tuple[SiteId, SiteId, float]
 

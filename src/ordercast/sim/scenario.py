@@ -11,19 +11,20 @@ from typing import Any
 import msgspec
 
 from ordercast.core import Context, GroupId, Options, Protocol, SiteId, UsageError
-from ordercast.sim.faults import FAULT_KINDS, AnyFault, Outage
-from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
-from ordercast.sim.simulation import Application, Simulation
-from ordercast.sim.tables import (
+from ordercast.core.tables import (
     check_keys,
     expect_table,
     expect_tables,
     nearest,
     read_toml,
+    rename_options,
     to_struct,
     to_value,
     toml_text,
 )
+from ordercast.sim.faults import FAULT_KINDS, AnyFault, Outage
+from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
+from ordercast.sim.simulation import Application, Simulation
 from ordercast.sim.workload import Workload
 
 FindProtocol = Callable[[str], type[Protocol]]
@@ -144,7 +145,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     def protocol_options(self) -> Options:
         """The protocol's options: what the scenario sets, and what follows from the rest of it."""
         kind = self.protocol.contract.options
-        options = dict(self.options)
+        options = rename_options(self.options, kind, "[options]")
         # Two things that a protocol may have to know of its surroundings (Spauster 6.4.2), always under these names.
         if "phi_n" in kind.__struct_fields__:
             options.setdefault("phi_n", self.network.bound(self.network.make(self.sites)))

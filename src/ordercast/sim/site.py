@@ -243,7 +243,7 @@ class SimulatedSite:
             return
         if self.recorder is not None:
             self.recorder.receive(self.cursor, packet, envelope, arrival.cost)
-        instance.handle(now, Received(envelope.sender, envelope.message, arrival))
+        instance.handle(now, Received(envelope.sender, envelope.packet, arrival))
 
     def _record_unreached(self, packet: int, envelope: Envelope) -> None:
         """The send of a network multicast names no receiver; this row tells that the site was one.
@@ -296,11 +296,11 @@ class SimulatedSite:
 
     def send(self, instance: Instance, effect: Send) -> None:
         """Hand a message to the network."""
-        self.simulation.network.send(self, effect.to, effect.message, effect.instance or instance.name)
+        self.simulation.network.send(self, effect.to, effect.packet, effect.instance or instance.name)
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Hand a message to the network for everyone on the channel."""
-        self.simulation.network.broadcast(self, effect.channel, effect.message, instance.name, effect.ttl)
+        self.simulation.network.broadcast(self, effect.channel, effect.packet, instance.name, effect.ttl)
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """Hear the channel."""

@@ -129,7 +129,7 @@ class Columns:
 
     def _described(self, multicasts: Sequence[Any]) -> Arrays:
         distinct, which = _distinct(multicasts)
-        messages = [multicast.message for multicast in distinct]
+        messages = [multicast.id for multicast in distinct]
         described: Arrays = {
             "message": self._name(messages),
             "source": pa.array([message.source for message in messages], pa.string()),

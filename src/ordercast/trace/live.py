@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import GroupId, Message, MessageId, Multicast, SiteId, UsageError, encoded_size
+from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId, UsageError, encoded_size
 from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 from ordercast.trace.schema import Event, Run
 
@@ -158,32 +158,32 @@ class LiveRecorder:
         self._write_run()
 
     # ------------------------------------------------------------------ packets
-    def packet_sent(self, peer: SiteId | None, message: Message) -> None:
+    def packet_sent(self, peer: SiteId | None, packet: Packet) -> None:
         """A packet leaves."""
-        served = self._served(message)
+        served = self._served(packet)
         if self._expected and served:
-            for name in message.served():
+            for name in packet.served():
                 self._announce(name)
-        self._write("send", peer=peer, packet=type(message).__name__, messages=served, size=encoded_size(message))
+        self._write("send", peer=peer, packet=type(packet).__name__, messages=served, size=encoded_size(packet))
 
-    def packet_received(self, sender: SiteId, message: Message) -> None:
+    def packet_received(self, sender: SiteId, packet: Packet) -> None:
         """A packet reaches the protocol."""
-        name = type(message).__name__
-        self._write("receive", peer=sender, packet=name, messages=self._served(message), size=encoded_size(message))
+        name = type(packet).__name__
+        self._write("receive", peer=sender, packet=name, messages=self._served(packet), size=encoded_size(packet))
 
     @staticmethod
-    def _served(message: Message) -> list[str] | None:
-        return None if message.background else [str(each) for each in message.served()]
+    def _served(packet: Packet) -> list[str] | None:
+        return None if packet.background else [str(each) for each in packet.served()]
 
     # ------------------------------------------------------------------ messages (times are this recorder's own)
     def expect(self, multicast: Multicast) -> None:
         """The application has handed over a message that is not stable yet."""
-        described = self._expected[multicast.message] = self._described(multicast)
+        described = self._expected[multicast.id] = self._described(multicast)
         self._expected_rows.append(_encode(described))
 
     def multicast(self, _time: float, multicast: Multicast) -> None:
         """The source multicasts; recorded before the first send of it."""
-        self._announce(multicast.message)
+        self._announce(multicast.id)
 
     def _announce(self, message: MessageId) -> None:
         described = self._expected.pop(message, None)
@@ -193,7 +193,7 @@ class LiveRecorder:
 
     def deliver(self, _time: float, effect: Deliver | Replay) -> None:
         """A message goes to the application."""
-        message = effect.multicast.message
+        message = effect.multicast.id
         self._announce(message)
         self._since_multicast.append(str(message))
         self._write("deliver", **self._described(effect.multicast), **self._details(effect))
@@ -203,7 +203,7 @@ class LiveRecorder:
 
         False in either case: the application does not know it, for it has lost its memory with the process.
         """
-        if str(effect.multicast.message) not in self._delivered_before:
+        if str(effect.multicast.id) not in self._delivered_before:
             self.deliver(0.0, effect)
         else:
             self._write("replay", **self._described(effect.multicast), **self._details(effect))
@@ -216,7 +216,7 @@ class LiveRecorder:
 
     @staticmethod
     def _described(multicast: Multicast) -> dict[str, Any]:
-        message = multicast.message
+        message = multicast.id
         return {
             "message": str(message),
             "source": message.source,

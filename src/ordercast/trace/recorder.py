@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ordercast.core import GroupId, InstanceId, Message, MessageId, Multicast, SiteId
+from ordercast.core import GroupId, InstanceId, MessageId, Multicast, Packet, SiteId
 from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 from ordercast.trace.columns import Columns
 from ordercast.trace.schema import KINDS
@@ -22,11 +22,11 @@ _VALUES_PER_CHUNK = 1 << 16
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """A message on its way, with what the trace wants to know about it; the same for all packets that carry it."""
+    """A packet on its way, with what the trace wants to know about it; the same for all packets that carry it."""
 
     sender: SiteId
     instance: InstanceId
-    message: Message
+    packet: Packet
     name: str = ""
     served: tuple[MessageId, ...] | None = None
     size: int = 0
@@ -112,11 +112,11 @@ class SiteRecorder:
         A crash may lose it before (then it was never multicast), or may lose only the step that was about to send it:
         the record is in the log, and the next incarnation sends it.
         """
-        self._expected[multicast.message] = multicast
+        self._expected[multicast.id] = multicast
 
     def multicast(self, time: float, multicast: Multicast) -> None:
         """The source multicasts; recorded before the first send of it."""
-        self._expected.pop(multicast.message, None)
+        self._expected.pop(multicast.id, None)
         self._rows["multicast"].extend((self.site, self._next(), time, self.incarnation, multicast))
 
     def _multicast_expected(self, time: float, messages: tuple[MessageId, ...]) -> None:
@@ -126,7 +126,7 @@ class SiteRecorder:
 
     def deliver(self, time: float, effect: Deliver | Replay) -> None:
         """A message goes to the application."""
-        message = effect.multicast.message
+        message = effect.multicast.id
         if self._expected and message in self._expected:
             self.multicast(time, self._expected[message])
         self._delivered.add(message)
@@ -137,7 +137,7 @@ class SiteRecorder:
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; whether it knows it already. (A simulated application
         remembers what it was given.)"""
-        if effect.multicast.message not in self._delivered:
+        if effect.multicast.id not in self._delivered:
             self.deliver(time, effect)
             return False
         self._rows["replay"].extend((self.site, self._next(), time, self.incarnation, effect))

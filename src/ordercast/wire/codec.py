@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, InstanceId, Message, OrdercastError, SiteId, UsageError, WireError
+from ordercast.core import MAIN_INSTANCE, InstanceId, OrdercastError, Packet, SiteId, UsageError, WireError
 
 _LENGTH = struct.Struct(">I")
 _FRAME = struct.Struct(">IB")
@@ -20,13 +20,13 @@ _pack_length, _unpack_frame = _LENGTH.pack_into, _FRAME.unpack_from
 NAME_BYTES_MAX = 255
 """Names are counted with one byte."""
 
-Decode = Callable[[memoryview], Message]
+Decode = Callable[[memoryview], Packet]
 
 
 class Codec:
     """Bytes <-> messages of the instances that run here."""
 
-    def __init__(self, instances: Mapping[InstanceId, tuple[type[Message], ...]]) -> None:
+    def __init__(self, instances: Mapping[InstanceId, tuple[type[Packet], ...]]) -> None:
         self._encode_into = msgspec.msgpack.Encoder().encode_into
         self._prefixes: dict[InstanceId, bytes] = {}
         self._decoders: dict[bytes, tuple[InstanceId, Decode]] = {}
@@ -40,21 +40,21 @@ class Codec:
             self._prefixes[instance] = _FRAME.pack(0, len(name)) + name
             self._decoders[name] = (instance, decoder.decode)
 
-    def encode_into(self, instance: InstanceId, message: Message, buffer: bytearray, offset: int) -> int:
+    def encode_into(self, instance: InstanceId, packet: Packet, buffer: bytearray, offset: int) -> int:
         """Write one frame at `offset`, where the buffer's contents end or earlier; it ends where the frame ends."""
         prefix = self._prefixes[instance]
         start = offset + len(prefix)
         buffer[offset:start] = prefix
-        self._encode_into(message, buffer, start)
+        self._encode_into(packet, buffer, start)
         end = len(buffer)
         _pack_length(buffer, offset, end - offset - _LENGTH_BYTES)
         return end
 
-    def decode(self, plaintext: bytes | memoryview) -> list[tuple[InstanceId, Message]]:
+    def decode(self, plaintext: bytes | memoryview) -> list[tuple[InstanceId, Packet]]:
         """All frames of a datagram; `WireError` for anything else."""
         return [(instance, message) for _, instance, message in self.decode_from("", plaintext)]
 
-    def decode_from(self, sender: SiteId, plaintext: bytes | memoryview) -> list[tuple[SiteId, InstanceId, Message]]:
+    def decode_from(self, sender: SiteId, plaintext: bytes | memoryview) -> list[tuple[SiteId, InstanceId, Packet]]:
         """All frames of a datagram, each with its sender; `WireError` for anything else."""
         view = memoryview(plaintext)
         size, at = len(view), 0

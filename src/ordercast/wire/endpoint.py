@@ -1,4 +1,4 @@
-"""One process' end of the network: messages in, datagrams out; datagrams in, messages out. Without sockets and clocks.
+"""One process' end of the network: packets in, datagrams out; datagrams in, packets out. Without sockets and clocks.
 
 Whoever drives it sends what `flush` gives after every turn of its own, hands over what it receives, and calls `tick`
 when `deadline` is due.
@@ -14,7 +14,7 @@ from math import inf
 
 import msgspec
 
-from ordercast.core import InstanceId, Message, SiteId, UsageError, WireError
+from ordercast.core import InstanceId, Packet, SiteId, UsageError, WireError
 from ordercast.wire.codec import NAME_BYTES_MAX, Codec
 from ordercast.wire.datagram import (
     DATA,
@@ -56,7 +56,7 @@ _REPAIR_FRAME = struct.Struct(">Q")
 _unpack_header = HEADER.unpack_from
 _unpack_fragment = FRAGMENT_FIELDS.unpack_from
 
-Received = Sequence[tuple[SiteId, InstanceId, Message]]
+Received = Sequence[tuple[SiteId, InstanceId, Packet]]
 
 
 class Outgoing(msgspec.Struct, frozen=True, gc=False):
@@ -69,7 +69,7 @@ class Outgoing(msgspec.Struct, frozen=True, gc=False):
     """The buffer is several datagrams of this size, the last one perhaps shorter; None for a single one."""
 
 
-class _Packet:
+class _Filling:
     """The datagram that is being filled for one set of destinations."""
 
     __slots__ = ("buffer", "destinations", "end", "sealed", "to")
@@ -136,8 +136,8 @@ class Endpoint:
                 self.counters,
             )
             own.counter += 1
-        self._packets: dict[tuple[SiteId, ...], _Packet] = {}
-        self._filling: list[_Packet] = []
+        self._fillings: dict[tuple[SiteId, ...], _Filling] = {}
+        self._begun: list[_Filling] = []
         self._ready: list[Outgoing] = []
         self._kept = KeptFrames()
         self._frame_number = 0
@@ -163,43 +163,43 @@ class Endpoint:
         return self._handshake.refused
 
     # ------------------------------------------------------------------ out
-    def send(self, to: tuple[SiteId, ...], instance: InstanceId, message: Message) -> None:
-        """Pack a message for these processes. It leaves with the next `flush`, with others in one datagram."""
-        packet = self._packets.get(to)
-        if packet is None:
+    def send(self, to: tuple[SiteId, ...], instance: InstanceId, packet: Packet) -> None:
+        """Put a packet into the datagram for these processes, with others; it leaves with the next `flush`."""
+        filling = self._fillings.get(to)
+        if filling is None:
             if not to:
                 return
-            packet = self._new_packet(to)
-        start = packet.end
+            filling = self._new_filling(to)
+        start = filling.end
         if not start:
-            self._filling.append(packet)
+            self._begun.append(filling)
         try:
-            packet.end = end = self._codec.encode_into(instance, message, packet.buffer, start)
+            filling.end = end = self._codec.encode_into(instance, packet, filling.buffer, start)
         except BaseException:
-            del packet.buffer[start:]  # a message that cannot be encoded leaves its beginning there
+            del filling.buffer[start:]  # a packet that cannot be encoded leaves its beginning there
             raise
         if end > self._payload_max:
-            self._on_full(packet, start)
+            self._on_full(filling, start)
 
-    def _new_packet(self, to: tuple[SiteId, ...]) -> _Packet:
-        if len(self._packets) >= SETS_MAX:
-            self._packets.clear()
-        packet = self._packets[to] = _Packet(to, self._destinations(to))
-        return packet
+    def _new_filling(self, to: tuple[SiteId, ...]) -> _Filling:
+        if len(self._fillings) >= SETS_MAX:
+            self._fillings.clear()
+        filling = self._fillings[to] = _Filling(to, self._destinations(to))
+        return filling
 
     def flush(self) -> list[Outgoing]:
         """Everything that waits to leave, in order."""
-        ready, filling = self._ready, self._filling
-        if filling:
-            for packet in filling:
+        ready, begun = self._ready, self._begun
+        if begun:
+            for filling in begun:
                 # Twice in the list, when a long frame emptied it and another frame came: sealed the first time.
-                if packet.end:
-                    room = None if packet.end < ROOM_FROM_BYTES else self._room(packet)
-                    packet.end = 0
+                if filling.end:
+                    room = None if filling.end < ROOM_FROM_BYTES else self._room(filling)
+                    filling.end = 0
                     ready.append(
-                        Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer, room))
+                        Outgoing(filling.to, self._own.seal(self._data, filling.destinations, filling.buffer, room))
                     )
-            filling.clear()
+            begun.clear()
         self._ready = []
         return ready
 
@@ -211,36 +211,36 @@ class Endpoint:
             bits |= 1 << self._places[site]
         return bits.to_bytes(self._destination_bytes, "little")
 
-    def _room(self, packet: _Packet) -> memoryview:
-        if packet.sealed is None:
-            packet.sealed = memoryview(bytearray(self._max_datagram))
-        return packet.sealed
+    def _room(self, filling: _Filling) -> memoryview:
+        if filling.sealed is None:
+            filling.sealed = memoryview(bytearray(self._max_datagram))
+        return filling.sealed
 
-    def _on_full(self, packet: _Packet, start: int) -> None:
+    def _on_full(self, filling: _Filling, start: int) -> None:
         """The frame that begins at `start` does not fit any more: what stands before it leaves."""
-        frame = packet.buffer
+        frame = filling.buffer
         if start:
             frame = frame[start:]
-            del packet.buffer[start:]
-            self._ready.append(Outgoing(packet.to, self._own.seal(self._data, packet.destinations, packet.buffer)))
-            packet.end = len(frame)
-            packet.buffer = frame
+            del filling.buffer[start:]
+            self._ready.append(Outgoing(filling.to, self._own.seal(self._data, filling.destinations, filling.buffer)))
+            filling.end = len(frame)
+            filling.buffer = frame
         if len(frame) > self._payload_max:
             # The old one is kept for repairs. The next frame is probably as long, and growing is copying.
-            packet.buffer = bytearray(len(frame))
-            packet.end = 0
-            self._send_fragments(packet, frame)
+            filling.buffer = bytearray(len(frame))
+            filling.end = 0
+            self._send_fragments(filling, frame)
 
-    def _send_fragments(self, packet: _Packet, frame: bytearray) -> None:
+    def _send_fragments(self, filling: _Filling, frame: bytearray) -> None:
         if len(frame) > FRAME_BYTES_MAX:
             raise UsageError(f"a message of {len(frame)} bytes cannot be sent: the longest has {FRAME_BYTES_MAX}")
         count = -(-len(frame) // self._fragment_max)
         size = -(-len(frame) // count)
         number = self._frame_number
         self._frame_number += 1
-        buffer, segment = self._own.seal_fragments(packet.destinations, number, frame, size, range(count))
-        self._ready.append(Outgoing(packet.to, buffer, segment))
-        self._kept.keep(number, KeptFrame(packet.to, frame, size), self._now)
+        buffer, segment = self._own.seal_fragments(filling.destinations, number, frame, size, range(count))
+        self._ready.append(Outgoing(filling.to, buffer, segment))
+        self._kept.keep(number, KeptFrame(filling.to, frame, size), self._now)
         self.deadline = min(self.deadline, self._kept.deadline)
 
     # ------------------------------------------------------------------ in
@@ -273,7 +273,7 @@ class Endpoint:
         """The messages of several datagrams that the kernel hands over in one piece, one every `size` bytes: as a rule
         fragments of one frame, which cost half as much when they are opened in one go."""
         self._now = now
-        received: list[tuple[SiteId, InstanceId, Message]] = []
+        received: list[tuple[SiteId, InstanceId, Packet]] = []
         start, end = 0, len(train)
         while start < end:
             if end - start >= HEADER.size:
@@ -301,7 +301,7 @@ class Endpoint:
             self.deadline = reassembly.deadline
         if reassembly.wanted:
             self._ask(session)
-        received: list[tuple[SiteId, InstanceId, Message]] = []
+        received: list[tuple[SiteId, InstanceId, Packet]] = []
         for frame in frames:
             try:
                 received += self._codec.decode_from(session.sender, frame)

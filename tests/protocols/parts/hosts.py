@@ -12,10 +12,10 @@ from ordercast.core import (
     TOTAL_ORDER,
     Context,
     Contract,
-    Message,
     MessageId,
     Multicast,
     Options,
+    Packet,
     Protocol,
     Record,
     SiteId,
@@ -23,7 +23,7 @@ from ordercast.core import (
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, TimerFired
 from ordercast.protocols.parts.consensus import Consensus
-from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, Decided, Estimate, Propose, Value
+from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Decided, Estimate, Propose, Value
 from ordercast.protocols.parts.detector import FailureDetector, Ping, Pong
 from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
@@ -47,7 +47,7 @@ class Parcel(Letter, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
 class Heard(Letter, frozen=True):
@@ -90,7 +90,7 @@ class Got(Record, frozen=True):
 class Host(Protocol):
     """A core with a link, that knows what it has sent and what it has got, and forgets nothing."""
 
-    messages: ClassVar[tuple[type[Message], ...]] = (*Link.messages, Ask, Answer)
+    packets: ClassVar[tuple[type[Packet], ...]] = (*Link.packets, Ask, Answer)
     records: ClassVar[tuple[type[Record], ...]] = (Sent, Got)
     checkpoint_records = 1 << 30
     contract: ClassVar[Contract]
@@ -109,13 +109,13 @@ class Host(Protocol):
             receipt_seconds=0.03,
             letters_max=self.options.letters_max,
         )
-        self.timers: dict[object, Any] = {
+        self.part_timers: dict[object, Any] = {
             Link.RESEND_TIMER: lambda: self.link.on_resend_timeout(),
             Link.RECEIPT_TIMER: lambda: self.link.on_receipt_timeout(),
         }
 
     def on_timer_fired(self, event: TimerFired) -> None:
-        self.timers[event.timer]()
+        self.part_timers[event.timer]()
 
     def destinations(self, multicast: Multicast) -> tuple[SiteId, ...]:
         return self.context.members(multicast.groups)
@@ -123,38 +123,38 @@ class Host(Protocol):
     def find(self, message: MessageId) -> Multicast | None:
         return self.got.get(message) or self.sent.get(message)
 
-    def on_receipt(self, sender: SiteId, message: Receipt, arrival: Arrival) -> None:
-        self.link.on_receipt(sender, message)
+    def on_receipt(self, sender: SiteId, packet: Receipt, arrival: Arrival) -> None:
+        self.link.on_receipt(sender, packet)
 
-    def on_behind(self, sender: SiteId, message: Behind, arrival: Arrival) -> None:
+    def on_behind(self, sender: SiteId, packet: Behind, arrival: Arrival) -> None:
         self.ask(sender)
-        self.link.acknowledge(sender, message)
+        self.link.acknowledge(sender, packet)
 
     def ask(self, site: SiteId) -> None:
         if not any(isinstance(letter, Ask) for letter in self.link.unconfirmed(site)):
             have = (*self.got, *self.sent)
             self.link.post((site,), Ask(self.link.next, self.context.incarnation, have), vital=True)
 
-    def on_ask(self, sender: SiteId, message: Ask, arrival: Arrival) -> None:
+    def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
         self.link.restore(sender)
-        if message.incarnation > self._incarnations.get(sender, 0):
-            self._incarnations[sender] = message.incarnation
+        if packet.incarnation > self._incarnations.get(sender, 0):
+            self._incarnations[sender] = packet.incarnation
             self.ask(sender)
-        self.answer(sender, set(message.have))
-        self.link.acknowledge(sender, message)
+        self.answer(sender, set(packet.have))
+        self.link.acknowledge(sender, packet)
 
     def answer(self, site: SiteId, have: set[MessageId]) -> None:
         known = {**self.sent, **self.got}
-        bodies = tuple(m for m in known.values() if site in self.destinations(m) and m.message not in have)
+        bodies = tuple(m for m in known.values() if site in self.destinations(m) and m.id not in have)
         self.link.post((site,), Answer(self.link.next, bodies, self.decisions()))
 
     def decisions(self) -> tuple[tuple[tuple[int, ...], Value], ...]:
         return ()
 
-    def on_answer(self, sender: SiteId, message: Answer, arrival: Arrival) -> None:
-        for multicast in message.bodies:
+    def on_answer(self, sender: SiteId, packet: Answer, arrival: Arrival) -> None:
+        for multicast in packet.bodies:
             self.take(sender, multicast)
-        self.link.acknowledge(sender, message)
+        self.link.acknowledge(sender, packet)
 
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         raise NotImplementedError
@@ -177,12 +177,12 @@ class LinkHost(Host):
         branches=Link.branches,
         options=HostOptions,
     )
-    messages = (*Host.messages, Parcel)
+    packets = (*Host.packets, Parcel)
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         multicast = event.multicast
         self.append(Sent(multicast))
-        self.sent[multicast.message] = multicast
+        self.sent[multicast.id] = multicast
         self.post(multicast)
         if self.site in self.destinations(multicast):
             self.take(self.site, multicast)
@@ -191,22 +191,22 @@ class LinkHost(Host):
         others = tuple(site for site in self.destinations(multicast) if site != self.site)
         self.link.post(others, Parcel(self.link.next, multicast))
 
-    def on_parcel(self, sender: SiteId, message: Parcel, arrival: Arrival) -> None:
-        self.take(sender, message.multicast)
-        self.link.acknowledge(sender, message)
+    def on_parcel(self, sender: SiteId, packet: Parcel, arrival: Arrival) -> None:
+        self.take(sender, packet.multicast)
+        self.link.acknowledge(sender, packet)
 
     def take(self, sender: SiteId, multicast: Multicast) -> None:
-        if multicast.message not in self.got:
+        if multicast.id not in self.got:
             self.append(Got(multicast))
-            self.got[multicast.message] = multicast
+            self.got[multicast.id] = multicast
             self.deliver(multicast)
 
     def on_recovered(self, event: Recovered) -> None:
         for record in event.records:
             if isinstance(record, Sent):
-                self.sent[record.multicast.message] = record.multicast
+                self.sent[record.multicast.id] = record.multicast
             elif isinstance(record, Got):
-                self.got[record.multicast.message] = record.multicast
+                self.got[record.multicast.id] = record.multicast
                 self.outbox.append(Replay(record.multicast))
         for multicast in self.sent.values():
             self.post(multicast)
@@ -232,7 +232,7 @@ class MulticastHost(Host):
         options=HostOptions,
         minority_may_die=True,
     )
-    messages = (*Host.messages, *ReliableMulticast.messages, Heard)
+    packets = (*Host.packets, *ReliableMulticast.packets, Heard)
     eager: ClassVar[bool] = False
 
     def __init__(self, context: Context) -> None:
@@ -247,12 +247,12 @@ class MulticastHost(Host):
             on_delivered=self.on_delivered,
             on_old=lambda sender, message: None,
         )
-        self.timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
+        self.part_timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         multicast = event.multicast
         self.append(Sent(multicast))
-        self.sent[multicast.message] = multicast
+        self.sent[multicast.id] = multicast
         self.begin(multicast)
 
     def begin(self, multicast: Multicast) -> None:
@@ -262,36 +262,36 @@ class MulticastHost(Host):
 
     def on_delivered(self, multicast: Multicast) -> None:
         self.append(Got(multicast))
-        self.got[multicast.message] = multicast
+        self.got[multicast.id] = multicast
         self.tell(multicast)
         self.deliver(multicast)
 
     def tell(self, multicast: Multicast) -> None:
         if not self.eager:
             others = tuple(site for site in self.destinations(multicast) if site != self.site)
-            self.link.post(others, Heard(self.link.next, multicast.message))
+            self.link.post(others, Heard(self.link.next, multicast.id))
 
-    def on_heard(self, sender: SiteId, message: Heard, arrival: Arrival) -> None:
-        if message.message in self.got:
-            self.link.acknowledge(sender, message)
+    def on_heard(self, sender: SiteId, packet: Heard, arrival: Arrival) -> None:
+        if packet.message in self.got:
+            self.link.acknowledge(sender, packet)
         else:
-            self.multicast.want(message.message, (sender,))
+            self.multicast.want(packet.message, (sender,))
 
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         self.multicast.take(sender, multicast)
 
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
-        self.multicast.on_data(sender, message)
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
+        self.multicast.on_data(sender, packet)
 
-    def on_want(self, sender: SiteId, message: Want, arrival: Arrival) -> None:
-        self.multicast.on_want(sender, message)
+    def on_want(self, sender: SiteId, packet: Want, arrival: Arrival) -> None:
+        self.multicast.on_want(sender, packet)
 
     def on_recovered(self, event: Recovered) -> None:
         for record in event.records:
             if isinstance(record, Sent):
-                self.sent[record.multicast.message] = record.multicast
+                self.sent[record.multicast.id] = record.multicast
             elif isinstance(record, Got):
-                self.got[record.multicast.message] = record.multicast
+                self.got[record.multicast.id] = record.multicast
                 self.outbox.append(Replay(record.multicast))
         for multicast in self.sent.values():
             self.begin(multicast)
@@ -326,7 +326,7 @@ class ConsensusHost(Host):
         options=HostOptions,
         minority_may_die=True,
     )
-    messages = (*Host.messages, *ReliableMulticast.messages, *FailureDetector.messages, *Consensus.messages)
+    packets = (*Host.packets, *ReliableMulticast.packets, *FailureDetector.packets, *Consensus.packets)
     records = (*Host.records, *Consensus.records)
 
     def __init__(self, context: Context) -> None:
@@ -366,8 +366,8 @@ class ConsensusHost(Host):
             on_decided=self.on_value,
             is_over=lambda name: name[0] in self.decided,
         )
-        self.timers[FailureDetector.TIMER] = lambda: self.detector.on_timeout()
-        self.timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
+        self.part_timers[FailureDetector.TIMER] = lambda: self.detector.on_timeout()
+        self.part_timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
 
     def step(self, now: float, event: Event) -> None:
         if type(event) is Received:
@@ -382,17 +382,17 @@ class ConsensusHost(Host):
         self.multicast.take(sender, multicast)
 
     def answer(self, site: SiteId, have: set[MessageId]) -> None:
-        bodies = tuple(m for m in self.got.values() if m.message not in have)
+        bodies = tuple(m for m in self.got.values() if m.id not in have)
         self.link.post((site,), Answer(self.link.next, bodies, self.decisions()))
         self.consensus.resume_with(site)
 
     def decisions(self) -> tuple[tuple[tuple[int, ...], Value], ...]:
         return tuple(((number,), value) for number, value in self.decided.items())
 
-    def on_answer(self, sender: SiteId, message: Answer, arrival: Arrival) -> None:
-        for name, value in message.decisions:
+    def on_answer(self, sender: SiteId, packet: Answer, arrival: Arrival) -> None:
+        for name, value in packet.decisions:
             self.consensus.learn(name, value)
-        super().on_answer(sender, message, arrival)
+        super().on_answer(sender, packet, arrival)
 
     def on_delivered(self, multicast: Multicast) -> None:
         self.append(Got(multicast))
@@ -401,9 +401,9 @@ class ConsensusHost(Host):
         self.propose()
 
     def note_got(self, multicast: Multicast) -> None:
-        self.got[multicast.message] = multicast
-        if not any(multicast.message in value.messages() for value in self.decided.values()):
-            self.pending[multicast.message] = multicast
+        self.got[multicast.id] = multicast
+        if not any(multicast.id in value.messages() for value in self.decided.values()):
+            self.pending[multicast.id] = multicast
 
     def propose(self) -> None:
         # A later one is decided: then this one is as well, or somebody has something to propose.
@@ -454,7 +454,7 @@ class ConsensusHost(Host):
         self.effect = Deliver
         for multicast in self.got.values():
             self.multicast.relay(multicast, self.site)
-            if multicast.message.source == self.site:
+            if multicast.id.source == self.site:
                 self.multicast.multicast(multicast, self.others)
         self.consensus.resume()
         for site in self.others:
@@ -462,32 +462,32 @@ class ConsensusHost(Host):
         self.propose()
         self.declare_recovered()
 
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
-        self.multicast.on_data(sender, message)
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
+        self.multicast.on_data(sender, packet)
 
-    def on_want(self, sender: SiteId, message: Want, arrival: Arrival) -> None:
-        self.multicast.on_want(sender, message)
+    def on_want(self, sender: SiteId, packet: Want, arrival: Arrival) -> None:
+        self.multicast.on_want(sender, packet)
 
-    def on_ping(self, sender: SiteId, message: Ping, arrival: Arrival) -> None:
+    def on_ping(self, sender: SiteId, packet: Ping, arrival: Arrival) -> None:
         self.detector.on_ping(sender)
 
-    def on_pong(self, sender: SiteId, message: Pong, arrival: Arrival) -> None:
+    def on_pong(self, sender: SiteId, packet: Pong, arrival: Arrival) -> None:
         """Heard already."""
 
-    def on_propose(self, sender: SiteId, message: Propose, arrival: Arrival) -> None:
-        self.consensus.on_propose(sender, message)
+    def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
+        self.consensus.on_propose(sender, packet)
 
-    def on_ack(self, sender: SiteId, message: Ack, arrival: Arrival) -> None:
-        self.consensus.on_ack(sender, message)
+    def on_ack(self, sender: SiteId, packet: Ack, arrival: Arrival) -> None:
+        self.consensus.on_ack(sender, packet)
 
-    def on_decide(self, sender: SiteId, message: Decide, arrival: Arrival) -> None:
-        self.consensus.on_decide(sender, message)
+    def on_decide(self, sender: SiteId, packet: Decide, arrival: Arrival) -> None:
+        self.consensus.on_decide(sender, packet)
 
-    def on_collect(self, sender: SiteId, message: Collect, arrival: Arrival) -> None:
-        self.consensus.on_collect(sender, message)
+    def on_collect(self, sender: SiteId, packet: Collect, arrival: Arrival) -> None:
+        self.consensus.on_collect(sender, packet)
 
-    def on_estimate(self, sender: SiteId, message: Estimate, arrival: Arrival) -> None:
-        self.consensus.on_estimate(sender, message)
+    def on_estimate(self, sender: SiteId, packet: Estimate, arrival: Arrival) -> None:
+        self.consensus.on_estimate(sender, packet)
 
 
 # ---------------------------------------------------------------------- what campaigns vary

@@ -25,7 +25,7 @@ class DetectorHost(Protocol):
         branches=FailureDetector.branches,
         options=HostOptions,
     )
-    messages = FailureDetector.messages
+    packets = FailureDetector.packets
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -51,10 +51,10 @@ class DetectorHost(Protocol):
     def on_timer_fired(self, event: TimerFired) -> None:
         self.detector.on_timeout()
 
-    def on_ping(self, sender: SiteId, message: Ping, arrival: Arrival) -> None:
+    def on_ping(self, sender: SiteId, packet: Ping, arrival: Arrival) -> None:
         self.detector.on_ping(sender)
 
-    def on_pong(self, sender: SiteId, message: Pong, arrival: Arrival) -> None:
+    def on_pong(self, sender: SiteId, packet: Pong, arrival: Arrival) -> None:
         """Heard already."""
 
 
@@ -71,7 +71,7 @@ class LeaseHost(Protocol):
         branches=Lease.branches,
         options=HostOptions,
     )
-    messages = Lease.messages
+    packets = Lease.packets
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -106,11 +106,11 @@ class LeaseHost(Protocol):
             case Lease.GRANT_TIMER:
                 self.lease.on_grant_timeout()
 
-    def on_lease_request(self, sender: SiteId, message: LeaseRequest, arrival: Arrival) -> None:
-        self.lease.on_lease_request(sender, message)
+    def on_lease_request(self, sender: SiteId, packet: LeaseRequest, arrival: Arrival) -> None:
+        self.lease.on_lease_request(sender, packet)
 
-    def on_lease_grant(self, sender: SiteId, message: LeaseGrant, arrival: Arrival) -> None:
-        self.lease.on_lease_grant(sender, message)
+    def on_lease_grant(self, sender: SiteId, packet: LeaseGrant, arrival: Arrival) -> None:
+        self.lease.on_lease_grant(sender, packet)
 
-    def on_lease_release(self, sender: SiteId, message: LeaseRelease, arrival: Arrival) -> None:
-        self.lease.on_lease_release(sender, message)
+    def on_lease_release(self, sender: SiteId, packet: LeaseRelease, arrival: Arrival) -> None:
+        self.lease.on_lease_release(sender, packet)

@@ -86,7 +86,7 @@ def asks_once(self: FailureDetector) -> None:
     before = len(self._host.outbox)
     FailureDetector.on_timeout(self)
     if self.__dict__.setdefault("asked", False):
-        kept = [effect for effect in self._host.outbox[before:] if not isinstance(getattr(effect, "message", 0), Ping)]
+        kept = [effect for effect in self._host.outbox[before:] if not isinstance(getattr(effect, "packet", 0), Ping)]
         self._host.outbox[before:] = kept
     self.__dict__["asked"] = True
 

@@ -99,7 +99,7 @@ def grants_to_anyone(self: Lease, site: SiteId) -> bool:
     return not self._silent
 
 
-def takes_any_grant(self: Lease, sender: SiteId, message: LeaseGrant) -> None:
+def takes_any_grant(self: Lease, sender: SiteId, packet: LeaseGrant) -> None:
     """A grant of an earlier attempt, which was given back, counts."""
     if self._wanted:
         self._add_grant(sender)

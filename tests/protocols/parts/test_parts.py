@@ -11,7 +11,7 @@ import pytest
 from ordercast.campaign import run_seed
 from ordercast.core import Context, InvariantViolation, MessageId, Multicast, Protocol, UsageError, WireError
 from ordercast.core.effects import Effect
-from ordercast.protocols.parts.consensus_messages import Decide, Estimate, Propose, Value
+from ordercast.protocols.parts.consensus_packets import Decide, Estimate, Propose, Value
 from ordercast.protocols.parts.link import Behind, Receipt
 from ordercast.protocols.parts.multicast import WANTED_MAX, Finished
 from ordercast.protocols.parts.quorum import Quorum
@@ -168,8 +168,8 @@ def test_messages_that_nobody_has_do_not_keep_others_from_being_asked_for() -> N
 
 def test_what_was_found_in_the_log_is_not_asked_for() -> None:
     host = core(MulticastHost)
-    host.multicast.want(EMPTY.message, ("b",))
-    host.got[EMPTY.message] = EMPTY
+    host.multicast.want(EMPTY.id, ("b",))
+    host.got[EMPTY.id] = EMPTY
     host.multicast.on_timeout()
     assert drain(host) == []
 

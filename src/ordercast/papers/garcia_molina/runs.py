@@ -89,7 +89,7 @@ def _measure(
     delays: list[float] = []
 
     def application(site: SiteId, time: float, effect: Deliver | Replay) -> None:
-        message = effect.multicast.message
+        message = effect.multicast.id
         if site == source:
             begun[message] = time
         elif begun[message] > WARM_UP_SECONDS:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ordercast.core import ChannelId, InstanceId, Message, MessageId, SiteId
+from ordercast.core import ChannelId, InstanceId, MessageId, Packet, SiteId
 from ordercast.core.effects import Deliver, Replay
 from ordercast.papers.tachikawa import formulas
 from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
-from ordercast.protocols.selective_total.messages import Data, Retransmission
+from ordercast.protocols.selective_total.packets import Data, Retransmission
 from ordercast.sim import Simulation
 from ordercast.sim.networks import OneChannel
 from ordercast.sim.site import SimulatedSite
@@ -32,12 +32,12 @@ class CountingChannel(OneChannel):
         """How often each message was on the channel, the first time included."""
 
     def broadcast(
-        self, sender: SimulatedSite, channel: ChannelId, message: Message, instance: InstanceId, ttl: int | None
+        self, sender: SimulatedSite, channel: ChannelId, packet: Packet, instance: InstanceId, ttl: int | None
     ) -> None:
         """As on any channel."""
-        if isinstance(message, Data | Retransmission):
-            self.sends[message.served()[0]] += 1
-        super().broadcast(sender, channel, message, instance, ttl)
+        if isinstance(packet, Data | Retransmission):
+            self.sends[packet.served()[0]] += 1
+        super().broadcast(sender, channel, packet, instance, ttl)
 
 
 def run_losses(point: Point, seed: int) -> dict[str, float | None]:

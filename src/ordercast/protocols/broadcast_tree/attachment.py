@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
-from ordercast.protocols.broadcast_tree.messages import Adopt, Declare, Detach
+from ordercast.protocols.broadcast_tree.packets import Adopt, Declare, Detach
 from ordercast.protocols.broadcast_tree.stream import Stream
 
 if TYPE_CHECKING:

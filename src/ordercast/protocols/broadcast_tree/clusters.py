@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.broadcast_tree.messages import Control
+from ordercast.protocols.broadcast_tree.packets import Control
 
 if TYPE_CHECKING:
     from ordercast.protocols.broadcast_tree.protocol import BroadcastTree

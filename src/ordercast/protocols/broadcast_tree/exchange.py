@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
 from ordercast.protocols.broadcast_tree.info import Numbers
-from ordercast.protocols.broadcast_tree.messages import Adopt, Control, Declare, Detach, Hello, Info, Pointer
+from ordercast.protocols.broadcast_tree.packets import Adopt, Control, Declare, Detach, Hello, Info, Pointer
 from ordercast.protocols.broadcast_tree.stream import Stream
 
 if TYPE_CHECKING:

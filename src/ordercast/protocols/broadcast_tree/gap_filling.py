@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import IntervalSet, SiteId
 from ordercast.protocols.broadcast_tree.info import holds
-from ordercast.protocols.broadcast_tree.messages import Data
+from ordercast.protocols.broadcast_tree.packets import Data
 from ordercast.protocols.broadcast_tree.stream import Stream
 
 if TYPE_CHECKING:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-from ordercast.core import Options, SiteId, UsageError
+from ordercast.core import Options, Renamed, SiteId, UsageError
 
 
 class BroadcastTreeOptions(Options, frozen=True):
@@ -51,7 +52,7 @@ class BroadcastTreeOptions(Options, frozen=True):
     order: Literal["none", "source"] = "none"
     """How receivers deliver: as soon as a message comes, or in the order in which the source sent them to that
     address."""
-    window: int = 64
+    burst_messages: int = 64
     """How many messages a source may send in one breath: no more than receivers' buffers hold. Who collects messages
     while others are under way sees those of the last breath, not those that some host has yet to take: that may be
     seconds."""
@@ -70,11 +71,15 @@ class BroadcastTreeOptions(Options, frozen=True):
     """Exchanges between clusters in which a host was not heard once: it is no child then, and no candidate, until it
     is heard again. Two may be lost."""
 
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "window": Renamed("burst_messages"),
+    }
+
     def __post_init__(self) -> None:
         periods = [name for name in self.__struct_fields__ if name.endswith("_seconds") and name != "piggyback_seconds"]
         if min(getattr(self, name) for name in periods) <= 0 or self.piggyback_seconds < 0:
             raise UsageError("options of broadcast-tree: all times are positive (piggyback_seconds may be 0)")
-        bounds = ("window", "kept_messages_max", "kept_bytes_max", "gap_messages_max", "silent_exchanges_max")
+        bounds = ("burst_messages", "kept_messages_max", "kept_bytes_max", "gap_messages_max", "silent_exchanges_max")
         if min(getattr(self, name) for name in bounds) < 1:
             raise UsageError(f"options of broadcast-tree: {', '.join(bounds)} are 1 or more")
         named = [site for cluster in self.static_clusters for site in cluster]

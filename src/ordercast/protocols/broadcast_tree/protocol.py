@@ -17,14 +17,15 @@ from ordercast.core import (
     SiteId,
     WireError,
 )
-from ordercast.core.effects import Blocked, Credit, Deliver, Replay
+from ordercast.core.effects import Credit, Deliver, Replay
 from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started, TimerFired
 from ordercast.protocols.broadcast_tree.attachment import Attachment
 from ordercast.protocols.broadcast_tree.clusters import Clusters
 from ordercast.protocols.broadcast_tree.exchange import Exchange
 from ordercast.protocols.broadcast_tree.gap_filling import GapFilling
 from ordercast.protocols.broadcast_tree.info import holds
-from ordercast.protocols.broadcast_tree.messages import (
+from ordercast.protocols.broadcast_tree.options import BroadcastTreeOptions
+from ordercast.protocols.broadcast_tree.packets import (
     Adopt,
     Control,
     Data,
@@ -37,7 +38,6 @@ from ordercast.protocols.broadcast_tree.messages import (
     StreamId,
     StreamState,
 )
-from ordercast.protocols.broadcast_tree.options import BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.stream import Stream
 
 EPOCHS_MAX = 2
@@ -94,7 +94,7 @@ class BroadcastTree(Protocol):
         options=BroadcastTreeOptions,
         not_guaranteed=_not_guaranteed,
     )
-    messages = (Data, Control)
+    packets = (Data, Control)
     records = (Stored, State)
     wants_consumed = True
 
@@ -117,7 +117,6 @@ class BroadcastTree(Protocol):
         self._heard_in_exchange: set[SiteId] = set()
         self._silent_exchanges: dict[SiteId, int] = {}
         self._incarnations: dict[SiteId, int] = {}
-        self._blocked = ""
         self._lately = 0
         """Own messages since the breath began."""
         self._deliver_effect: type[Deliver] | type[Replay] = Deliver
@@ -270,37 +269,36 @@ class BroadcastTree(Protocol):
         room = options.kept_messages_max - total
         if sum(stream.kept_bytes for stream in self._own) >= options.kept_bytes_max:
             room = 0
-        breath = options.window - (self._lately or min(total, 1, options.window - 1))
+        breath = options.burst_messages - (self._lately or min(total, 1, options.burst_messages - 1))
         self.outbox.append(Credit(max(0, min(room, breath))))
         reason = ""
         if room <= 0:
             stream = max(self._own, key=lambda stream: waiting[stream])
             reason = f"the window is full: site {stream.slowest()} has taken least of {', '.join(stream.id.groups)}"
-        if reason != self._blocked:
+        if reason != self.obstacle("window"):
             self.branch("window-full" if reason else "window-open")
-            self._blocked = reason
-            self.outbox.append(Blocked(reason))
+            self.block("window", reason)
 
     # ------------------------------------------------------------------ PROPAGATION
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """A broadcast message, new or to fill a gap."""
         self._hear(sender, arrival)
-        multicast = message.multicast
-        source = multicast.message.source
-        stream = self.find_stream(StreamId(source, message.epoch, tuple(sorted(set(multicast.groups)))))
-        if sender not in stream.others or message.number < 1:
+        multicast = packet.multicast
+        source = multicast.id.source
+        stream = self.find_stream(StreamId(source, packet.epoch, tuple(sorted(set(multicast.groups)))))
+        if sender not in stream.others or packet.number < 1:
             raise WireError(f"{sender} takes no part in the broadcasts of {source} to {multicast.groups}")
-        stream.learn_number(sender, message.number)
-        if stream.has(message.number):
+        stream.learn_number(sender, packet.number)
+        if stream.has(packet.number):
             self.branch("duplicate")
         elif stream.is_source:
             raise WireError(f"{sender} sent a message of {source} that it never numbered")
-        elif not self.may_accept(stream, sender, message.number):
+        elif not self.may_accept(stream, sender, packet.number):
             self.branch("not-from-parent")
             self.attachment.refuse(stream, sender)
         else:
-            self.store(stream, message.number, multicast, sender)
-            self.propagate(stream, message.number, multicast, sender)
+            self.store(stream, packet.number, multicast, sender)
+            self.propagate(stream, packet.number, multicast, sender)
 
     def may_accept(self, stream: Stream, sender: SiteId, number: int) -> bool:
         """What is newer than anything seen comes from the parent only; what fills a gap from anyone.
@@ -355,21 +353,21 @@ class BroadcastTree(Protocol):
             stream.taken.add(number)
 
     # ------------------------------------------------------------------ control messages
-    def on_control(self, sender: SiteId, message: Control, arrival: Arrival) -> None:
+    def on_control(self, sender: SiteId, packet: Control, arrival: Arrival) -> None:
         """One by one."""
         self._hear(sender, arrival)
-        incarnation = message.stamp >> 40
+        incarnation = packet.stamp >> 40
         known = self._incarnations.get(sender, incarnation)
         if incarnation < known:
             return
         self._incarnations[sender] = incarnation
-        self.clusters.on_timestamps(sender, message)
+        self.clusters.on_timestamps(sender, packet)
         if incarnation > known:
             for stream in self.streams.values():
                 stream.forget_host(sender)
-        for item in message.items:
+        for item in packet.items:
             if isinstance(item, Info | Pointer | Declare | Adopt | Detach):
-                self._on_item(sender, item, message.stamp)
+                self._on_item(sender, item, packet.stamp)
             else:
                 self.exchange.answer_hello(sender)
         if incarnation > known:

@@ -10,10 +10,10 @@ from ordercast.core import (
     Context,
     Contract,
     IntervalSet,
-    Message,
     MessageId,
     Multicast,
     Options,
+    Packet,
     Protocol,
     SiteId,
     UsageError,
@@ -22,16 +22,16 @@ from ordercast.core.effects import Credit
 from ordercast.core.events import Arrival, MulticastRequested, Started, TimerFired
 
 
-class Copy(Message, frozen=True):
+class Copy(Packet, frozen=True):
     """Source -> one destination."""
 
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Acknowledgment(Message, frozen=True):
+class Acknowledgment(Packet, frozen=True):
     """Destination -> source: I have it."""
 
     message: MessageId
@@ -45,12 +45,12 @@ class SeparateCopiesOptions(Options, frozen=True):
 
     retransmit_seconds: float = 1.0
     """Longer than a round trip over several expensive links, or every message would be sent twice."""
-    window: int = 2048
+    window_messages: int = 2048
     """Messages that some destination has not acknowledged; as in the broadcast tree."""
 
     def __post_init__(self) -> None:
-        if self.retransmit_seconds <= 0 or self.window < 1:
-            raise UsageError("options of separate-copies: retransmit_seconds is positive, window is 1 or more")
+        if self.retransmit_seconds <= 0 or self.window_messages < 1:
+            raise UsageError("options of separate-copies: retransmit_seconds is positive, window_messages is 1 or more")
 
 
 class SeparateCopies(Protocol):
@@ -66,7 +66,7 @@ class SeparateCopies(Protocol):
         branches=("sent-again", "duplicate"),
         options=SeparateCopiesOptions,
     )
-    messages = (Copy, Acknowledgment)
+    packets = (Copy, Acknowledgment)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -89,7 +89,7 @@ class SeparateCopies(Protocol):
         if len(others) < len(destinations):
             self.deliver(multicast, parent=self.site)
         if others:
-            self._unacknowledged[multicast.message] = (multicast, set(others), self._tick)
+            self._unacknowledged[multicast.id] = (multicast, set(others), self._tick)
         self.send(others, Copy(multicast))
         self._give_credit()
 
@@ -102,24 +102,24 @@ class SeparateCopies(Protocol):
                 self.send(tuple(sorted(missing)), Copy(multicast))
         self.set_timer("tick", self.options.retransmit_seconds)
 
-    def on_copy(self, sender: SiteId, message: Copy, arrival: Arrival) -> None:
+    def on_copy(self, sender: SiteId, packet: Copy, arrival: Arrival) -> None:
         """Acknowledge it in any case, deliver it the first time."""
-        name = message.multicast.message
+        name = packet.multicast.id
         received = self._received.setdefault((name.source, name.incarnation), IntervalSet())
         if received.add(name.number):
-            self.deliver(message.multicast, parent=sender)
+            self.deliver(packet.multicast, parent=sender)
         else:
             self.branch("duplicate")
         self.send((sender,), Acknowledgment(name))
 
-    def on_acknowledgment(self, sender: SiteId, message: Acknowledgment, arrival: Arrival) -> None:
+    def on_acknowledgment(self, sender: SiteId, packet: Acknowledgment, arrival: Arrival) -> None:
         """One fewer."""
-        entry = self._unacknowledged.get(message.message)
+        entry = self._unacknowledged.get(packet.message)
         if entry is not None:
             entry[1].discard(sender)
             if not entry[1]:
-                del self._unacknowledged[message.message]
+                del self._unacknowledged[packet.message]
                 self._give_credit()
 
     def _give_credit(self) -> None:
-        self.outbox.append(Credit(max(0, self.options.window - len(self._unacknowledged))))
+        self.outbox.append(Credit(max(0, self.options.window_messages - len(self._unacknowledged))))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ordercast.core import IntervalSet, Multicast, SiteId
 from ordercast.protocols.broadcast_tree.info import NOTHING, Numbers, highest, union, with_number
-from ordercast.protocols.broadcast_tree.messages import StreamId
+from ordercast.protocols.broadcast_tree.packets import StreamId
 
 
 class Stream:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, Options, Protocol, SiteId
 from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested
-from ordercast.protocols.fan.messages import Data
+from ordercast.protocols.fan.packets import Data
 
 
 def _promised(bounds: Bounds, _options: Options) -> Mapping[str, float]:
@@ -28,14 +28,14 @@ class Fan0(Protocol):
         promised=_promised,
         several_groups=False,
     )
-    messages = (Data,)
+    packets = (Data,)
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         """Fragment (B)."""
         group = event.multicast.groups[0]
         self.send(self.context.groups[group], Data(group, 0, event.multicast))
 
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """Fragment (A)."""
         self.branch("delivered")
-        self.outbox.append(Deliver(message.multicast, None, sender))
+        self.outbox.append(Deliver(packet.multicast, None, sender))

@@ -11,16 +11,16 @@ from ordercast.core import (
     Context,
     Contract,
     GroupId,
-    Message,
     Multicast,
     Options,
+    Packet,
     Protocol,
     SiteId,
     UsageError,
 )
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, MulticastRequested, Recovered
-from ordercast.protocols.fan.messages import Data, Delivered, Progress, Sent, Skipped
+from ordercast.protocols.fan.packets import Data, Delivered, Progress, Sent, Skipped
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
 
 
@@ -68,7 +68,7 @@ class Fan1(Protocol):
         single_source=True,
         several_groups=False,
     )
-    messages: ClassVar[tuple[type[Message], ...]] = (Data,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Data,)
     records = (Delivered, Skipped, Sent, Progress)
     keeps_log: ClassVar[bool] = False
     """Whether the source keeps its messages for retransmission."""
@@ -97,13 +97,13 @@ class Fan1(Protocol):
         self.send(stream.members, Data(group, number, event.multicast))
 
     # ------------------------------------------------------------------ the destination
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """Fragments (A) and (C)."""
-        stream = self.incoming.get((sender, message.group)) or self.stream(sender, message.group)
+        stream = self.incoming.get((sender, packet.group)) or self.stream(sender, packet.group)
         if stream.up:
-            self.accept(sender, message, stream)
+            self.accept(sender, packet, stream)
         else:
-            self.accept_awake(sender, message, stream)
+            self.accept_awake(sender, packet, stream)
 
     def stream(self, source: SiteId, group: GroupId) -> IncomingStream:
         """The state of one source's messages to one group; one that was never heard is up unless the site was down."""
@@ -112,43 +112,43 @@ class Fan1(Protocol):
             self.incoming[key] = IncomingStream(up=self.awake_at is None)
         return self.incoming[key]
 
-    def accept(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+    def accept(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
         """Fragment (A): deliver what is next, keep what is early, ignore what is old."""
-        number = message.number
+        number = packet.number
         if number == stream.last_delivered + 1:
             self.branch("in-order")
             stream.last_delivered = number
-            self.deliver_logged(source, message.group, number, message.multicast)
+            self.deliver_logged(source, packet.group, number, packet.multicast)
             if stream.pending:
                 # Kept before fragment (C) had found the place to go on, and now here once more.
                 stream.pending.pop(number, None)
-                self.deliver_pending(source, message.group, stream)
+                self.deliver_pending(source, packet.group, stream)
         elif number > stream.last_delivered:
             self.branch("out-of-order")
-            stream.keep(number, message.multicast)
-            self.on_gap(source, message.group, stream, number)
+            stream.keep(number, packet.multicast)
+            self.on_gap(source, packet.group, stream, number)
         else:
             self.branch("old")
 
     def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
         """Numbers below `number` are missing. Without communication failures they are on their way."""
 
-    def accept_awake(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+    def accept_awake(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
         """Fragment (C): after a failure, find the place to go on.
 
         Why phi_n must have passed: s sends 7 and 8; 8 overtakes 7 and finds the site down; the site wakes up; 7
         arrives. Going on with 7 at once means to wait for 8 for ever.
         """
-        if message.number <= stream.last_delivered:
+        if packet.number <= stream.last_delivered:
             self.branch("old")
         elif self.awake_at is not None and self.now - self.awake_at >= self.options.phi_n:
             self.branch("awake-recovered")
-            self.skip_to(source, message.group, stream, message.number - 1)
-            self.recover_stream(source, message.group, stream)
-            self.accept(source, message, stream)
+            self.skip_to(source, packet.group, stream, packet.number - 1)
+            self.recover_stream(source, packet.group, stream)
+            self.accept(source, packet, stream)
         else:
             self.branch("awake-kept")
-            stream.keep(message.number, message.multicast)
+            stream.keep(packet.number, packet.multicast)
 
     def skip_to(self, source: SiteId, group: GroupId, stream: IncomingStream, last_delivered: int) -> None:
         """Move L forward over messages that will not be delivered here, and forget what is pending below."""

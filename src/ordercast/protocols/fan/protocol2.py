@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, GroupId, Message, Options, SiteId
+from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, GroupId, Options, Packet, SiteId
 from ordercast.core.events import Arrival, MulticastRequested
-from ordercast.protocols.fan.messages import Data, Request, Skip
+from ordercast.protocols.fan.packets import Data, Request, Skip
 from ordercast.protocols.fan.protocol1 import Fan1, FanOptions
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
 
@@ -37,7 +37,7 @@ class Fan2(Fan1):
         single_source=True,
         several_groups=False,
     )
-    messages: ClassVar[tuple[type[Message], ...]] = (Data, Request, Skip)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Data, Request, Skip)
     keeps_log = True
 
     # ------------------------------------------------------------------ the source
@@ -50,17 +50,17 @@ class Fan2(Fan1):
         """Forget the oldest messages."""
         stream.drop_oldest(self.options.log_messages_max)
 
-    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Fragment (E): send again what is asked for."""
-        stream = self.outgoing.get(message.group)
+        stream = self.outgoing.get(packet.group)
         if stream is None or sender not in stream.members:
             return
-        for first, last in message.missing:
+        for first, last in packet.missing:
             if first < stream.lowest_kept:
-                self.send((sender,), Skip(message.group, min(last, stream.lowest_kept - 1)))
+                self.send((sender,), Skip(packet.group, min(last, stream.lowest_kept - 1)))
             for number in range(max(first, stream.lowest_kept), min(last, stream.highest) + 1):
                 self.branch("resent")
-                self.send((sender,), Data(message.group, number, stream.log[number]))
+                self.send((sender,), Data(packet.group, number, stream.log[number]))
 
     # ------------------------------------------------------------------ the destination
     def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
@@ -74,20 +74,20 @@ class Fan2(Fan1):
             self.branch("requested")
             self.send((source,), Request(group, missing))
 
-    def accept_awake(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+    def accept_awake(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
         """Fragment (C): go on with what comes first; a gap behind it can be asked for."""
-        if message.number <= stream.last_delivered:
+        if packet.number <= stream.last_delivered:
             self.branch("old")
             return
         self.branch("awake-recovered")
-        self.skip_to(source, message.group, stream, message.number - 1)
-        self.recover_stream(source, message.group, stream)
-        self.accept(source, message, stream)
+        self.skip_to(source, packet.group, stream, packet.number - 1)
+        self.recover_stream(source, packet.group, stream)
+        self.accept(source, packet, stream)
 
-    def on_skip(self, sender: SiteId, message: Skip, arrival: Arrival) -> None:
+    def on_skip(self, sender: SiteId, packet: Skip, arrival: Arrival) -> None:
         """The source no longer has what is missing."""
-        stream = self.stream(sender, message.group)
-        if stream.up and message.through > stream.last_delivered:
+        stream = self.stream(sender, packet.group)
+        if stream.up and packet.through > stream.last_delivered:
             self.branch("skipped")
-            self.skip_to(sender, message.group, stream, message.through)
-            self.deliver_pending(sender, message.group, stream)
+            self.skip_to(sender, packet.group, stream, packet.through)
+            self.deliver_pending(sender, packet.group, stream)

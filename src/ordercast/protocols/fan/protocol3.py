@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, cast
 
-from ordercast.core import Bounds, Contract, GroupId, Message, Multicast, Options, SiteId
-from ordercast.core.effects import Blocked, Credit, Deliver
+from ordercast.core import Bounds, Contract, GroupId, Multicast, Options, Packet, SiteId
+from ordercast.core.effects import Credit, Deliver
 from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started, TimerFired
-from ordercast.protocols.fan.messages import Acknowledge, Data, Delivered, Null, Request
+from ordercast.protocols.fan.packets import Acknowledge, Data, Delivered, Null, Request
 from ordercast.protocols.fan.protocol1 import FanOptions
 from ordercast.protocols.fan.protocol2 import Fan2
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
@@ -58,7 +58,7 @@ class Fan3(Fan2):
         single_source=True,
         several_groups=False,
     )
-    messages: ClassVar[tuple[type[Message], ...]] = (Data, Request, Null, Acknowledge)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Data, Request, Null, Acknowledge)
 
     def on_started(self, event: Started) -> None:
         """Tell the application how much it may send; nothing to say yet."""
@@ -91,17 +91,17 @@ class Fan3(Fan2):
         if self.room() <= 0:
             self.branch("blocked")
             slow = min(stream.acknowledged, key=lambda site: (stream.acknowledged[site], site))
-            self.outbox.append(Blocked(f"the log of {self.site} is full: waiting for {slow}"))
+            self.block("log", f"the log of {self.site} is full: waiting for {slow}")
             self.give_credit()
 
-    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A destination has everything up to a number."""
-        stream = self.outgoing.get(message.group)
+        stream = self.outgoing.get(packet.group)
         if stream is not None:
             was_full = self.room() <= 0
-            stream.on_acknowledge(sender, message.delivered)
+            stream.on_acknowledge(sender, packet.delivered)
             if was_full and self.room() > 0:
-                self.outbox.append(Blocked(""))
+                self.block("log", "")
             self.give_credit()
 
     def room(self) -> int:
@@ -113,11 +113,11 @@ class Fan3(Fan2):
         self.outbox.append(Credit(max(0, self.room())))
 
     # ------------------------------------------------------------------ the destination
-    def accept_awake(self, source: SiteId, message: Data, stream: IncomingStream) -> None:
+    def accept_awake(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
         """Fragment (C): nothing is skipped; what was missed shows as a gap."""
         self.branch("awake-recovered")
-        self.recover_stream(source, message.group, stream)
-        self.accept(source, message, stream)
+        self.recover_stream(source, packet.group, stream)
+        self.accept(source, packet, stream)
 
     def deliver_logged(self, source: SiteId, group: GroupId, number: int, multicast: Multicast) -> None:
         """As ever, and tell the source from time to time."""
@@ -126,15 +126,15 @@ class Fan3(Fan2):
         if number % ACKNOWLEDGE_EVERY == 0:
             self.send((source,), Acknowledge(group, number))
 
-    def on_null(self, sender: SiteId, message: Null, arrival: Arrival) -> None:
+    def on_null(self, sender: SiteId, packet: Null, arrival: Arrival) -> None:
         """Everything up to `highest` exists: ask for what is missing, or say that nothing is."""
-        stream = self.stream(sender, message.group)
+        stream = self.stream(sender, packet.group)
         if not stream.up:
             self.branch("awake-recovered")
-            self.recover_stream(sender, message.group, stream)
-            self.deliver_pending(sender, message.group, stream)
-        if message.highest > stream.last_delivered:
+            self.recover_stream(sender, packet.group, stream)
+            self.deliver_pending(sender, packet.group, stream)
+        if packet.highest > stream.last_delivered:
             self.branch("null-found-gap")
-            self.on_gap(sender, message.group, stream, message.highest + 1)
+            self.on_gap(sender, packet.group, stream, packet.highest + 1)
         else:
-            self.send((sender,), Acknowledge(message.group, stream.last_delivered))
+            self.send((sender,), Acknowledge(packet.group, stream.last_delivered))

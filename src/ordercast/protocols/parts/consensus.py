@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ordercast.core import InvariantViolation, Message, MessageId, Protocol, Record, SiteId, WireError
-from ordercast.protocols.parts.consensus_messages import (
-    MESSAGES,
+from ordercast.core import InvariantViolation, MessageId, Packet, Protocol, Record, SiteId, WireError
+from ordercast.protocols.parts.consensus_packets import (
+    PACKETS,
     RECORDS,
     Ack,
     Adopted,
@@ -75,7 +75,7 @@ class Instance:
 class Consensus:
     """All instances at one site."""
 
-    messages: tuple[type[Message], ...] = MESSAGES
+    packets: tuple[type[Packet], ...] = PACKETS
     records: tuple[type[Record], ...] = RECORDS
     branches = ("round-changed", "estimates-collected", "adopted-value-kept", "decision-told", "stale-round")
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from ordercast.core import Message, Protocol, SiteId
+from ordercast.core import Packet, Protocol, SiteId
 
 
-class Ping(Message, frozen=True):
+class Ping(Packet, frozen=True):
     """Are you there?"""
 
     background = True
 
 
-class Pong(Message, frozen=True):
+class Pong(Packet, frozen=True):
     """I am."""
 
     background = True
@@ -28,7 +28,7 @@ class Pong(Message, frozen=True):
 class FailureDetector:
     """What one site believes of others."""
 
-    messages: tuple[type[Message], ...] = (Ping, Pong)
+    packets: tuple[type[Packet], ...] = (Ping, Pong)
     branches = ("suspected", "wrongly-suspected")
     TIMER = "detector"
 

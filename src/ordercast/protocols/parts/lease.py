@@ -12,25 +12,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ordercast.core import Message, Protocol, SiteId, UsageError
+from ordercast.core import Packet, Protocol, SiteId, UsageError
 from ordercast.protocols.parts.quorum import Quorum
 
 
-class LeaseRequest(Message, frozen=True):
+class LeaseRequest(Packet, frozen=True):
     """Who wants to hold -> grantors: promise me the time from now on."""
 
     background = True
     attempt: int
 
 
-class LeaseGrant(Message, frozen=True):
+class LeaseGrant(Packet, frozen=True):
     """Grantor -> who asked: to nobody else before it has run out."""
 
     background = True
     attempt: int
 
 
-class LeaseRelease(Message, frozen=True):
+class LeaseRelease(Packet, frozen=True):
     """Holder, or whoever has not got a quorum -> grantors: I need it no longer."""
 
     background = True
@@ -40,7 +40,7 @@ class LeaseRelease(Message, frozen=True):
 class Lease:
     """What one site has granted, and whether it holds the lease itself."""
 
-    messages: tuple[type[Message], ...] = (LeaseRequest, LeaseGrant, LeaseRelease)
+    packets: tuple[type[Packet], ...] = (LeaseRequest, LeaseGrant, LeaseRelease)
     branches = ("lease-acquired", "lease-expired", "lease-refused", "lease-renewed")
     GRANT_TIMER = "lease-grant"
     HOLD_TIMER = "lease-hold"
@@ -127,9 +127,9 @@ class Lease:
         else:
             self.ask()
 
-    def on_lease_grant(self, sender: SiteId, message: LeaseGrant) -> None:
+    def on_lease_grant(self, sender: SiteId, packet: LeaseGrant) -> None:
         """One more has promised."""
-        if self._wanted and message.attempt == self._attempt:
+        if self._wanted and packet.attempt == self._attempt:
             self._add_grant(sender)
 
     def _add_grant(self, site: SiteId) -> None:
@@ -173,11 +173,11 @@ class Lease:
         self._take_back(self._host.site, self._attempt)
 
     # ------------------------------------------------------------------ granting
-    def on_lease_request(self, sender: SiteId, message: LeaseRequest) -> None:
+    def on_lease_request(self, sender: SiteId, packet: LeaseRequest) -> None:
         """Promise it, unless it is promised to another."""
         if self._may_grant(sender):
-            self._grant(sender, message.attempt)
-            self._host.send((sender,), LeaseGrant(message.attempt))
+            self._grant(sender, packet.attempt)
+            self._host.send((sender,), LeaseGrant(packet.attempt))
         else:
             self._host.branch("lease-refused")
 
@@ -195,9 +195,9 @@ class Lease:
         self.granted_to = None
         self._grant_attempt = 0
 
-    def on_lease_release(self, sender: SiteId, message: LeaseRelease) -> None:
+    def on_lease_release(self, sender: SiteId, packet: LeaseRelease) -> None:
         """It was given back."""
-        self._take_back(sender, message.attempt)
+        self._take_back(sender, packet.attempt)
 
     def _take_back(self, site: SiteId, attempt: int) -> None:
         """(A release that was overtaken by a later request of the same site must not end what that one was granted.)"""

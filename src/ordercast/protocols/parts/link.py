@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from ordercast.core import InvariantViolation, Message, Protocol, SiteId, WireError
+from ordercast.core import InvariantViolation, Packet, Protocol, SiteId, WireError
 
 REPEATED_MAX = 64
 """Letters repeated to one site at a time; a sixteenth of what is kept by default, so that a site that comes back is
@@ -21,14 +21,14 @@ RECEIPTS_MAX = 64
 """Receipts that are due to one site at the most before they are sent at once: well below any bound on letters."""
 
 
-class Letter(Message, frozen=True):
+class Letter(Packet, frozen=True):
     """Base of everything that is posted."""
 
     number: int
     """The sender's; no two letters of a site have the same, whatever it crashes."""
 
 
-class Receipt(Message, frozen=True):
+class Receipt(Packet, frozen=True):
     """Receiver -> sender: what these letters asked for is done, and survives a crash."""
 
     background = True
@@ -76,7 +76,7 @@ class Peer:
 class Link:
     """A core's letters to all other sites."""
 
-    messages: tuple[type[Message], ...] = (Receipt, Behind)
+    packets: tuple[type[Packet], ...] = (Receipt, Behind)
     branches = ("repeated", "estranged", "restored")
     RESEND_TIMER = "link-resend"
     RECEIPT_TIMER = "link-receipt"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ordercast.core import Message, MessageId, Multicast, Protocol, SiteId, WireError
+from ordercast.core import MessageId, Multicast, Packet, Protocol, SiteId, WireError
 from ordercast.protocols.parts.link import Letter, Link
 
 WANTED_MAX = 64
@@ -28,10 +28,10 @@ class Data(Letter, frozen=True):
     """Incarnation and number: all earlier messages of that source are finished everywhere, so copies are old."""
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Want(Message, frozen=True):
+class Want(Packet, frozen=True):
     """Destination -> whoever may have them: send me these messages."""
 
     wanted: tuple[MessageId, ...]
@@ -64,7 +64,7 @@ class Finished:
 class ReliableMulticast:
     """What one site sends, relays, has finished, and misses. The bodies are its host's."""
 
-    messages: tuple[type[Message], ...] = (Data, Want)
+    packets: tuple[type[Packet], ...] = (Data, Want)
     branches = ("relayed", "wanted", "old")
     TIMER = "want"
 
@@ -104,13 +104,13 @@ class ReliableMulticast:
     def relay(self, multicast: Multicast, but: SiteId) -> None:
         """Post somebody else's message to the other destinations."""
         self._host.branch("relayed")
-        source = multicast.message.source
+        source = multicast.id.source
         others = (s for s in self._destinations(multicast) if s not in (self._host.site, source, but))
         self._post_copy(tuple(others), multicast)
 
     def _post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
-        known = self.finished.get(multicast.message.source)
-        floor = self.floor if multicast.message.source == self._host.site else known.floor if known else (0, 0)
+        known = self.finished.get(multicast.id.source)
+        floor = self.floor if multicast.id.source == self._host.site else known.floor if known else (0, 0)
         if to:
             self._link.post(to, Data(self._link.next, multicast, floor))
 
@@ -118,7 +118,7 @@ class ReliableMulticast:
     def on_data(self, sender: SiteId, data: Data) -> None:
         """A message, new or not. The host logs a new one before it is confirmed."""
         multicast = data.multicast
-        message = multicast.message
+        message = multicast.id
         if self._host.site not in self._destinations(multicast):
             raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
         self.source(message.source).raise_floor(data.floor)
@@ -127,7 +127,7 @@ class ReliableMulticast:
 
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         """Deliver a message that came, unless it is known."""
-        message = multicast.message
+        message = multicast.id
         if self._find(message) is not None:
             return
         if self.is_finished(message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import InvariantViolation, SiteId
-from ordercast.protocols.propagation_graph.messages import Forward, Submit
+from ordercast.protocols.propagation_graph.packets import Forward, Submit
 
 WAITING_MAX = 4096
 """Messages in one wait queue. What overflows is dropped, as if the network had lost it; a sender's default history, so

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import msgspec
 
-from ordercast.core import Options, SiteId, UsageError
+from ordercast.core import Options, Renamed, SiteId, UsageError, times
 
 
 class PropagationGraphOptions(Options, frozen=True):
@@ -16,28 +19,46 @@ class PropagationGraphOptions(Options, frozen=True):
     """Site -> parent: a graph of one's own instead of the generator's."""
     load_bound: int = 0
     """Hand children of sites that send and receive more down to others (Figure 4.1); 0: no bound."""
-    window: int = 256
+    window_messages: int = 256
     """Own messages that the primary destination has not yet taken: more wait at the application."""
-    history_max: int = 4096
+    history_messages_max: int = 4096
     """Messages kept for one child until it acknowledges them. When they are as many, what is behind waits at the
     parent."""
     history_bytes_max: int = 1 << 26
     """And bytes of payload: on a live node messages are bundles, and what is kept for a slow child is what waits in
     its socket's buffer. The application may leave as much untaken."""
-    reader_max: int = 4096
+    reader_messages_max: int = 4096
     """Deliveries that the application may leave untaken before the site takes nothing more."""
     acknowledge_every: int = 32
     retransmit_seconds: float = 0.1
     """How long to wait for an acknowledgement, or for what was asked for."""
-    patience: int = 10
-    """After so many vain announcements a site says that it is blocked."""
+    blocked_seconds: float = 1.0
+    """After so long without an answer a site says that it is blocked: ten announcements."""
+
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "window": Renamed("window_messages"),
+        "history_max": Renamed("history_messages_max"),
+        "reader_max": Renamed("reader_messages_max"),
+        "patience": Renamed("blocked_seconds", times("retransmit_seconds", 0.1)),
+    }
+
+    @property
+    def vain_max(self) -> int:
+        """`blocked_seconds` in retransmission times."""
+        return max(1, round(self.blocked_seconds / self.retransmit_seconds))
 
     def __post_init__(self) -> None:
-        counts = ("window", "history_max", "history_bytes_max", "reader_max", "acknowledge_every", "patience")
+        counts = (
+            "window_messages",
+            "history_messages_max",
+            "history_bytes_max",
+            "reader_messages_max",
+            "acknowledge_every",
+        )
         for name in counts:
             if getattr(self, name) < 1:
                 raise UsageError(f"options of propagation-graph: {name} is 1 or more")
-        if self.load_bound < 0 or self.retransmit_seconds <= 0:
-            raise UsageError("options of propagation-graph: load_bound is 0 or more, retransmit_seconds positive")
+        if self.load_bound < 0 or min(self.retransmit_seconds, self.blocked_seconds) <= 0:
+            raise UsageError("options of propagation-graph: load_bound is 0 or more, times are positive")
         if self.parents and self.prefer:
             raise UsageError("options of propagation-graph: prefer is for the generator; parents replaces it")

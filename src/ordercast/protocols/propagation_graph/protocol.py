@@ -19,10 +19,11 @@ from ordercast.core import (
     UsageError,
     WireError,
 )
-from ordercast.core.effects import Blocked, Credit, Deliver, Send
+from ordercast.core.effects import Credit, Deliver, Send
 from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started, TimerFired
 from ordercast.protocols.propagation_graph.edges import WAITING_MAX, Incoming, Numbered, Outgoing
-from ordercast.protocols.propagation_graph.messages import (
+from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
+from ordercast.protocols.propagation_graph.packets import (
     Acknowledge,
     Forward,
     Null,
@@ -32,7 +33,6 @@ from ordercast.protocols.propagation_graph.messages import (
     Submitted,
     Taken,
 )
-from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
 from ordercast.protocols.propagation_graph.routes import ADDRESSES_MAX, Address, make_routes
@@ -77,7 +77,7 @@ class PropagationGraph(Protocol):
         ),
         options=PropagationGraphOptions,
     )
-    messages = (Submit, Forward, Request, Null, Acknowledge)
+    packets = (Submit, Forward, Request, Null, Acknowledge)
     records = (Submitted, Taken, State)
     wants_consumed = True
 
@@ -149,24 +149,24 @@ class PropagationGraph(Protocol):
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self.outbox.append(Credit(max(0, self.options.window - self.own_pending)))
+        self.outbox.append(Credit(max(0, self.options.window_messages - self.own_pending)))
 
     # ------------------------------------------------------------------ taking messages in order
-    def on_submit(self, sender: SiteId, message: Submit, arrival: Arrival) -> None:
+    def on_submit(self, sender: SiteId, packet: Submit, arrival: Arrival) -> None:
         """At the primary destination."""
-        if message.multicast.message.source != sender or not self.is_entry(message.multicast.groups):
-            raise WireError(f"{sender} may not submit {message.multicast.message} here")
-        self.receive(sender, message.number, message)
+        if packet.multicast.id.source != sender or not self.is_entry(packet.multicast.groups):
+            raise WireError(f"{sender} may not submit {packet.multicast.id} here")
+        self.receive(sender, packet.number, packet)
 
-    def on_forward(self, sender: SiteId, message: Forward, arrival: Arrival) -> None:
+    def on_forward(self, sender: SiteId, packet: Forward, arrival: Arrival) -> None:
         """At a site on the way: its own edge number tells where the message belongs."""
-        address = message.multicast.groups
+        address = packet.multicast.groups
         place = self._places.get((sender, address))
         if place is None:
             place = self.find_place(sender, address)
-        if not 0 <= place < len(message.numbers):
-            raise WireError(f"{sender} may not forward {message.multicast.message} here")
-        self.receive(sender, message.numbers[place], message)
+        if not 0 <= place < len(packet.numbers):
+            raise WireError(f"{sender} may not forward {packet.multicast.id} here")
+        self.receive(sender, packet.numbers[place], packet)
 
     def receive(self, sender: SiteId, number: int, message: Numbered) -> None:
         """Take it if it is the next of its edge and there is room further on; else it waits."""
@@ -223,8 +223,8 @@ class PropagationGraph(Protocol):
         """Whether the application and everyone further on can take one more."""
         step = self._steps.get(multicast.groups) or self.find_step(multicast.groups)
         options = self.options
-        history_max, bytes_max = options.history_max, options.history_bytes_max
-        if step.member and (len(self.untaken) >= options.reader_max or self.untaken_bytes >= bytes_max):
+        history_max, bytes_max = options.history_messages_max, options.history_bytes_max
+        if step.member and (len(self.untaken) >= options.reader_messages_max or self.untaken_bytes >= bytes_max):
             return False
         return all(len(edge.kept) < history_max and edge.kept_bytes < bytes_max for edge in step.edges)
 
@@ -272,23 +272,23 @@ class PropagationGraph(Protocol):
         else:
             self.repair.on_ask_timeout()
 
-    def on_null(self, sender: SiteId, message: Null, arrival: Arrival) -> None:
+    def on_null(self, sender: SiteId, packet: Null, arrival: Arrival) -> None:
         """At the receiver of an edge."""
-        self.repair.on_null(self.incoming_edge(sender), message.highest)
+        self.repair.on_null(self.incoming_edge(sender), packet.highest)
 
-    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """At the sender of an edge."""
         edge = self.outgoing.get(sender)
         if edge is not None:
-            self.repair.on_request(edge, message.missing)
+            self.repair.on_request(edge, packet.missing)
 
-    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """At the sender of an edge: what is acknowledged is not kept, and that may be room for which others wait."""
         edge = self.outgoing.get(sender)
         if edge is None:
             return
         submissions = edge.submissions
-        if not self.repair.on_acknowledge(edge, message.taken):
+        if not self.repair.on_acknowledge(edge, packet.taken):
             return
         if submissions > edge.submissions:
             self.own_pending -= submissions - edge.submissions
@@ -356,7 +356,7 @@ class PropagationGraph(Protocol):
         such a site stays out.
         """
         if not self.context.stable:
-            self.outbox.append(Blocked(f"{self.site} has lost its memory: without a stable log it cannot come back"))
+            self.block("memory", f"{self.site} has lost its memory: without a stable log it cannot come back")
             self.lost_memory = True
             return
         self.recovery.recover(event)

@@ -8,7 +8,7 @@ from ordercast.core import Multicast
 from ordercast.core.effects import Replay
 from ordercast.core.events import Recovered
 from ordercast.protocols.propagation_graph.edges import Incoming
-from ordercast.protocols.propagation_graph.messages import Forward, State, Submitted, Taken
+from ordercast.protocols.propagation_graph.packets import Forward, State, Submitted, Taken
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
-from ordercast.core.effects import Blocked, Send
+from ordercast.core.effects import Send
 from ordercast.protocols.propagation_graph.edges import MISSING_MAX, Incoming, Outgoing
-from ordercast.protocols.propagation_graph.messages import Acknowledge, Null, Request
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
@@ -22,7 +22,7 @@ class Repair:
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
-        self._acknowledge_every = min(core.options.acknowledge_every, max(1, core.options.window // 2))
+        self._acknowledge_every = min(core.options.acknowledge_every, max(1, core.options.window_messages // 2))
         self._looking = False
         self._asking = False
         self._silent: dict[SiteId, None] = {}
@@ -58,10 +58,9 @@ class Repair:
 
     def _count_vain(self, edge: Outgoing) -> None:
         edge.vain += 1
-        if edge.vain == self._core.options.patience:
+        if edge.vain == self._core.options.vain_max:
             self._core.branch("blocked")
-            self._silent[edge.to] = None
-            self._core.outbox.append(Blocked(f"{edge.to} does not answer"))
+            self._core.block(edge.to, f"{edge.to} does not answer")
 
     def on_request(self, edge: Outgoing, missing: tuple[tuple[int, int], ...]) -> None:
         """Send again what is asked for; the first of it, if it is much."""
@@ -78,10 +77,7 @@ class Repair:
         """Forget what the receiver has; whether that was anything new."""
         if not edge.acknowledge(taken):
             return False
-        if edge.to in self._silent:
-            del self._silent[edge.to]
-            other = next(iter(self._silent), None)
-            self._core.outbox.append(Blocked("" if other is None else f"{other} does not answer"))
+        self._core.block(edge.to, "")
         return True
 
     # ------------------------------------------------------------------ the receiver of an edge

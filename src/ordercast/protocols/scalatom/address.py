@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast, SiteId
-from ordercast.protocols.parts.consensus_messages import InstanceName
+from ordercast.protocols.parts.consensus_packets import InstanceName
 from ordercast.protocols.parts.quorum import Quorum
-from ordercast.protocols.scalatom.messages import CellNames
+from ordercast.protocols.scalatom.packets import CellNames
 
 
 class Entry:

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, SiteId
-from ordercast.protocols.parts.consensus_messages import Decide, InstanceName, Value
+from ordercast.protocols.parts.consensus_packets import Decide, InstanceName, Value
 from ordercast.protocols.scalatom.address import Entry
-from ordercast.protocols.scalatom.messages import CatchUp, Known, Overdue, Summary
+from ordercast.protocols.scalatom.packets import CatchUp, Known, Overdue, Summary
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -63,17 +63,17 @@ class Catching:
         for site in sorted(sites - {core.site}):
             self.begin(site)
 
-    def on_catch_up(self, sender: SiteId, message: CatchUp) -> None:
+    def on_catch_up(self, sender: SiteId, packet: CatchUp) -> None:
         """Tell a site what it should know; if it has crashed, there is something to ask as well."""
         core = self._core
         core.link.restore(sender)
-        if message.incarnation > self._incarnations.get(sender, 0):
-            self._incarnations[sender] = message.incarnation
+        if packet.incarnation > self._incarnations.get(sender, 0):
+            self._incarnations[sender] = packet.incarnation
             self.begin(sender)
-        if message.cursor == 0:
+        if packet.cursor == 0:
             core.consensus.resume_with(sender)
-        self._answer(sender, message, core.histories.count if message.cursor == 0 else message.count)
-        core.link.acknowledge(sender, message)
+        self._answer(sender, packet, core.histories.count if packet.cursor == 0 else packet.count)
+        core.link.acknowledge(sender, packet)
 
     def _answer(self, site: SiteId, question: CatchUp, base: int) -> None:
         core = self._core
@@ -110,16 +110,16 @@ class Catching:
         if last and site in core.cellmates:
             core.histories.tell_again(site)
 
-    def on_summary(self, sender: SiteId, message: Summary) -> None:
+    def on_summary(self, sender: SiteId, packet: Summary) -> None:
         """A piece of the answer. (One to an earlier incarnation is none: the pieces before it are forgotten.)"""
         core = self._core
-        if message.incarnation != core.context.incarnation:
-            core.link.acknowledge(sender, message)
+        if packet.incarnation != core.context.incarnation:
+            core.link.acknowledge(sender, packet)
             return
-        for name, value in message.decisions:
+        for name, value in packet.decisions:
             if core.site in core.ordering.address_named(name).sites:
                 core.consensus.learn(name, value)
-        for known in message.known:
+        for known in packet.known:
             address = core.address(known.cells)
             entry = core.entries.get(known.message)
             if core.site in address.sites:
@@ -135,14 +135,14 @@ class Catching:
             if known.settled and sender in address.sites:
                 core.keeping.note_settled(entry, sender)
             core.ordering.propose(address)
-        if sender in core.cellmates and message.last:
+        if sender in core.cellmates and packet.last:
             mate = core.histories.mates[sender]
-            mate.skip_to(message.base)
+            mate.skip_to(packet.base)
             core.histories.on_applied(mate)
-        if not message.last:
+        if not packet.last:
             core.branch("catching-up-further")
-            self._ask(sender, message.cursor, message.base)
-        core.acknowledge(sender, message)
+            self._ask(sender, packet.cursor, packet.base)
+        core.acknowledge(sender, packet)
 
     # ------------------------------------------------------------------ what has been here for long
     def ask_overdue(self, entries: Iterable[Entry]) -> None:
@@ -172,13 +172,13 @@ class Catching:
                 question = Overdue(core.link.next, tuple(unsettled[:OVERDUE_MAX]), tuple(undecided[:OVERDUE_MAX]))
                 core.link.post((site,), question)
 
-    def on_overdue(self, sender: SiteId, message: Overdue) -> None:
+    def on_overdue(self, sender: SiteId, packet: Overdue) -> None:
         """Say what we know of it."""
         core = self._core
-        core.keeping.tell_settled(sender, message.unsettled)
-        known = (core.entries.get(name) for name in message.undecided)
+        core.keeping.tell_settled(sender, packet.unsettled)
+        known = (core.entries.get(name) for name in packet.undecided)
         for name in dict.fromkeys(entry.instance for entry in known if entry is not None):
             decision = core.consensus.decisions.get(name)
             if decision is not None and sender in core.ordering.address_named(name).sites:
                 core.link.post((sender,), Decide(core.link.next, name, decision))
-        core.link.acknowledge(sender, message)
+        core.link.acknowledge(sender, packet)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
 from ordercast.core.effects import Deliver, Replay
 from ordercast.protocols.scalatom.address import Entry
-from ordercast.protocols.scalatom.messages import Delivered, History, Stamps
+from ordercast.protocols.scalatom.packets import Delivered, History, Stamps
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -220,19 +220,19 @@ class Histories:
         return high, tuple(bodies)
 
     # ------------------------------------------------------------------ the histories of the others
-    def on_stamps(self, sender: SiteId, message: Stamps) -> None:
+    def on_stamps(self, sender: SiteId, packet: Stamps) -> None:
         """New entries, and a promise."""
         mate = self.mates[sender]
-        for stamp in message.stamps:
+        for stamp in packet.stamps:
             mate.add(stamp.index, stamp.message, stamp.timestamp)
         mate.apply()
-        self.on_promise(mate, message.count, message.promise)
+        self.on_promise(mate, packet.count, packet.promise)
 
-    def on_history(self, sender: SiteId, message: History) -> None:
+    def on_history(self, sender: SiteId, packet: History) -> None:
         """A promise, with bodies: whoever learns of a message in this way takes it as R-delivered."""
-        for body in message.bodies:
+        for body in packet.bodies:
             self._core.multicast.take(sender, body)
-        self.on_promise(self.mates[sender], message.count, message.promise)
+        self.on_promise(self.mates[sender], packet.count, packet.promise)
 
     def on_promise(self, mate: Mate, count: int, promise: int) -> None:
         """A history is complete up to a timestamp, when its first `count` entries are here."""

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, SiteId
-from ordercast.protocols.parts.consensus_messages import InstanceName
+from ordercast.protocols.parts.consensus_packets import InstanceName
 from ordercast.protocols.scalatom.address import Address, Entry
-from ordercast.protocols.scalatom.messages import Settled
+from ordercast.protocols.scalatom.packets import Settled
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -69,14 +69,14 @@ class Keeping:
                 link.post(to, Settled(link.next, tuple(messages[first : first + SETTLED_MAX])))
 
     # ------------------------------------------------------------------ the others'
-    def on_settled(self, sender: SiteId, message: Settled) -> None:
+    def on_settled(self, sender: SiteId, packet: Settled) -> None:
         """Another destination has taken these."""
         core = self._core
-        for name in message.settled:
+        for name in packet.settled:
             entry = core.entries.get(name)
             if entry is not None and sender in entry.address.sites:
                 self.note_settled(entry, sender)
-        core.link.acknowledge(sender, message)
+        core.link.acknowledge(sender, packet)
 
     def tell_settled(self, site: SiteId, messages: Iterable[MessageId]) -> None:
         """Say what we have taken of these; of what is over here, everybody has."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.core import Options, UsageError
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ordercast.core import Options, Renamed, UsageError
 
 
 class ScalatomOptions(Options, frozen=True):
@@ -17,7 +20,7 @@ class ScalatomOptions(Options, frozen=True):
     history_seconds: float = 0.0
     """How long a history may wait for a packet that can carry it (five steps instead of six while new messages keep
     coming). 0: it is sent at once."""
-    window: int = 256
+    window_messages: int = 256
     """Messages of a source that the applications of a qualified majority have not taken yet: some round trips at full
     rate."""
     kept_messages_max: int = 16384
@@ -47,8 +50,12 @@ class ScalatomOptions(Options, frozen=True):
     blocked_seconds: float = 2.0
     """How long a message may wait before the application hears for whom."""
 
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "window": Renamed("window_messages"),
+    }
+
     def __post_init__(self) -> None:
-        for name in ("batch_messages_max", "window", "kept_messages_max", "acknowledge_every", "letters_max"):
+        for name in ("batch_messages_max", "window_messages", "kept_messages_max", "acknowledge_every", "letters_max"):
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is at least 1, not {getattr(self, name)}")
         for name in self.__struct_fields__:
@@ -56,8 +63,10 @@ class ScalatomOptions(Options, frozen=True):
                 raise UsageError(f"{name} is positive, not {getattr(self, name)}")
         if self.history_seconds < 0:
             raise UsageError(f"history_seconds is 0 or more, not {self.history_seconds}")
-        if self.kept_messages_max < self.window:
-            raise UsageError(f"kept_messages_max = {self.kept_messages_max} is below the window, {self.window}")
+        if self.kept_messages_max < self.window_messages:
+            raise UsageError(
+                f"kept_messages_max = {self.kept_messages_max} is below window_messages = {self.window_messages}"
+            )
         if self.retransmit_seconds_max < self.retransmit_seconds:
             raise UsageError("retransmit_seconds_max is not below retransmit_seconds")
         if self.suspicion_seconds_max < self.suspicion_seconds:

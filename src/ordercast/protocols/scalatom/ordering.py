@@ -6,9 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, SiteId, WireError
-from ordercast.protocols.parts.consensus_messages import InstanceName, Value
+from ordercast.protocols.parts.consensus_packets import InstanceName, Value
 from ordercast.protocols.scalatom.address import Address, Entry
-from ordercast.protocols.scalatom.messages import Body, Stamp, Stamped, Stamps
+from ordercast.protocols.scalatom.packets import Body, Stamp, Stamped, Stamps
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -32,7 +32,7 @@ class Ordering:
     def on_delivered(self, multicast: Multicast) -> None:
         """R-deliver: the message is here, for the first time."""
         core = self._core
-        entry = core.entry(multicast.message, core.address_of(multicast))
+        entry = core.entry(multicast.id, core.address_of(multicast))
         if entry is None:
             return
         entry.multicast = multicast
@@ -43,7 +43,7 @@ class Ordering:
             core.histories.deliver()
         else:
             self.stamp(entry, multicast)
-        core.acknowledge_deferred(multicast.message)
+        core.acknowledge_deferred(multicast.id)
 
     def stamp(self, entry: Entry, multicast: Multicast) -> None:
         """Give a timestamp; it is stable before anyone hears of it.
@@ -100,20 +100,20 @@ class Ordering:
                 if address.others:
                     core.link.post(address.others, Stamps(core.link.next, address.cells, stamps, count, promise))
 
-    def on_stamps(self, sender: SiteId, message: Stamps) -> None:
+    def on_stamps(self, sender: SiteId, packet: Stamps) -> None:
         """Timestamps of another destination."""
         core = self._core
-        address = core.address_with(message.cells, sender)
-        for stamp in message.stamps:
+        address = core.address_with(packet.cells, sender)
+        for stamp in packet.stamps:
             entry = core.entry(stamp.message, address)
             if entry is not None:
                 if entry.multicast is None:
                     core.want(entry, sender)
                 self.note_stamp(entry, sender, stamp.timestamp)
         if sender in core.cellmates:
-            core.histories.on_stamps(sender, message)
+            core.histories.on_stamps(sender, packet)
         self.propose(address)
-        core.acknowledge(sender, message)
+        core.acknowledge(sender, packet)
 
     def note_stamp(self, entry: Entry, site: SiteId, timestamp: int) -> None:
         """One more timestamp is known."""

@@ -11,18 +11,17 @@ from ordercast.core import (
     Context,
     Contract,
     GroupId,
-    Message,
     MessageId,
     Multicast,
+    Packet,
     Protocol,
     Record,
     SiteId,
     WireError,
 )
-from ordercast.core.effects import Blocked
 from ordercast.core.events import Arrival, Consumed, Event, MulticastRequested, Received, Recovered, Started, TimerFired
 from ordercast.protocols.parts.consensus import Consensus
-from ordercast.protocols.parts.consensus_messages import Ack, Collect, Decide, Decided, Estimate, Propose
+from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Decided, Estimate, Propose
 from ordercast.protocols.parts.detector import FailureDetector, Ping, Pong
 from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
@@ -32,7 +31,9 @@ from ordercast.protocols.scalatom.catching import Catching, is_time_to_ask
 from ordercast.protocols.scalatom.cells import Cells
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.protocols.scalatom.keeping import Keeping
-from ordercast.protocols.scalatom.messages import (
+from ordercast.protocols.scalatom.options import ScalatomOptions
+from ordercast.protocols.scalatom.ordering import Ordering
+from ordercast.protocols.scalatom.packets import (
     Body,
     CatchUp,
     CellNames,
@@ -46,8 +47,6 @@ from ordercast.protocols.scalatom.messages import (
     State,
     Summary,
 )
-from ordercast.protocols.scalatom.options import ScalatomOptions
-from ordercast.protocols.scalatom.ordering import Ordering
 from ordercast.protocols.scalatom.source import Source
 from ordercast.protocols.scalatom.stable import checkpoint_of, restore_from
 
@@ -97,11 +96,11 @@ class Scalatom(Protocol):
         minority_may_die=True,
         message_size={"a": 192, "b": 64},
     )
-    messages: ClassVar[tuple[type[Message], ...]] = (
-        *Link.messages,
-        *FailureDetector.messages,
-        *ReliableMulticast.messages,
-        *Consensus.messages,
+    packets: ClassVar[tuple[type[Packet], ...]] = (
+        *Link.packets,
+        *FailureDetector.packets,
+        *ReliableMulticast.packets,
+        *Consensus.packets,
         Stamps,
         History,
         Settled,
@@ -134,7 +133,6 @@ class Scalatom(Protocol):
         """Message whose body we lack -> letters about it that are confirmed when it is here."""
         self._tick = 0
         self._watching = False
-        self._blocked = ""
         self.link = Link(
             self,
             retransmit_seconds=options.retransmit_seconds,
@@ -215,79 +213,79 @@ class Scalatom(Protocol):
         return Cells(groups).warnings()
 
     # ------------------------------------------------------------------ messages of the parts
-    def on_receipt(self, sender: SiteId, message: Receipt, arrival: Arrival) -> None:
+    def on_receipt(self, sender: SiteId, packet: Receipt, arrival: Arrival) -> None:
         """To the link."""
-        self.link.on_receipt(sender, message)
+        self.link.on_receipt(sender, packet)
 
-    def on_behind(self, sender: SiteId, message: Behind, arrival: Arrival) -> None:
+    def on_behind(self, sender: SiteId, packet: Behind, arrival: Arrival) -> None:
         """We have missed letters of the sender."""
         self.catching.begin(sender)
-        self.link.acknowledge(sender, message)
+        self.link.acknowledge(sender, packet)
 
-    def on_ping(self, sender: SiteId, message: Ping, arrival: Arrival) -> None:
+    def on_ping(self, sender: SiteId, packet: Ping, arrival: Arrival) -> None:
         """To the failure detector."""
         self.detector.on_ping(sender)
 
-    def on_pong(self, sender: SiteId, message: Pong, arrival: Arrival) -> None:
+    def on_pong(self, sender: SiteId, packet: Pong, arrival: Arrival) -> None:
         """Heard already."""
 
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """R-multicast."""
-        if message.multicast.message.source not in self.ranks:
-            raise WireError(f"{message.multicast.message.source} is not a site of the system")
-        self.multicast.on_data(sender, message)
+        if packet.multicast.id.source not in self.ranks:
+            raise WireError(f"{packet.multicast.id.source} is not a site of the system")
+        self.multicast.on_data(sender, packet)
 
-    def on_want(self, sender: SiteId, message: Want, arrival: Arrival) -> None:
+    def on_want(self, sender: SiteId, packet: Want, arrival: Arrival) -> None:
         """R-multicast."""
-        self.multicast.on_want(sender, message)
+        self.multicast.on_want(sender, packet)
 
-    def on_propose(self, sender: SiteId, message: Propose, arrival: Arrival) -> None:
+    def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Consensus."""
-        self.consensus.on_propose(sender, message)
+        self.consensus.on_propose(sender, packet)
 
-    def on_ack(self, sender: SiteId, message: Ack, arrival: Arrival) -> None:
+    def on_ack(self, sender: SiteId, packet: Ack, arrival: Arrival) -> None:
         """Consensus."""
-        self.consensus.on_ack(sender, message)
+        self.consensus.on_ack(sender, packet)
 
-    def on_decide(self, sender: SiteId, message: Decide, arrival: Arrival) -> None:
+    def on_decide(self, sender: SiteId, packet: Decide, arrival: Arrival) -> None:
         """Consensus."""
-        self.consensus.on_decide(sender, message)
+        self.consensus.on_decide(sender, packet)
 
-    def on_collect(self, sender: SiteId, message: Collect, arrival: Arrival) -> None:
+    def on_collect(self, sender: SiteId, packet: Collect, arrival: Arrival) -> None:
         """Consensus."""
-        self.consensus.on_collect(sender, message)
+        self.consensus.on_collect(sender, packet)
 
-    def on_estimate(self, sender: SiteId, message: Estimate, arrival: Arrival) -> None:
+    def on_estimate(self, sender: SiteId, packet: Estimate, arrival: Arrival) -> None:
         """Consensus."""
-        self.consensus.on_estimate(sender, message)
+        self.consensus.on_estimate(sender, packet)
 
     # ------------------------------------------------------------------ our own messages
-    def on_stamps(self, sender: SiteId, message: Stamps, arrival: Arrival) -> None:
+    def on_stamps(self, sender: SiteId, packet: Stamps, arrival: Arrival) -> None:
         """Step 2."""
-        self.ordering.on_stamps(sender, message)
+        self.ordering.on_stamps(sender, packet)
 
-    def on_history(self, sender: SiteId, message: History, arrival: Arrival) -> None:
+    def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """Step 5."""
         if sender not in self.cellmates:
             raise WireError(f"{sender} sent its history to {self.site}, which is in another cell")
-        self.histories.on_history(sender, message)
-        self.link.acknowledge(sender, message)
+        self.histories.on_history(sender, packet)
+        self.link.acknowledge(sender, packet)
 
-    def on_settled(self, sender: SiteId, message: Settled, arrival: Arrival) -> None:
+    def on_settled(self, sender: SiteId, packet: Settled, arrival: Arrival) -> None:
         """Applications have taken messages."""
-        self.keeping.on_settled(sender, message)
+        self.keeping.on_settled(sender, packet)
 
-    def on_overdue(self, sender: SiteId, message: Overdue, arrival: Arrival) -> None:
+    def on_overdue(self, sender: SiteId, packet: Overdue, arrival: Arrival) -> None:
         """Somebody has not heard of something."""
-        self.catching.on_overdue(sender, message)
+        self.catching.on_overdue(sender, packet)
 
-    def on_catch_up(self, sender: SiteId, message: CatchUp, arrival: Arrival) -> None:
+    def on_catch_up(self, sender: SiteId, packet: CatchUp, arrival: Arrival) -> None:
         """Somebody wants to know everything."""
-        self.catching.on_catch_up(sender, message)
+        self.catching.on_catch_up(sender, packet)
 
-    def on_summary(self, sender: SiteId, message: Summary, arrival: Arrival) -> None:
+    def on_summary(self, sender: SiteId, packet: Summary, arrival: Arrival) -> None:
         """An answer."""
-        self.catching.on_summary(sender, message)
+        self.catching.on_summary(sender, packet)
 
     # ------------------------------------------------------------------ what all need
     def address(self, cells: CellNames) -> Address:
@@ -367,10 +365,9 @@ class Scalatom(Protocol):
         old = takewhile(lambda entry: self._tick - entry.born_tick >= 2, self.entries.values())
         self.catching.ask_overdue(entry for entry in old if is_time_to_ask(self._tick - entry.born_tick))
         reason = self.whom_we_wait_for()
-        if reason != self._blocked:
+        if reason != self.obstacle("waiting"):
             self.branch("blocked" if reason else "unblocked")
-            self._blocked = reason
-            self.outbox.append(Blocked(reason))
+            self.block("waiting", reason)
         self._watching = False
         if self.entries or reason:
             self.keep_watching()
@@ -407,7 +404,7 @@ class Scalatom(Protocol):
         if isinstance(event.checkpoint, State):
             restore_from(self, event.checkpoint)
         for record in event.records:
-            self._on_record(record)
+            self._recall(record)
         for entry in list(self.entries.values()):
             if self.keeping.is_over(entry):
                 self.keeping.forget(entry)
@@ -428,13 +425,13 @@ class Scalatom(Protocol):
         if decided:
             self.histories.promise_through(*max(decided))
 
-    def _on_record(self, record: Record) -> None:
+    def _recall(self, record: Record) -> None:
         if isinstance(record, Sent):
             self.source.keep(record.multicast).multicast = record.multicast
         elif isinstance(record, Stamped):
             self._restore_stamped(record)
         elif isinstance(record, Body):
-            entry = self.entry(record.multicast.message, self.address_of(record.multicast))
+            entry = self.entry(record.multicast.id, self.address_of(record.multicast))
             if entry is not None:
                 entry.multicast = record.multicast
         elif isinstance(record, Delivered):
@@ -446,9 +443,9 @@ class Scalatom(Protocol):
 
     def _restore_stamped(self, record: Stamped) -> None:
         multicast = record.multicast
-        if multicast.message.source == self.site:
+        if multicast.id.source == self.site:
             self.source.keep(multicast)
-        entry = self.entry(multicast.message, self.address_of(multicast))
+        entry = self.entry(multicast.id, self.address_of(multicast))
         if entry is not None:
             entry.multicast = multicast
             entry.index, entry.timestamp = record.index, record.timestamp

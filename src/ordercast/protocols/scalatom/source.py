@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import MessageId, Multicast, UsageError
 from ordercast.core.effects import Credit
 from ordercast.protocols.scalatom.address import Entry
-from ordercast.protocols.scalatom.messages import Sent
+from ordercast.protocols.scalatom.packets import Sent
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -29,7 +29,7 @@ class Source:
         core = self._core
         options = core.options
         # Credit is told a step late: an application that keeps to it is never above twice the bound.
-        if self._under_way >= 2 * options.window or len(self._own) >= 2 * options.kept_messages_max:
+        if self._under_way >= 2 * options.window_messages or len(self._own) >= 2 * options.kept_messages_max:
             raise UsageError(f"{self._under_way} messages are under way: wait for credit before the next multicast")
         address = core.address_of(multicast)
         member = core.site in address.sites
@@ -48,9 +48,9 @@ class Source:
     def keep(self, multicast: Multicast) -> Entry:
         """Remember a message of ours until it is over."""
         core = self._core
-        entry = core.entry(multicast.message, core.address_of(multicast))
+        entry = core.entry(multicast.id, core.address_of(multicast))
         if entry is None:
-            raise UsageError(f"there was a message {multicast.message} already")
+            raise UsageError(f"there was a message {multicast.id} already")
         self._own.append(entry.message)
         self._under_way += 1
         return entry
@@ -80,7 +80,7 @@ class Source:
 
     def _available(self) -> int:
         options = self._core.options
-        return max(0, min(options.window - self._under_way, options.kept_messages_max - len(self._own)))
+        return max(0, min(options.window_messages - self._under_way, options.kept_messages_max - len(self._own)))
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""

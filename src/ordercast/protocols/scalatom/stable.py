@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.protocols.parts.multicast import Finished
-from ordercast.protocols.scalatom.messages import AddressState, Remembered, State
+from ordercast.protocols.scalatom.packets import AddressState, Remembered, State
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom

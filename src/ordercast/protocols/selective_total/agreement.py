@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ordercast.core import Message, SiteId
-from ordercast.protocols.selective_total.messages import (
+from ordercast.core import Packet, SiteId
+from ordercast.protocols.selective_total.packets import (
     NO_EPOCH,
     Data,
     Epoch,
@@ -33,7 +33,7 @@ class Agreement:
         self.pre_acks: dict[SiteId, ResetPreAck] = {}
         self.rounds: list[dict[SiteId, ResetAck]] = []
         self.restored: set[SiteId] = set()
-        self.said: list[Message] = []
+        self.said: list[Packet] = []
         """What this process has said in it, one message a stage."""
         self.stage: dict[SiteId, int] = dict.fromkeys(members, 0)
         """How far each member is known to be."""
@@ -49,17 +49,17 @@ class Agreement:
         self.has_said_restored = False
 
     # ------------------------------------------------------------------ what others say
-    def take_pre_ack(self, sender: SiteId, message: ResetPreAck) -> None:
+    def take_pre_ack(self, sender: SiteId, packet: ResetPreAck) -> None:
         """A member has joined. What it says stays as it was said first: others have reckoned with it."""
-        self.pre_acks.setdefault(sender, message)
+        self.pre_acks.setdefault(sender, packet)
         self.stage[sender] = max(self.stage[sender], PRE_ACKNOWLEDGED)
 
-    def take_ack(self, sender: SiteId, message: ResetAck) -> None:
+    def take_ack(self, sender: SiteId, packet: ResetAck) -> None:
         """A member's line of one round; of a round to come, when the others are ahead."""
-        while len(self.rounds) < message.round:
+        while len(self.rounds) < packet.round:
             self.rounds.append({})
-        self.rounds[message.round - 1].setdefault(sender, message)
-        self.stage[sender] = max(self.stage[sender], PRE_ACKNOWLEDGED + message.round)
+        self.rounds[packet.round - 1].setdefault(sender, packet)
+        self.stage[sender] = max(self.stage[sender], PRE_ACKNOWLEDGED + packet.round)
 
     def take_restored(self, sender: SiteId) -> None:
         """A member has everything."""
@@ -87,7 +87,7 @@ class Agreement:
         """Whether everyone has everything."""
         return len(self.restored) == len(self.members)
 
-    def to_repeat(self) -> list[Message]:
+    def to_repeat(self) -> list[Packet]:
         """What the member that is furthest behind may not have heard; that can be this process itself.
 
         Whoever has reached a stage has heard all of the stage before it.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import SiteId, WireError
-from ordercast.protocols.selective_total.messages import Data, Epoch, ReceiveReady, Vector
+from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady, Vector
 
 
 class Cluster:
@@ -54,23 +54,23 @@ class Cluster:
         return self.tseq - self.accepted_by_all[self.me]
 
     # ------------------------------------------------------------------ receiving
-    def check(self, message: Data | ReceiveReady) -> None:
+    def check(self, packet: Data | ReceiveReady) -> None:
         """Raise `WireError` when a frame of this epoch cannot be one."""
         size = len(self.members)
-        if not len(message.pseq) == len(message.ack) == len(message.pak) == size:
+        if not len(packet.pseq) == len(packet.ack) == len(packet.pak) == size:
             raise WireError(f"a frame of epoch {self.epoch} has vectors that are not of {size} numbers")
-        if message.ack[self.me] > self.tseq:
-            raise WireError(f"a frame acknowledges message {message.ack[self.me] - 1}, which was never sent")
+        if packet.ack[self.me] > self.tseq:
+            raise WireError(f"a frame acknowledges message {packet.ack[self.me] - 1}, which was never sent")
 
-    def note_progress(self, sender: int, message: Data | ReceiveReady) -> None:
+    def note_progress(self, sender: int, packet: Data | ReceiveReady) -> None:
         """What the sender has accepted and pre-acknowledged, and its buffers."""
-        self.buf[sender] = message.buf
-        for source, expected in enumerate(message.ack):
+        self.buf[sender] = packet.buf
+        for source, expected in enumerate(packet.ack):
             row = self.accepted_by[source]
             if expected > row[sender]:
                 row[sender] = expected
                 self._raise_accepted(source)
-        for source, expected in enumerate(message.pak):
+        for source, expected in enumerate(packet.pak):
             row = self.pre_acknowledged_by[source]
             if expected > row[sender]:
                 row[sender] = expected

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import Context, Message, SiteId
+from ordercast.core import Context, Packet, SiteId
 from ordercast.core.effects import JoinChannel
 from ordercast.core.events import Arrival, Recovered, Started, TimerFired
-from ordercast.protocols.selective_total.messages import NO_EPOCH, Abort, Apply
+from ordercast.protocols.selective_total.packets import NO_EPOCH, Abort, Apply
 from ordercast.protocols.selective_total.recovery import Recovery
 
 PRESENT_PERIODS = 10
@@ -52,11 +52,11 @@ class Establishment(Recovery):
         """Timers have the names of their handlers."""
         getattr(self, f"on_{cast(str, event.timer)}_timeout")()
 
-    def note_heard(self, sender: SiteId, message: Message) -> None:
+    def note_heard(self, sender: SiteId, packet: Packet) -> None:
         """A process is there; and who speaks otherwise no longer applies."""
         if sender in self.silent:
             self.silent[sender] = 0
-            if self.applied and not isinstance(message, Apply):
+            if self.applied and not isinstance(packet, Apply):
                 self.applied.pop(sender, None)
 
     # ------------------------------------------------------------------ the period
@@ -110,12 +110,12 @@ class Establishment(Recovery):
                 return
 
     # ------------------------------------------------------------------ members
-    def on_apply(self, sender: SiteId, message: Apply, arrival: Arrival) -> None:
+    def on_apply(self, sender: SiteId, packet: Apply, arrival: Arrival) -> None:
         """A process is in no cluster."""
-        self.seen = max(self.seen, message.number)
+        self.seen = max(self.seen, packet.number)
         if sender in self.silent:
             self.applied[sender] = 0
-            self.incarnations[sender] = max(self.incarnations[sender], message.incarnation)
+            self.incarnations[sender] = max(self.incarnations[sender], packet.incarnation)
 
     def look_for_members(self) -> None:
         """Whether there is a reason for another cluster; if it lasts, propose one."""
@@ -166,10 +166,10 @@ class Establishment(Recovery):
         return None
 
     # ------------------------------------------------------------------ the end
-    def on_abort(self, sender: SiteId, message: Abort, arrival: Arrival) -> None:
+    def on_abort(self, sender: SiteId, packet: Abort, arrival: Arrival) -> None:
         """The cluster is over."""
-        if message.epoch[:2] == self.epoch[:2] != NO_EPOCH[:2] and not self.aborted:
-            self.abort(message.reason)
+        if packet.epoch[:2] == self.epoch[:2] != NO_EPOCH[:2] and not self.aborted:
+            self.abort(packet.reason)
 
     def abort(self, reason: str) -> None:
         """Deliver nothing more, tell the others and the application."""

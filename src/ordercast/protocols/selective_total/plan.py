@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ordercast.core import SiteId
-from ordercast.protocols.selective_total.messages import NO_EPOCH, Epoch, Head, ResetAck, ResetPreAck, Vector
+from ordercast.protocols.selective_total.packets import NO_EPOCH, Epoch, Head, ResetAck, ResetPreAck, Vector
 
 
 def effective_base(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ordercast.core import TOTAL_ORDER, Contract, Options
 from ordercast.core.events import Event, Received
-from ordercast.protocols.selective_total.messages import (
+from ordercast.protocols.selective_total.options import SelectiveTotalOptions
+from ordercast.protocols.selective_total.packets import (
     Abort,
     Apply,
     Data,
@@ -16,7 +17,6 @@ from ordercast.protocols.selective_total.messages import (
     Restored,
     Retransmission,
 )
-from ordercast.protocols.selective_total.options import SelectiveTotalOptions
 from ordercast.protocols.selective_total.source_order import SourceOrder
 
 _ONLY_IN_TOTAL_ORDER = frozenset(
@@ -65,7 +65,7 @@ class SelectiveTotal(SourceOrder):
         one_channel=True,
         not_guaranteed=_not_guaranteed,
     )
-    messages = (
+    packets = (
         Data,
         ReceiveReady,
         Request,
@@ -81,5 +81,5 @@ class SelectiveTotal(SourceOrder):
     def step(self, now: float, event: Event) -> None:
         """Whatever comes shows that its sender is there."""
         if type(event) is Received:
-            self.note_heard(event.sender, event.message)
+            self.note_heard(event.sender, event.packet)
         super().step(now, event)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ordercast.protocols.selective_total.messages import Data, Vector
+from ordercast.protocols.selective_total.packets import Data, Vector
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

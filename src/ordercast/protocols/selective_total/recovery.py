@@ -6,12 +6,12 @@ The same agreement establishes clusters: its members need not be those of the ep
 
 from __future__ import annotations
 
-from ordercast.core import InvariantViolation, Message, SiteId, WireError
+from ordercast.core import InvariantViolation, Packet, SiteId, WireError
 from ordercast.core.effects import InstallView
 from ordercast.core.events import Arrival
 from ordercast.protocols.selective_total.agreement import Agreement
 from ordercast.protocols.selective_total.cluster import Cluster
-from ordercast.protocols.selective_total.messages import (
+from ordercast.protocols.selective_total.packets import (
     NO_EPOCH,
     Epoch,
     Head,
@@ -55,14 +55,14 @@ class Recovery(Retransmitting):
         self.broadcast(Reset(identifier, members, incarnations, self.epoch, treq, preq))
         self.join(identifier, members, incarnations)
 
-    def belongs(self, message: Reset | ResetPreAck, resets: dict[SiteId, Reset] | None = None) -> bool:
+    def belongs(self, packet: Reset | ResetPreAck, resets: dict[SiteId, Reset] | None = None) -> bool:
         """Whether a message is of the agreement that this process is in, which it joins now if it is the latest.
 
         An agreement that means an earlier incarnation is none of its own. (Else: c says RST_PAK, crashes, comes back,
         and says another one; those who heard the first count on what c had, and the others do not.)
         """
-        message.check(self.size_of(message.base))
-        identifier, members, incarnations = message.agreement, message.members, message.incarnations
+        packet.check(self.size_of(packet.base))
+        identifier, members, incarnations = packet.agreement, packet.members, packet.incarnations
         self.seen = max(self.seen, identifier[0])
         if self.aborted or (self.site, self.context.incarnation) not in zip(members, incarnations, strict=False):
             return False
@@ -137,49 +137,49 @@ class Recovery(Retransmitting):
         destinations = self.context.destinations(entry.data.multicast)
         return sender in destinations and entry.data.pseq[place] >= reset.preq[entry.source]
 
-    def say(self, message: Message) -> None:
+    def say(self, packet: Packet) -> None:
         """Say something in the agreement. It counts here, too, when the channel brings it back: until then, messages of
         this process's own may come."""
         if self.agreement is not None:
-            self.agreement.said.append(message)
-            self.broadcast(message)
+            self.agreement.said.append(packet)
+            self.broadcast(packet)
 
     # ------------------------------------------------------------------ what others say
-    def on_reset(self, sender: SiteId, message: Reset, arrival: Arrival) -> None:
+    def on_reset(self, sender: SiteId, packet: Reset, arrival: Arrival) -> None:
         """RST: someone has found a loss, or proposes a cluster."""
         agreement = self.agreement
-        if agreement and agreement.identifier == message.agreement and sender not in (self.site, *agreement.resets):
+        if agreement and agreement.identifier == packet.agreement and sender not in (self.site, *agreement.resets):
             self.branch("resets-merged")
-        self.belongs(message, {sender: message})
+        self.belongs(packet, {sender: packet})
 
-    def on_reset_pre_ack(self, sender: SiteId, message: ResetPreAck, arrival: Arrival) -> None:
+    def on_reset_pre_ack(self, sender: SiteId, packet: ResetPreAck, arrival: Arrival) -> None:
         """RST_PAK: nothing more comes from the sender in the old epoch."""
-        if self.belongs(message) and self.agreement is not None:
+        if self.belongs(packet) and self.agreement is not None:
             if sender not in self.agreement.stage:
-                raise WireError(f"{sender} speaks in an agreement of {message.members}")
-            self.agreement.take_pre_ack(sender, message)
+                raise WireError(f"{sender} speaks in an agreement of {packet.members}")
+            self.agreement.take_pre_ack(sender, packet)
             self.advance()
 
-    def on_reset_ack(self, sender: SiteId, message: ResetAck, arrival: Arrival) -> None:
+    def on_reset_ack(self, sender: SiteId, packet: ResetAck, arrival: Arrival) -> None:
         """RST_ACK: the line as the sender's log has it."""
         agreement = self.agreement
-        if agreement is not None and agreement.identifier == message.agreement and sender in agreement.stage:
-            if not 0 < message.round <= ROUNDS_MAX:
-                raise WireError(f"{sender} is in round {message.round} of an agreement")
-            message.check()
-            agreement.take_ack(sender, message)
+        if agreement is not None and agreement.identifier == packet.agreement and sender in agreement.stage:
+            if not 0 < packet.round <= ROUNDS_MAX:
+                raise WireError(f"{sender} is in round {packet.round} of an agreement")
+            packet.check()
+            agreement.take_ack(sender, packet)
             self.advance()
         else:
-            self.help_laggard(message.agreement)
+            self.help_laggard(packet.agreement)
 
-    def on_restored(self, sender: SiteId, message: Restored, arrival: Arrival) -> None:
+    def on_restored(self, sender: SiteId, packet: Restored, arrival: Arrival) -> None:
         """The sender has everything."""
         agreement = self.agreement
-        if agreement is not None and agreement.identifier == message.agreement and sender in agreement.stage:
+        if agreement is not None and agreement.identifier == packet.agreement and sender in agreement.stage:
             agreement.take_restored(sender)
             self.advance()
         else:
-            self.help_laggard(message.agreement)
+            self.help_laggard(packet.agreement)
 
     def help_laggard(self, identifier: Epoch) -> None:
         """Who still speaks of an agreement that has ended is told with the next frame that it has."""

@@ -6,7 +6,7 @@ from ordercast.core import SiteId, WireError
 from ordercast.core.events import Arrival
 from ordercast.protocols.selective_total.agreement import Agreement
 from ordercast.protocols.selective_total.cluster import Cluster
-from ordercast.protocols.selective_total.messages import Data, Epoch, Request, Retransmission
+from ordercast.protocols.selective_total.packets import Data, Epoch, Request, Retransmission
 from ordercast.protocols.selective_total.plan import Plan
 from ordercast.protocols.selective_total.transmission import Transmission
 
@@ -80,36 +80,36 @@ class Retransmitting(Transmission):
                 self.broadcast(Request(agreement.identifier, source, tuple(missing)))
                 return
 
-    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Someone has lost messages of this process."""
         agreement, cluster, place = self.agreement, self.cluster, self.place_of(sender)
-        if agreement is None or agreement.identifier != message.epoch or message.source != self.site:
+        if agreement is None or agreement.identifier != packet.epoch or packet.source != self.site:
             return
         if cluster is not None and place is not None:
             self.branch("requested")
-            self.send_data_again(cluster, message.epoch, {(place, number) for number in message.missing})
+            self.send_data_again(cluster, packet.epoch, {(place, number) for number in packet.missing})
 
-    def on_retransmission(self, sender: SiteId, message: Retransmission, arrival: Arrival) -> None:
+    def on_retransmission(self, sender: SiteId, packet: Retransmission, arrival: Arrival) -> None:
         """A message again: it is put aside until the agreement ends."""
         agreement, cluster = self.agreement, self.cluster
-        if agreement is None or cluster is None or message.agreement != agreement.identifier:
+        if agreement is None or cluster is None or packet.agreement != agreement.identifier:
             return
-        self.check_again(cluster, sender, message)
+        self.check_again(cluster, sender, packet)
         if len(agreement.aside) < self.options.window_messages * len(cluster.members):
-            agreement.aside.setdefault((message.source, message.data.tseq), message.data)
+            agreement.aside.setdefault((packet.source, packet.data.tseq), packet.data)
             asked = agreement.asked
-            asked.discard((message.source, message.data.pseq[cluster.me]))
+            asked.discard((packet.source, packet.data.pseq[cluster.me]))
             self.advance()
             if not asked and not agreement.has_said_restored:
                 self.ask(agreement)
 
-    def check_again(self, cluster: Cluster, sender: SiteId, message: Retransmission) -> None:
+    def check_again(self, cluster: Cluster, sender: SiteId, packet: Retransmission) -> None:
         """Raise `WireError` when what was sent again cannot be a message of this epoch."""
-        size, data = len(cluster.members), message.data
+        size, data = len(cluster.members), packet.data
         if (
-            not 0 <= message.source < size
+            not 0 <= packet.source < size
             or len(data.pseq) != size
-            or data.multicast.message.source != cluster.members[message.source]
+            or data.multicast.id.source != cluster.members[packet.source]
         ):
             raise WireError(f"{sender} sends again what is no message of this epoch")
 

@@ -12,7 +12,7 @@ from itertools import islice
 from ordercast.core import Context, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.selective_total.establishment import Establishment
-from ordercast.protocols.selective_total.messages import Epoch, Request, Retransmission
+from ordercast.protocols.selective_total.packets import Epoch, Request, Retransmission
 from ordercast.protocols.selective_total.receipt_log import Entry
 
 
@@ -52,21 +52,21 @@ class SourceOrder(Establishment):
             self.requested.update((source, number) for number in missing)
             self.broadcast(Request(cluster.epoch, cluster.members[source], missing))
 
-    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """A destination has lost messages of this process."""
         cluster, place = self.cluster, self.place_of(sender)
-        if cluster is None or message.epoch != cluster.epoch or self.agreement is not None:
-            super().on_request(sender, message, arrival)
-        elif message.source == self.site and place is not None:
-            self.send_data_again(cluster, cluster.epoch, {(place, number) for number in message.missing})
+        if cluster is None or packet.epoch != cluster.epoch or self.agreement is not None:
+            super().on_request(sender, packet, arrival)
+        elif packet.source == self.site and place is not None:
+            self.send_data_again(cluster, cluster.epoch, {(place, number) for number in packet.missing})
 
-    def on_retransmission(self, sender: SiteId, message: Retransmission, arrival: Arrival) -> None:
+    def on_retransmission(self, sender: SiteId, packet: Retransmission, arrival: Arrival) -> None:
         """Put it where its source's order wants it."""
-        cluster, source, data = self.cluster, message.source, message.data
-        if cluster is None or message.agreement != cluster.epoch or self.agreement or source not in self.offered:
-            super().on_retransmission(sender, message, arrival)
+        cluster, source, data = self.cluster, packet.source, packet.data
+        if cluster is None or packet.agreement != cluster.epoch or self.agreement or source not in self.offered:
+            super().on_retransmission(sender, packet, arrival)
             return
-        self.check_again(cluster, sender, message)
+        self.check_again(cluster, sender, packet)
         number = data.pseq[cluster.me]
         beyond = cluster.beyond[source]
         if number < cluster.preq[source] or number in beyond or not self.is_destination(data.multicast):

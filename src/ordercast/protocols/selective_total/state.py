@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import deque
 from typing import cast
 
-from ordercast.core import Context, InvariantViolation, Message, Multicast, Protocol, SiteId
-from ordercast.core.effects import Blocked, Broadcast, Credit
+from ordercast.core import Context, InvariantViolation, Multicast, Packet, Protocol, SiteId
+from ordercast.core.effects import Broadcast, Credit
 from ordercast.core.events import Consumed
 from ordercast.protocols.selective_total.agreement import Agreement
 from ordercast.protocols.selective_total.cluster import Cluster
-from ordercast.protocols.selective_total.messages import NO_EPOCH, Data, Epoch
 from ordercast.protocols.selective_total.options import SelectiveTotalOptions
+from ordercast.protocols.selective_total.packets import NO_EPOCH, Data, Epoch
 from ordercast.protocols.selective_total.receipt_log import Entry
 
 
@@ -46,7 +46,6 @@ class ProcessState(Protocol):
         self.seen = 0
         """The highest number of an epoch that it has heard of."""
         self.aborted = ""
-        self._blocked = ""
 
     @property
     def epoch(self) -> Epoch:
@@ -63,9 +62,9 @@ class ProcessState(Protocol):
         raise NotImplementedError
 
     # ------------------------------------------------------------------ the channel and the application
-    def broadcast(self, message: Message) -> None:
+    def broadcast(self, packet: Packet) -> None:
         """Say something to everyone, this process included."""
-        self.outbox.append(Broadcast(self.options.channel, message))
+        self.outbox.append(Broadcast(self.options.channel, packet))
 
     def is_destination(self, multicast: Multicast) -> bool:
         """Whether a message is for this process."""
@@ -108,9 +107,7 @@ class ProcessState(Protocol):
 
     def say_blocked(self, reason: str) -> None:
         """Tell the application why there is no progress, when that changes."""
-        if reason != self._blocked:
-            self._blocked = reason
-            self.outbox.append(Blocked(reason))
+        self.block("agreement", reason)
 
     def place_of(self, site: SiteId) -> int | None:
         """The place of a process in the cluster."""

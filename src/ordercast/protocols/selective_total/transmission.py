@@ -5,7 +5,7 @@ from __future__ import annotations
 from ordercast.core import InvariantViolation, Multicast, SiteId, UsageError, WireError
 from ordercast.core.events import Arrival, Consumed, MulticastRequested
 from ordercast.protocols.selective_total.cluster import Cluster
-from ordercast.protocols.selective_total.messages import Data, Epoch, ReceiveReady
+from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady
 from ordercast.protocols.selective_total.receipt_log import Entry
 from ordercast.protocols.selective_total.state import ProcessState
 
@@ -69,75 +69,75 @@ class Transmission(ProcessState):
             self.broadcast(ReceiveReady(cluster.epoch, cluster.tseq, tuple(cluster.pseq), ack, pak, buf))
 
     # ------------------------------------------------------------------ receiving
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """A message, mine or another's, for me or not: the ACC action (3.2)."""
-        if message.multicast.message.source != sender:
-            raise WireError(f"{sender} sends a message of {message.multicast.message.source}")
-        if not self.hears(sender, message):
+        if packet.multicast.id.source != sender:
+            raise WireError(f"{sender} sends a message of {packet.multicast.id.source}")
+        if not self.hears(sender, packet):
             return
         cluster = self.cluster
         if cluster is None:
             return
         source = cluster.place[sender]
-        cluster.note_progress(source, message)
-        if message.tseq >= cluster.treq[source]:
-            self.take_data(cluster, source, message)
+        cluster.note_progress(source, packet)
+        if packet.tseq >= cluster.treq[source]:
+            self.take_data(cluster, source, packet)
         self.after_progress(cluster)
 
-    def take_data(self, cluster: Cluster, source: int, message: Data) -> None:
+    def take_data(self, cluster: Cluster, source: int, packet: Data) -> None:
         """Accept it, or find that something before it is lost."""
-        destined = self.is_destination(message.multicast)
+        destined = self.is_destination(packet.multicast)
         if destined and len(self.log) >= self.options.buffer_messages:
             # As if it had never come: the next frame of its source will show that it is missing.
             self.branch("buffer-full")
             return
-        number = message.pseq[cluster.me]
-        if self.accepts(cluster, source, message, destined):
-            cluster.note_accepted(source, message.tseq + 1, destined)
+        number = packet.pseq[cluster.me]
+        if self.accepts(cluster, source, packet, destined):
+            cluster.note_accepted(source, packet.tseq + 1, destined)
             if destined:
-                self.log.append(Entry(source, message))
+                self.log.append(Entry(source, packet))
         elif number > cluster.preq[source] and number not in cluster.beyond[source]:
             if destined:
                 # It reveals a loss, and keeps its place in the order of the channel all the same.
                 cluster.beyond[source].append(number)
-                self.log.append(Entry(source, message))
+                self.log.append(Entry(source, packet))
             self.branch("loss-by-number")
-            self.on_loss(source, number + destined, message.tseq + 1)
+            self.on_loss(source, number + destined, packet.tseq + 1)
 
-    def accepts(self, cluster: Cluster, source: int, message: Data | ReceiveReady, destined: bool) -> bool:
+    def accepts(self, cluster: Cluster, source: int, packet: Data | ReceiveReady, destined: bool) -> bool:
         """The acceptance condition of 3.2: nothing of the sender's is missing here.
 
         A message for others counts as well. (Else: b loses a message for others, and from then on hears only messages
         for others from a; b's TREQ stalls, and with it the window of a.)
         """
-        return message.pseq[cluster.me] == cluster.preq[source]
+        return packet.pseq[cluster.me] == cluster.preq[source]
 
-    def on_receive_ready(self, sender: SiteId, message: ReceiveReady, arrival: Arrival) -> None:
+    def on_receive_ready(self, sender: SiteId, packet: ReceiveReady, arrival: Arrival) -> None:
         """What the sender has accepted, and whether it has sent something that never came."""
-        if not self.hears(sender, message):
+        if not self.hears(sender, packet):
             return
         cluster = self.cluster
         if cluster is None:
             return
         source = cluster.place[sender]
-        cluster.note_progress(source, message)
-        if message.tseq >= cluster.treq[source]:
-            if self.accepts(cluster, source, message, destined=False):
-                cluster.note_accepted(source, message.tseq, destined=False)
-            elif message.pseq[cluster.me] > cluster.preq[source]:
+        cluster.note_progress(source, packet)
+        if packet.tseq >= cluster.treq[source]:
+            if self.accepts(cluster, source, packet, destined=False):
+                cluster.note_accepted(source, packet.tseq, destined=False)
+            elif packet.pseq[cluster.me] > cluster.preq[source]:
                 self.branch("loss-by-receive-ready")
-                self.on_loss(source, message.pseq[cluster.me], message.tseq)
+                self.on_loss(source, packet.pseq[cluster.me], packet.tseq)
         self.after_progress(cluster)
 
-    def hears(self, sender: SiteId, message: Data | ReceiveReady) -> bool:
+    def hears(self, sender: SiteId, packet: Data | ReceiveReady) -> bool:
         """Whether a frame is of the epoch that this process is in, and counts."""
-        self.note_epoch(message.epoch)
+        self.note_epoch(packet.epoch)
         cluster = self.cluster
-        if cluster is None or message.epoch != cluster.epoch or self.aborted:
+        if cluster is None or packet.epoch != cluster.epoch or self.aborted:
             return False
         if sender not in cluster.place:
-            raise WireError(f"{sender} speaks in epoch {message.epoch}, in which it is not")
-        cluster.check(message)
+            raise WireError(f"{sender} speaks in epoch {packet.epoch}, in which it is not")
+        cluster.check(packet)
         agreement = self.agreement
         # Of those who have joined the agreement nothing more comes; of those who are not in it nothing more counts.
         return agreement is None or (sender in agreement.stage and sender not in agreement.pre_acks)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from ordercast.core import ChannelId, InstanceId, Message, SiteId, encoded_size
+from ordercast.core import ChannelId, InstanceId, Packet, SiteId, encoded_size
 from ordercast.core.events import Arrival
 from ordercast.trace.recorder import Envelope
 
@@ -86,33 +86,33 @@ class Network(ABC):
                 members.discard(site)
 
     # ------------------------------------------------------------------ sending
-    def send(self, sender: SimulatedSite, to: tuple[SiteId, ...], message: Message, instance: InstanceId) -> None:
+    def send(self, sender: SimulatedSite, to: tuple[SiteId, ...], packet: Packet, instance: InstanceId) -> None:
         """A site sends a message to one or several sites."""
-        self._send(sender, to, message, instance, None)
+        self._send(sender, to, packet, instance, None)
 
     def broadcast(
-        self, sender: SimulatedSite, channel: ChannelId, message: Message, instance: InstanceId, ttl: int | None
+        self, sender: SimulatedSite, channel: ChannelId, packet: Packet, instance: InstanceId, ttl: int | None
     ) -> None:
         """A site broadcasts a message on a channel; it hears it itself when it has joined."""
         members = sorted(self._channels.get((instance, channel), ()))
         receivers = tuple(site for site in members if self.in_scope(sender.name, site, ttl))
-        self._send(sender, receivers, message, instance, channel)
+        self._send(sender, receivers, packet, instance, channel)
 
     def _send(
         self,
         sender: SimulatedSite,
         to: tuple[SiteId, ...],
-        message: Message,
+        packet: Packet,
         instance: InstanceId,
         channel: ChannelId | None,
     ) -> None:
         recorder = sender.recorder
         name = sender.name
         if recorder is None:
-            envelope = Envelope(name, instance, message)
+            envelope = Envelope(name, instance, packet)
         else:
-            served = None if message.background else message.served()
-            envelope = Envelope(name, instance, message, type(message).__name__, served, encoded_size(message))
+            served = None if packet.background else packet.served()
+            envelope = Envelope(name, instance, packet, type(packet).__name__, served, encoded_size(packet))
         shared = self.one_frame_for_all and len(to) > 1
         quiet = not self.rules and not self.loses
         sites, schedule = self.sites, self.queue.schedule
@@ -122,16 +122,16 @@ class Network(ABC):
             if departure < 0.0 or not shared:
                 # What a site says to itself alone does not touch the network.
                 departure = sender.cursor if own and not shared else self.depart(sender)
-                self._packets = packet = self._packets + 1
+                self._packets = number = self._packets + 1
                 if recorder is not None:
-                    recorder.send(sender.cursor, None if shared else receiver, packet, envelope)
+                    recorder.send(sender.cursor, None if shared else receiver, number, envelope)
             arrival = self.arrival(name, receiver, channel)
             if own:
-                schedule(departure, sender.arrive, packet, envelope, arrival)
+                schedule(departure, sender.arrive, number, envelope, arrival)
             elif quiet and receiver in sites:
-                schedule(departure + self.latency(name, receiver), sites[receiver].arrive, packet, envelope, arrival)
+                schedule(departure + self.latency(name, receiver), sites[receiver].arrive, number, envelope, arrival)
             else:
-                self.carry(packet, envelope, receiver, departure + self.latency(name, receiver), arrival)
+                self.carry(number, envelope, receiver, departure + self.latency(name, receiver), arrival)
 
     def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
         """Bring a packet to a site at a time, unless a fault rule has other plans; the first verdict wins."""

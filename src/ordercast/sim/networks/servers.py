@@ -272,7 +272,7 @@ class Servers(Network):
             self.simulation.count_fault("outage")
             self.lose(packet, envelope, receiver, time, "outage")
             return
-        self.traffic[type(envelope.message).__name__, arrival.cost] += 1
+        self.traffic[type(envelope.packet).__name__, arrival.cost] += 1
         time += route.latency
         if self._bandwidth is not None:
             time += self._wait_for_narrow_links(route, envelope, time)
@@ -287,7 +287,7 @@ class Servers(Network):
         way: what counts is who is in front of it, and the latency of the way is small beside the waiting when there is
         any.
         """
-        seconds = (envelope.size or encoded_size(envelope.message)) / (self._bandwidth or 1.0)
+        seconds = (envelope.size or encoded_size(envelope.packet)) / (self._bandwidth or 1.0)
         waited = 0.0
         for link in route.expensive:
             begin = max(arrives - route.latency + waited, self._free_at.get(link, 0.0))

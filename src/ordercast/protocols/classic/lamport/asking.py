@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core.effects import Blocked
-
 if TYPE_CHECKING:
     from ordercast.protocols.classic.lamport.protocol import Lamport
 
@@ -19,7 +17,6 @@ class Asking:
         """Counts the intervals of `interval_seconds` in which there was anything to wait for. Waiting is measured in
         them, not by the site's clock, which may jump."""
         self._running = False
-        self._blocked = ""
         self._next_tick = [0] * len(core.context.sites)
         """By rank: when to ask a site next."""
         self._wait_ticks = [1] * len(core.context.sites)
@@ -68,7 +65,7 @@ class Asking:
             core.send_tick(report)
         self._tell_whether_blocked()
         self._running = False
-        if busy or self._blocked:
+        if busy or self._core.obstacle("waiting"):
             self.keep_asking()
 
     def _may_ask(self, rank: int) -> bool:
@@ -82,7 +79,6 @@ class Asking:
     def _tell_whether_blocked(self) -> None:
         core = self._core
         reason = core.destination.whom_we_wait_for() or core.source.whom_we_wait_for()
-        if reason != self._blocked:
+        if reason != core.obstacle("waiting"):
             core.branch("blocked" if reason else "unblocked")
-            self._blocked = reason
-            core.outbox.append(Blocked(reason))
+            core.block("waiting", reason)

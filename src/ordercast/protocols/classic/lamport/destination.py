@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, Multicast, SiteId
 from ordercast.core.effects import Deliver, Replay
-from ordercast.protocols.classic.lamport.messages import Data, Delivered, Request, Tick
+from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, Tick
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.lamport.protocol import Lamport
@@ -104,7 +104,7 @@ class Destination:
         else:
             core.branch("early")
             # A source never has more than its window under way, and the slack of a log that is being synced.
-            if len(stream.early) < 2 * core.options.window:
+            if len(stream.early) < 2 * core.options.window_messages:
                 stream.early[number] = data
             self.hear_of(rank, number - 1)
             stream.highest = max(stream.highest, number)
@@ -222,7 +222,7 @@ class Destination:
         if head is None or core.asking.seconds(core.asking.tick - self._head_tick) < core.options.blocked_seconds:
             return ""
         silent: SiteId = core.context.sites[min(core.waited_for, key=lambda rank: self.streams[rank].known)]
-        return f"site {silent} has not said that its clock has passed the timestamp of {head.message}"
+        return f"site {silent} has not said that its clock has passed the timestamp of {head.id}"
 
     def check_invariants(self) -> None:
         """Streams have no gaps up to `received`; nothing waits that is due, or that should have been before."""
@@ -236,6 +236,6 @@ class Destination:
         if self.queue and self.queue[0][:2] <= self.last_key:
             raise InvariantViolation(f"{self.queue[0][:2]} waits, and {self.last_key} is delivered")
         if self.queue and self.queue[0][0] <= self.horizon():
-            raise InvariantViolation(f"{self.queue[0][2].message} is due and not delivered")
+            raise InvariantViolation(f"{self.queue[0][2].id} is due and not delivered")
         if len(self.queue) != sum(stream.received - stream.delivered for stream in self.streams):
             raise InvariantViolation("the queue does not hold what was received and not delivered")

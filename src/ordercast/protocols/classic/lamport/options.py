@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.core import Options, SiteId, UsageError
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ordercast.core import Options, Renamed, SiteId, UsageError
 
 
 class LamportOptions(Options, frozen=True):
@@ -10,7 +13,7 @@ class LamportOptions(Options, frozen=True):
 
     sources: tuple[SiteId, ...] = ()
     """The potential sources; none named: all sites. Everyone waits for the clocks of these, and of these only."""
-    window: int = 256
+    window_messages: int = 256
     """How many messages of a source may be under way, that is, not yet taken by the application of every destination:
     some round trips at full rate. It bounds everything else: a destination queues at most this many of each source."""
     tick_seconds: float = 0.002
@@ -27,9 +30,13 @@ class LamportOptions(Options, frozen=True):
     blocked_seconds: float = 2.0
     """How long one message may hold up everything behind it until the site says that it is blocked, and by whom."""
 
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "window": Renamed("window_messages"),
+    }
+
     def __post_init__(self) -> None:
-        if min(self.window, self.acknowledge_every) < 1:
-            raise UsageError("options of lamport: window and acknowledge_every are 1 or more")
+        if min(self.window_messages, self.acknowledge_every) < 1:
+            raise UsageError("options of lamport: window_messages and acknowledge_every are 1 or more")
         if min(self.tick_seconds, self.interval_seconds, self.blocked_seconds) <= 0:
             raise UsageError("options of lamport: tick_seconds, interval_seconds and blocked_seconds are positive")
         if self.interval_seconds_max < self.interval_seconds:

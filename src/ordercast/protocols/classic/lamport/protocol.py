@@ -31,8 +31,8 @@ from ordercast.core.events import (
 )
 from ordercast.protocols.classic.lamport.asking import Asking
 from ordercast.protocols.classic.lamport.destination import Destination
-from ordercast.protocols.classic.lamport.messages import Data, Delivered, Request, Reserved, Sent, State, Tick
 from ordercast.protocols.classic.lamport.options import LamportOptions
+from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, Reserved, Sent, State, Tick
 from ordercast.protocols.classic.lamport.source import Source
 
 RESERVE_TICKS = 1024
@@ -79,7 +79,7 @@ class Lamport(Protocol):
         options=LamportOptions,
         explicit_destinations=True,
     )
-    messages = (Data, Tick, Request)
+    packets = (Data, Tick, Request)
     records = (Reserved, Sent, Delivered, State)
     wants_consumed = True
 
@@ -141,43 +141,43 @@ class Lamport(Protocol):
         self.destination.on_consumed(event.count)
 
     # ------------------------------------------------------------------ messages
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """A message of another site, or of our own that we have sent ourselves after a crash and know."""
-        address = self.address(message.multicast)
-        if message.multicast.message.source != sender or address.index < 0 or sender not in self.ranks:
+        address = self.address(packet.multicast)
+        if packet.multicast.id.source != sender or address.index < 0 or sender not in self.ranks:
             raise WireError(f"{sender} sent a message that is not its own, or not for {self.site}")
-        if len(message.numbers) != len(address.ranks):
+        if len(packet.numbers) != len(address.ranks):
             raise WireError(f"{sender} does not know the destinations of its message")
         if sender == self.site:
             return
         rank = self.ranks[sender]
-        self.observe(message.time)
-        if self.destination.on_data(rank, message):
+        self.observe(packet.time)
+        if self.destination.on_data(rank, packet):
             self.asking.hear_news(rank)
             self.asking.keep_asking()
             self.destination.deliver_what_is_due()
 
-    def on_tick(self, sender: SiteId, message: Tick, arrival: Arrival) -> None:
+    def on_tick(self, sender: SiteId, packet: Tick, arrival: Arrival) -> None:
         """The clock of another site, and what it has taken from us."""
         if sender not in self.ranks or sender == self.site:
             raise WireError(f"{sender} is not another site of the system")
-        if len(message.highest) != len(self.ranks) or len(message.taken) != len(self.ranks):
+        if len(packet.highest) != len(self.ranks) or len(packet.taken) != len(self.ranks):
             raise WireError(f"{sender} does not know the sites of the system")
         rank = self.ranks[sender]
-        self.observe(message.time)
+        self.observe(packet.time)
         # Both, whatever the first one says.
-        if self.destination.on_tick(rank, message) | self.source.on_taken(rank, message.taken[self.rank]):
+        if self.destination.on_tick(rank, packet) | self.source.on_taken(rank, packet.taken[self.rank]):
             self.asking.hear_news(rank)
-        if message.reply:
+        if packet.reply:
             self.branch("answered")
             self.send_tick((rank,))
         self.destination.deliver_what_is_due()
 
-    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Another site is missing messages."""
         if sender not in self.ranks:
             raise WireError(f"{sender} is not a site of the system")
-        self.source.on_request(self.ranks[sender], message.missing)
+        self.source.on_request(self.ranks[sender], packet.missing)
 
     # ------------------------------------------------------------------ the clock
     def observe(self, time: int) -> None:
@@ -283,7 +283,7 @@ class Lamport(Protocol):
         if isinstance(event.checkpoint, State):
             own = self._restore(event.checkpoint)
         # What lies a window back everyone has taken, or will ask for: only the last moment may never have been said.
-        certain = sum(isinstance(record, Sent) for record in event.records) - self.options.window
+        certain = sum(isinstance(record, Sent) for record in event.records) - self.options.window_messages
         for record in event.records:
             if isinstance(record, Reserved):
                 self.reserved = record.time

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, Multicast
 from ordercast.core.effects import Credit
-from ordercast.protocols.classic.lamport.messages import Data, Sent
+from ordercast.protocols.classic.lamport.packets import Data, Sent
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.lamport.protocol import Lamport
@@ -58,7 +58,7 @@ class Source:
         core.clock.tick()
         core.reserve()
         core.append(Sent(core.clock.time, multicast))
-        if len(self.pending) + 1 == core.options.window:
+        if len(self.pending) + 1 == core.options.window_messages:
             core.branch("window-full")
         return self.number(core.clock.time, multicast)
 
@@ -101,7 +101,7 @@ class Source:
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(max(0, self._core.options.window - len(self.pending))))
+        self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))
 
     def on_request(self, rank: int, missing: tuple[tuple[int, int], ...]) -> None:
         """Send again what a destination is missing."""
@@ -120,13 +120,13 @@ class Source:
     def whom_we_wait_for(self) -> str:
         """The reason why the application may not send; empty when it may, or has not waited for long."""
         core = self._core
-        if len(self.pending) < core.options.window:
+        if len(self.pending) < core.options.window_messages:
             return ""
         oldest = next(iter(self.pending.values()))
         if core.asking.seconds(core.asking.tick - oldest.born_tick) < core.options.blocked_seconds:
             return ""
         slow = next(rank for rank, link in enumerate(self.links) if link.kept and link.kept[0] is oldest)
-        return f"the window is full: site {core.context.sites[slow]} has not taken {oldest.data.multicast.message}"
+        return f"the window is full: site {core.context.sites[slow]} has not taken {oldest.data.multicast.id}"
 
     def check_invariants(self) -> None:
         """What is kept for a site is exactly what lies between what it has taken and the highest number."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, SiteId
-from ordercast.protocols.classic.sequencer.messages import Placed
+from ordercast.protocols.classic.sequencer.packets import Placed
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -27,11 +27,11 @@ class Bodies:
         # Two windows of each source. (With one: the sequencer sends the places of a window to its destinations in turn;
         # the first of them see their own messages placed and send us the next window before the sequencer comes to us;
         # that finds no room here, and everybody waits for a time-out.) What does not fit is dropped, as if lost.
-        self._most = 2 * core.options.window * len(core.context.sites)
+        self._most = 2 * core.options.window_messages * len(core.context.sites)
 
     def on_body(self, multicast: Multicast) -> Placed | None:
         """A message from its source; its place, when that was here first."""
-        message = multicast.message
+        message = multicast.id
         last = self._last.get(message.source)
         if last is not None and message <= last:
             # (Kept: its place came with a resent copy, nobody asks for it again, and it stays for ever.)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, SiteId
-from ordercast.core.effects import Blocked, Send
-from ordercast.protocols.classic.sequencer.messages import Accepted, Announce, Ordered, Placed, Sequenced, State, Submit
+from ordercast.core.effects import Send
+from ordercast.protocols.classic.sequencer.packets import Accepted, Announce, Ordered, Placed, Sequenced, State, Submit
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -73,7 +73,6 @@ class Center:
         self._unreported: dict[SiteId, int] = {}
         """Source -> submissions accepted since it was told."""
         self._routes: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], Route] = {}
-        self._full_for: SiteId | None = None
         self._room_messages = self._room_bytes = 0
         """Each history has room for so many more, whatever is acknowledged: a bound that spares looking at all of them
         for every message."""
@@ -83,7 +82,7 @@ class Center:
     def on_submit(self, source: SiteId, submit: Submit) -> None:
         """Order it if it is the source's next, keep it if it is early, answer it if it is old."""
         core = self._core
-        message = submit.multicast.message
+        message = submit.multicast.id
         last = self.accepted.get(source)
         if last is not None and message <= last:
             core.branch("duplicate-submission")
@@ -108,11 +107,11 @@ class Center:
     def _has_place(self, early: dict[MessageId | None, Submit], last: MessageId | None) -> bool:
         """Whether one more can be kept that is not the next one. (The next one is always kept: the others wait for
         it.)"""
-        if len(early) >= self._core.options.window and last is not None:
+        if len(early) >= self._core.options.window_messages and last is not None:
             # A source that has lost its log begins anew, and what it had said before never gets its turn.
-            for previous in [key for key, submit in early.items() if submit.multicast.message <= last]:
+            for previous in [key for key, submit in early.items() if submit.multicast.id <= last]:
                 del early[previous]
-        return len(early) < self._core.options.window
+        return len(early) < self._core.options.window_messages
 
     def _order_early(self) -> None:
         """Order what was kept, as far as it is its turn and there is room; one message of each source at a time, so
@@ -142,23 +141,19 @@ class Center:
         A source that has lost its log begins a new chain: it names no previous message, and its incarnation is new.
         """
         if submit.previous is None:
-            return last is None or submit.multicast.message.incarnation > last.incarnation
+            return last is None or submit.multicast.id.incarnation > last.incarnation
         return submit.previous == last
 
     def _has_room(self, route: Route) -> bool:
         """Whether no destination has left so much unacknowledged that nothing more can be kept for it."""
         core = self._core
-        messages_max, bytes_max = core.options.history_max, core.options.history_bytes_max
+        messages_max, bytes_max = core.options.history_messages_max, core.options.history_bytes_max
         for link in route.links:
             if len(link.kept) >= messages_max or link.kept_bytes >= bytes_max:
                 core.branch("history-full")
-                if self._full_for != link.site:
-                    self._full_for = link.site
-                    core.outbox.append(Blocked(f"the history is full: waiting for {link.site}"))
+                core.block("center", f"the history is full: waiting for {link.site}")
                 return False
-        if self._full_for is not None:
-            self._full_for = None
-            core.outbox.append(Blocked(""))
+        core.block("center", "")
         self._room_messages = messages_max - max(len(link.kept) for link in self.links.values())
         self._room_bytes = bytes_max - max(link.kept_bytes for link in self.links.values())
         return True
@@ -191,13 +186,13 @@ class Center:
         ordered = Ordered(number, links, multicast)
         if core.context.stable:
             core.append(Sequenced(ordered))
-        self.accepted[multicast.message.source] = multicast.message
+        self.accepted[multicast.id.source] = multicast.id
         self._keep(ordered, route)
         if len(multicast.payload) >= core.direct_bytes:
             core.branch("direct")
             core.send(
                 route.others,
-                Placed(number, links, multicast.message, multicast.groups, multicast.destinations),
+                Placed(number, links, multicast.id, multicast.groups, multicast.destinations),
             )
         elif route.others:
             core.outbox.append(Send(route.others, ordered))
@@ -232,7 +227,7 @@ class Center:
         """After a crash: a place that was given since; the sequencer's own link number when it is a destination."""
         multicast, route = ordered.multicast, self.route(ordered.multicast)
         self.number = ordered.number
-        self.accepted[multicast.message.source] = multicast.message
+        self.accepted[multicast.id.source] = multicast.id
         for link in route.links:
             next(link.numbers)
         self._keep(ordered, route)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.core import Options, SiteId, UsageError
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ordercast.core import Options, Renamed, SiteId, UsageError, times
 
 
 class SequencerOptions(Options, frozen=True):
@@ -10,9 +13,9 @@ class SequencerOptions(Options, frozen=True):
 
     sequencer: SiteId = ""
     """The site that orders; by default the first by name that is in a group."""
-    window: int = 256
+    window_messages: int = 256
     """How many messages of a source may wait for their place: a round trip at full rate."""
-    history_max: int = 4096
+    history_messages_max: int = 4096
     """How many messages the sequencer keeps for one destination. A destination that is slow or down stops everyone
     when it is full; the alternative is to lose its messages."""
     history_bytes_max: int = 1 << 26
@@ -31,20 +34,30 @@ class SequencerOptions(Options, frozen=True):
     announce_seconds: float = 0.1
     """How often the sequencer tells destinations that have not acknowledged what there is: this finds a lost last
     message."""
-    patience: int = 10
-    """After so many retransmissions in vain the source says that it is blocked."""
+    blocked_seconds: float = 1.0
+    """After so long in vain a source says that it is blocked: ten retransmissions."""
+
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "window": Renamed("window_messages"),
+        "history_max": Renamed("history_messages_max"),
+        "patience": Renamed("blocked_seconds", times("retransmit_seconds", 0.1)),
+    }
+
+    @property
+    def vain_max(self) -> int:
+        """`blocked_seconds` in retransmission times."""
+        return max(1, round(self.blocked_seconds / self.retransmit_seconds))
 
     def __post_init__(self) -> None:
         for name in (
-            "window",
-            "history_max",
+            "window_messages",
+            "history_messages_max",
             "history_bytes_max",
             "direct_bytes",
             "acknowledge_every",
             "acknowledge_bytes",
-            "patience",
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"option {name} of the sequencer is 1 or more, not {getattr(self, name)}")
-        if min(self.retransmit_seconds, self.announce_seconds) <= 0:
-            raise UsageError("options of the sequencer: retransmit_seconds and announce_seconds are positive")
+        if min(self.retransmit_seconds, self.announce_seconds, self.blocked_seconds) <= 0:
+            raise UsageError("options of the sequencer: retransmit_, announce_ and blocked_seconds are positive")

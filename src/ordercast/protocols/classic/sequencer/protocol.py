@@ -15,7 +15,8 @@ from ordercast.core.events import (
     TimerFired,
 )
 from ordercast.protocols.classic.sequencer.center import ROUTES_MAX, Center
-from ordercast.protocols.classic.sequencer.messages import (
+from ordercast.protocols.classic.sequencer.options import SequencerOptions
+from ordercast.protocols.classic.sequencer.packets import (
     Accepted,
     Acknowledge,
     Announce,
@@ -29,7 +30,6 @@ from ordercast.protocols.classic.sequencer.messages import (
     Submit,
     Submitted,
 )
-from ordercast.protocols.classic.sequencer.options import SequencerOptions
 from ordercast.protocols.classic.sequencer.receiver import Receiver
 from ordercast.protocols.classic.sequencer.source import Source
 
@@ -60,7 +60,7 @@ class Sequencer(Protocol):
         ),
         options=SequencerOptions,
     )
-    messages = (Submit, Accepted, Ordered, Placed, Request, Announce, Acknowledge)
+    packets = (Submit, Accepted, Ordered, Placed, Request, Announce, Acknowledge)
     records = (Submitted, Sequenced, Delivered, DeliveredOwn, State)
     wants_consumed = True
 
@@ -103,22 +103,22 @@ class Sequencer(Protocol):
         self.receiver.on_consumed(event.count)
 
     # ------------------------------------------------------------------ messages; what a site may not say is ignored
-    def on_submit(self, sender: SiteId, message: Submit, arrival: Arrival) -> None:
+    def on_submit(self, sender: SiteId, packet: Submit, arrival: Arrival) -> None:
         """At the sequencer; at a destination, which gets large messages from their sources."""
-        if message.multicast.message.source != sender:
+        if packet.multicast.id.source != sender:
             return
         if self.site == self.sequencer:
-            self.center.on_submit(sender, message)
+            self.center.on_submit(sender, packet)
             return
-        place = self._place(message.multicast.groups, message.multicast.destinations)
+        place = self._place(packet.multicast.groups, packet.multicast.destinations)
         if place is not None:
-            self.receiver.on_body(place, message.multicast)
+            self.receiver.on_body(place, packet.multicast)
 
-    def on_placed(self, sender: SiteId, message: Placed, arrival: Arrival) -> None:
+    def on_placed(self, sender: SiteId, packet: Placed, arrival: Arrival) -> None:
         """At a destination."""
-        place = self._place(message.groups, message.destinations)
+        place = self._place(packet.groups, packet.destinations)
         if sender == self.sequencer and place is not None:
-            self.receiver.on_placed(message.links[place], message)
+            self.receiver.on_placed(packet.links[place], packet)
 
     def _place(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> int | None:
         """Which of the destinations this site is; None when it is not one of them."""
@@ -130,34 +130,34 @@ class Sequencer(Protocol):
             self._places[address] = sites.index(self.site) if self.site in sites else None
         return self._places[address]
 
-    def on_accepted(self, sender: SiteId, message: Accepted, arrival: Arrival) -> None:
+    def on_accepted(self, sender: SiteId, packet: Accepted, arrival: Arrival) -> None:
         """At a source."""
         if sender == self.sequencer:
-            self.source.on_accepted(message.through)
+            self.source.on_accepted(packet.through)
 
-    def on_ordered(self, sender: SiteId, message: Ordered, arrival: Arrival) -> None:
+    def on_ordered(self, sender: SiteId, packet: Ordered, arrival: Arrival) -> None:
         """At a destination: its own link number tells where the message belongs."""
-        multicast = message.multicast
+        multicast = packet.multicast
         place = self._places.get((multicast.groups, multicast.destinations))
         if place is None:
             place = self._place(multicast.groups, multicast.destinations)
         if sender == self.sequencer and place is not None:
-            self.receiver.on_ordered(message.links[place], message)
+            self.receiver.on_ordered(packet.links[place], packet)
 
-    def on_request(self, sender: SiteId, message: Request, arrival: Arrival) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """At the sequencer."""
         if self.site == self.sequencer:
-            self.center.on_request(sender, message.missing)
+            self.center.on_request(sender, packet.missing)
 
-    def on_announce(self, sender: SiteId, message: Announce, arrival: Arrival) -> None:
+    def on_announce(self, sender: SiteId, packet: Announce, arrival: Arrival) -> None:
         """At a destination."""
         if sender == self.sequencer:
-            self.receiver.on_announce(message.highest)
+            self.receiver.on_announce(packet.highest)
 
-    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """At the sequencer."""
         if self.site == self.sequencer:
-            self.center.on_acknowledge(sender, message.consumed)
+            self.center.on_acknowledge(sender, packet.consumed)
 
     # ------------------------------------------------------------------ stable storage
     def checkpoint_messages(self) -> int:
@@ -200,8 +200,8 @@ class Sequencer(Protocol):
 
     def _replay(self, link: int, number: int, multicast: Multicast) -> None:
         self.receiver.restore(link)
-        if multicast.message.source == self.site:
-            self.source.forget(multicast.message)
+        if multicast.id.source == self.site:
+            self.source.forget(multicast.id)
         self.outbox.append(Replay(multicast, (number,), self.sequencer))
 
     def _restore(self, state: State) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import InvariantViolation, Multicast
 from ordercast.core.effects import Deliver
 from ordercast.protocols.classic.sequencer.bodies import Bodies
-from ordercast.protocols.classic.sequencer.messages import (
+from ordercast.protocols.classic.sequencer.packets import (
     Acknowledge,
     Delivered,
     DeliveredOwn,
@@ -91,15 +91,15 @@ class Receiver:
         self._sizes.append(size)
         if self._logs:
             # A payload is in the log once: the sequencer has it with its place, a source since it submitted it.
-            if multicast.message in core.source.pending:
-                core.append(DeliveredOwn(link, ordered.number, multicast.message))
+            if multicast.id in core.source.pending:
+                core.append(DeliveredOwn(link, ordered.number, multicast.id))
             else:
                 core.append(Delivered(link, ordered.number, multicast))
         core.outbox.append(Deliver(multicast, (ordered.number,), core.sequencer))
         if size >= core.direct_bytes:
-            self._bodies.on_delivered(multicast.message)
-        if multicast.message.source == core.site:
-            core.source.on_accepted(multicast.message)
+            self._bodies.on_delivered(multicast.id)
+        if multicast.id.source == core.site:
+            core.source.on_accepted(multicast.id)
 
     def on_announce(self, highest: int) -> None:
         """There is so much: ask for what is missing, or say that nothing is."""

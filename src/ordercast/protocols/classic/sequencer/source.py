@@ -6,8 +6,8 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, SiteId
-from ordercast.core.effects import Blocked, Credit, Send
-from ordercast.protocols.classic.sequencer.messages import Submit, Submitted
+from ordercast.core.effects import Credit, Send
+from ordercast.protocols.classic.sequencer.packets import Submit, Submitted
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -36,7 +36,7 @@ class Source:
 
     def multicast(self, multicast: Multicast) -> None:
         """Submit a message."""
-        core, message, previous = self._core, multicast.message, self.last_submitted
+        core, message, previous = self._core, multicast.id, self.last_submitted
         self.last_submitted = message
         submit = self.pending[message] = Submit(multicast, previous)
         if core.context.stable:
@@ -58,8 +58,8 @@ class Source:
 
     def remember(self, submit: Submit) -> None:
         """After a crash: it is not known whether this was accepted."""
-        self.pending[submit.multicast.message] = submit
-        self.last_submitted = submit.multicast.message
+        self.pending[submit.multicast.id] = submit
+        self.last_submitted = submit.multicast.id
 
     def forget(self, through: MessageId) -> bool:
         """The sequencer has our messages up to one; whether that is news."""
@@ -72,8 +72,8 @@ class Source:
     def on_accepted(self, through: MessageId) -> None:
         """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
         if self.forget(through):
-            if self._vain >= self._core.options.patience:
-                self._core.outbox.append(Blocked(""))
+            if self._vain >= self._core.options.vain_max:
+                self._core.block("source", "")
             self._vain = 0
             self._moving = True
             if self._unsent:
@@ -94,7 +94,7 @@ class Source:
     def _send_unsent(self, through: MessageId | None) -> None:
         """Not all at once: most of a long log is accepted long since, and the answer to the first will say so."""
         unsent = self._unsent
-        while unsent and through is not None and unsent[0].multicast.message <= through:
+        while unsent and through is not None and unsent[0].multicast.id <= through:
             unsent.popleft()
         for _ in range(min(RESUBMIT_MAX, len(unsent))):
             self._core.send((self._core.sequencer,), unsent.popleft())
@@ -117,10 +117,10 @@ class Source:
             core.branch("resubmitted")
             core.send((core.sequencer,), submit)
         self._vain += 1
-        if self._vain == core.options.patience:
+        if self._vain == core.options.vain_max:
             core.branch("blocked")
             reason = f"the sequencer {core.sequencer} accepts nothing: it is down, or waits for a member"
-            core.outbox.append(Blocked(reason))
+            core.block("source", reason)
 
     def _start_timer(self) -> None:
         self._timing = True
@@ -128,4 +128,4 @@ class Source:
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(max(0, self._core.options.window - len(self.pending))))
+        self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))

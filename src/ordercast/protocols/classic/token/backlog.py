@@ -43,10 +43,10 @@ class Backlog:
         multicasts = [first]
         while len(multicasts) < count_max:
             following = heard.get(ordered + 1 + len(multicasts))
-            if following is None or following.message.incarnation != first.message.incarnation:
+            if following is None or following.id.incarnation != first.id.incarnation:
                 break
             multicasts.append(following)
-        return Run(ordered + 1, first.message, len(multicasts)), multicasts
+        return Run(ordered + 1, first.id, len(multicasts)), multicasts
 
     def choose(
         self, ordered: dict[SiteId, int], count_max: int, rotate: int

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ordercast.core import Context, InvariantViolation, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.messages import Install, Installed, Invite, Join, Open, Refuse
+from ordercast.protocols.classic.token.packets import Install, Installed, Invite, Join, Open, Refuse
 from ordercast.protocols.classic.token.records import NewList
 from ordercast.protocols.classic.token.suspicion import Suspicion
 from ordercast.protocols.classic.token.turns import Entry, Version
@@ -81,22 +81,22 @@ class Reformation(Suspicion):
             ledger.forgotten,
         )
 
-    def on_invite(self, sender: SiteId, message: Invite, arrival: Arrival) -> None:
+    def on_invite(self, sender: SiteId, packet: Invite, arrival: Arrival) -> None:
         """Join the larger version; the promise is in the log before the answer leaves.
 
         (Answer first, crash, come back without the promise: the site accepts another turn of the old list, which is
         committed with its help, while the new list begins without it.)
         """
-        self.seen = max(self.seen, message.version)
-        if message.version < max(self.promised, self.ledger.newest):
+        self.seen = max(self.seen, packet.version)
+        if packet.version < max(self.promised, self.ledger.newest):
             self.send_refuse(sender)
             return
-        if message.version > self.promised:
+        if packet.version > self.promised:
             if self.stage in ("inviting", "installing"):
                 self.branch("gave-way")
             self.branch("joined")
-            self.join(message.version)
-        if self.ledger.version < message.version:
+            self.join(packet.version)
+        if self.ledger.version < packet.version:
             self.send((sender,), self.own_join())
 
     def send_refuse(self, to: SiteId) -> None:
@@ -108,17 +108,17 @@ class Reformation(Suspicion):
         self.branch("refused")
         self.send((to,), Refuse(max(self.promised, self.ledger.newest)))
 
-    def on_refuse(self, sender: SiteId, message: Refuse, arrival: Arrival) -> None:
+    def on_refuse(self, sender: SiteId, packet: Refuse, arrival: Arrival) -> None:
         """Somebody has joined a larger version."""
-        self.seen = max(self.seen, message.promised)
-        if self.stage == "inviting" and message.promised > self.promised:
+        self.seen = max(self.seen, packet.promised)
+        if self.stage == "inviting" and packet.promised > self.promised:
             self.fail_attempt(f"{sender} has joined another list")
 
-    def on_join(self, sender: SiteId, message: Join, arrival: Arrival) -> None:
+    def on_join(self, sender: SiteId, packet: Join, arrival: Arrival) -> None:
         """Somebody joins."""
-        self.note_settled(sender, message.settled)
-        if self.stage == "inviting" and message.version == self.promised:
-            self.joins[sender] = message
+        self.note_settled(sender, packet.settled)
+        if self.stage == "inviting" and packet.version == self.promised:
+            self.joins[sender] = packet
             if len(self.joins) == len(self.context.sites):
                 self.form()
 
@@ -182,22 +182,22 @@ class Reformation(Suspicion):
             if self.site not in self.confirmed:
                 self.begin_installing(proposal)
 
-    def on_install(self, sender: SiteId, message: Install, arrival: Arrival) -> None:
+    def on_install(self, sender: SiteId, packet: Install, arrival: Arrival) -> None:
         """A list that this site has joined."""
-        if message.version == self.ledger.version:
-            self.send((sender,), Installed(message.version, self.settled))
-        elif message.version == self.promised:
-            self.begin_installing(message)
-        elif message.version < self.promised:
+        if packet.version == self.ledger.version:
+            self.send((sender,), Installed(packet.version, self.settled))
+        elif packet.version == self.promised:
+            self.begin_installing(packet)
+        elif packet.version < self.promised:
             self.send_refuse(sender)
 
-    def begin_installing(self, message: Install) -> None:
+    def begin_installing(self, packet: Install) -> None:
         """Get the end of its history from the first site, then install it."""
-        if self.installing is None or self.installing.version != message.version:
-            self.installing = message
-            self.teacher = message.members[0]
+        if self.installing is None or self.installing.version != packet.version:
+            self.installing = packet
+            self.teacher = packet.members[0]
             self.watch_reformation()
-            self.note_forgotten(message.forgotten)
+            self.note_forgotten(packet.forgotten)
             self.learn()
             if self.installing is not None:
                 self.branch("caught-up-to-install")
@@ -232,7 +232,7 @@ class Reformation(Suspicion):
         self.heard = message.base
         self.source_retries = 0
         self.watch_reformation()
-        self.set_obstacle("majority", "")
+        self.block("majority", "")
         self.note_recovered()
         originator = message.version[1]
         if originator == self.site:
@@ -240,10 +240,10 @@ class Reformation(Suspicion):
         else:
             self.send((originator,), Installed(message.version, self.settled))
 
-    def on_installed(self, sender: SiteId, message: Installed, arrival: Arrival) -> None:
+    def on_installed(self, sender: SiteId, packet: Installed, arrival: Arrival) -> None:
         """Somebody has installed the list."""
-        self.note_settled(sender, message.settled)
-        if self.stage == "installing" and message.version == self.promised:
+        self.note_settled(sender, packet.settled)
+        if self.stage == "installing" and packet.version == self.promised:
             self.confirm(sender)
 
     # ------------------------------------------------------------------ third phase: the normal phase begins
@@ -262,9 +262,9 @@ class Reformation(Suspicion):
             else:
                 self.send((first,), Open(self.proposal.version))
 
-    def on_open(self, sender: SiteId, message: Open, arrival: Arrival) -> None:
+    def on_open(self, sender: SiteId, packet: Open, arrival: Arrival) -> None:
         """A majority has installed the list of which this site is the first."""
-        self.open(message.version)
+        self.open(packet.version)
 
     def open(self, version: Version) -> None:
         """Begin the normal phase."""

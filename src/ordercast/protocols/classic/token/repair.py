@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from ordercast.core import Context, Multicast, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.messages import Ask, Data, History, Install
+from ordercast.protocols.classic.token.packets import Ask, Data, History, Install
 from ordercast.protocols.classic.token.stable import StableState
 from ordercast.protocols.classic.token.turns import Entry, Turn
 
@@ -153,12 +153,12 @@ class Repair(StableState):
         return self.options.retry_seconds * (1 << min(retries + self.slowness, SLOWNESS_MAX))
 
     # ------------------------------------------------------------------ answering
-    def on_ask(self, sender: SiteId, message: Ask, arrival: Arrival) -> None:
+    def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
         """Send what is asked for, as far as it is here."""
-        self.note_settled(sender, message.settled)
-        if message.after >= 0:
-            self.send_history(sender, message)
-        self.send_data_packets((sender,), self.asked_messages(message), ANSWER_PACKETS_MAX)
+        self.note_settled(sender, packet.settled)
+        if packet.after >= 0:
+            self.send_history(sender, packet)
+        self.send_data_packets((sender,), self.asked_messages(packet), ANSWER_PACKETS_MAX)
 
     def send_history(self, to: SiteId, ask: Ask) -> None:
         """Committed turns; and the others behind them when both are in the same list."""
@@ -208,15 +208,15 @@ class Repair(StableState):
             self.send(to, Data(begins, tuple(packet)))
 
     # ------------------------------------------------------------------ learning
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """Messages that are to be acknowledged, or were and are missing."""
-        if not message.multicasts:
+        if not packet.multicasts:
             raise WireError("data without a message")
-        source = message.multicasts[0].message.source
+        source = packet.multicasts[0].id.source
         if source not in self.settled_at:
             raise WireError(f"a message of {source!r}, which is no site of the system")
         ordered = self.ledger.ordered[source]
-        for number, multicast in enumerate(message.multicasts, message.source_number):
+        for number, multicast in enumerate(packet.multicasts, packet.source_number):
             self.backlog.keep(source, number, multicast, ordered)
         self.learn()
         if self.asking and sender == self.asked:
@@ -224,20 +224,20 @@ class Repair(StableState):
             if self.packets_since_ask == ANSWER_PACKETS_MAX:
                 self.send_ask()
 
-    def on_history(self, sender: SiteId, message: History, arrival: Arrival) -> None:
+    def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """Committed turns are taken over whatever list either side is in; the others only within the same list."""
-        self.note_forgotten(message.forgotten)
+        self.note_forgotten(packet.forgotten)
         # An answer that begins behind a gap, or tells nothing new, does not replace one that waits for messages.
-        if message.after <= self.ledger.committed < message.through:
-            self.studied = message
+        if packet.after <= self.ledger.committed < packet.through:
+            self.studied = packet
             self.ask_retries = 0
-        if message.version == self.ledger.version and self.in_normal_phase:
-            for turn in message.uncommitted:
+        if packet.version == self.ledger.version and self.in_normal_phase:
+            for turn in packet.uncommitted:
                 self.note_turn(turn)
         before = (self.ledger.committed, self.ledger.accepted)
         self.learn()
         # After an answer that brought nothing wait for the timer, or two who miss the same ask each other for ever.
-        if self.studied is message or (self.asking and before != (self.ledger.committed, self.ledger.accepted)):
+        if self.studied is packet or (self.asking and before != (self.ledger.committed, self.ledger.accepted)):
             self.send_ask()
 
     def note_turn(self, turn: Turn) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import Context, SiteId, UsageError
 from ordercast.core.events import Arrival, MulticastRequested
-from ordercast.protocols.classic.token.messages import Accept, Acknowledge, Ask, Beacon, Status
+from ordercast.protocols.classic.token.packets import Accept, Acknowledge, Ask, Beacon, Status
 from ordercast.protocols.classic.token.records import Own
 from ordercast.protocols.classic.token.repair import Repair
 from ordercast.protocols.classic.token.state import WINDOWS_HEARD
@@ -205,20 +205,20 @@ class Ring(Repair):
         self.token_awaited = False
         self.set_timer("pass", self.retry_after(self.pass_retries))
 
-    def on_accept(self, sender: SiteId, message: Accept, arrival: Arrival) -> None:
+    def on_accept(self, sender: SiteId, packet: Accept, arrival: Arrival) -> None:
         """The next site has the token."""
-        self.note_settled(sender, message.settled)
-        if message.version != self.ledger.version:
-            self.on_other_version(sender, message.version)
-        elif self.passing is not None and message.number >= self.passing.number:
+        self.note_settled(sender, packet.settled)
+        if packet.version != self.ledger.version:
+            self.on_other_version(sender, packet.version)
+        elif self.passing is not None and packet.number >= self.passing.number:
             self.stop_passing()
 
-    def on_ask(self, sender: SiteId, message: Ask, arrival: Arrival) -> None:
+    def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
         """A site that cannot accept the token because it misses something is alive."""
         if self.passing is not None and sender == self.ledger.issuer(self.passing.number + 1):
             self.pass_retries = 0
             self.token_awaited = True
-        super().on_ask(sender, message, arrival)
+        super().on_ask(sender, packet, arrival)
 
     def stop_passing(self) -> None:
         """The token is somebody else's now."""
@@ -226,12 +226,12 @@ class Ring(Repair):
         self.cancel_timer("pass")
 
     # ------------------------------------------------------------------ the receiver
-    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A turn of the token site."""
-        self.note_settled(sender, message.settled)
-        if not self.hear_ring(sender, message.version, message.committed, message.forgotten):
+        self.note_settled(sender, packet.settled)
+        if not self.hear_ring(sender, packet.version, packet.committed, packet.forgotten):
             return
-        turn = message.turn
+        turn = packet.turn
         if turn.number <= self.ledger.accepted:
             # Sent again because the sender does not know that the token was accepted.
             if self.ledger.issuer(turn.number + 1) == self.site:
@@ -242,16 +242,16 @@ class Ring(Repair):
         self.teacher = sender
         self.note_turn(turn)
         self.accept_pending()
-        self.commit(min(message.committed, self.ledger.accepted))
+        self.commit(min(packet.committed, self.ledger.accepted))
 
-    def on_beacon(self, sender: SiteId, message: Beacon, arrival: Arrival) -> None:
+    def on_beacon(self, sender: SiteId, packet: Beacon, arrival: Arrival) -> None:
         """The token site is there."""
-        self.note_settled(sender, message.settled)
-        if not self.hear_ring(sender, message.version, message.committed, message.forgotten):
+        self.note_settled(sender, packet.settled)
+        if not self.hear_ring(sender, packet.version, packet.committed, packet.forgotten):
             return
-        if message.number > self.ledger.accepted:
+        if packet.number > self.ledger.accepted:
             self.branch("beacon-found-gap")
-            self.heard = max(self.heard, message.number)
+            self.heard = max(self.heard, packet.number)
             self.teacher = sender
             self.ask_soon()
 

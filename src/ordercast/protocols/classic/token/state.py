@@ -6,7 +6,7 @@ from collections import deque
 from typing import cast
 
 from ordercast.core import Context, Multicast, Protocol, SiteId, UsageError, WireError
-from ordercast.core.effects import Blocked, Credit
+from ordercast.core.effects import Credit
 from ordercast.core.events import Consumed, Event, Received
 from ordercast.protocols.classic.token.backlog import Backlog
 from ordercast.protocols.classic.token.ledger import Ledger
@@ -48,7 +48,6 @@ class TokenState(Protocol):
         self.unconsumed = 0
         self.settled_at: dict[SiteId, int] = dict.fromkeys(sites, 0)
         """Site -> a turn up to which it is known to have delivered everything."""
-        self.obstacles: dict[str, str] = {}
         """What keeps the site from making progress, and why."""
         self.reading = False
         """The log is being read: what it says has happened already, and nothing leaves the site."""
@@ -160,16 +159,6 @@ class TokenState(Protocol):
         """Tell the application how much it may send."""
         self.outbox.append(Credit(max(0, self.options.window_messages - len(self.own))))
 
-    def set_obstacle(self, kind: str, reason: str) -> None:
-        """Say what keeps this site from making progress; an empty reason: this does not any more."""
-        if self.obstacles.get(kind, "") == reason:
-            return
-        if reason:
-            self.obstacles[kind] = reason
-        else:
-            del self.obstacles[kind]
-        self.outbox.append(Blocked("; ".join(self.obstacles.values())))
-
     @property
     def room(self) -> int:
         """How many more messages the history takes."""
@@ -181,9 +170,9 @@ class TokenState(Protocol):
             raise WireError(f"{event.sender!r} is no site of the system")
         super().step(now, event)
         if self.room <= 0:
-            if "history" not in self.obstacles:
+            if not self.obstacle("history"):
                 self.branch("history-full")
             names = ", ".join(self.slowest_sites())
-            self.set_obstacle("history", f"the history is full: waiting until {names} has delivered it")
-        elif "history" in self.obstacles:
-            self.set_obstacle("history", "")
+            self.block("history", f"the history is full: waiting until {names} has delivered it")
+        else:
+            self.block("history", "")

@@ -7,7 +7,7 @@ from typing import Literal
 
 from ordercast.core import Context, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.messages import Probe, Status
+from ordercast.protocols.classic.token.packets import Probe, Status
 from ordercast.protocols.classic.token.repair import SLOWNESS_MAX
 from ordercast.protocols.classic.token.ring import Ring
 from ordercast.protocols.classic.token.turns import Version
@@ -85,7 +85,7 @@ class Suspicion(Ring):
         """The list works: whatever was suspected is over, unless a new list is being formed."""
         self.ring_alive = True
         self.failures = 0
-        self.set_obstacle("majority", "")
+        self.block("majority", "")
         self.note_recovered()
         if self.stage in ("probing", "catching-up"):
             self.end_attempt()
@@ -148,7 +148,7 @@ class Suspicion(Ring):
     def fail_attempt(self, why: str) -> None:
         """Try again later, and later each time."""
         self.branch("attempt-failed")
-        self.set_obstacle("majority", why)
+        self.block("majority", why)
         self.end_attempt()
         self.failures += 1
         longer = min(4, 1 << self.failures >> 1)
@@ -169,23 +169,23 @@ class Suspicion(Ring):
         if not silent:
             self.on_majority_reached()
 
-    def on_probe(self, sender: SiteId, message: Probe, arrival: Arrival) -> None:
+    def on_probe(self, sender: SiteId, packet: Probe, arrival: Arrival) -> None:
         """Somebody suspects something."""
-        self.send_status(sender, message.attempt)
-        if message.installed > self.ledger.version:
-            self.on_left_out(message.installed)
+        self.send_status(sender, packet.attempt)
+        if packet.installed > self.ledger.version:
+            self.on_left_out(packet.installed)
 
-    def on_status(self, sender: SiteId, message: Status, arrival: Arrival) -> None:
+    def on_status(self, sender: SiteId, packet: Status, arrival: Arrival) -> None:
         """How far another site is."""
-        self.note_settled(sender, message.settled)
-        self.seen = max(self.seen, message.promised)
-        if self.stage == "probing" and message.attempt == self.attempt:
-            self.statuses[sender] = message
+        self.note_settled(sender, packet.settled)
+        self.seen = max(self.seen, packet.promised)
+        if self.stage == "probing" and packet.attempt == self.attempt:
+            self.statuses[sender] = packet
             if len(self.statuses) == len(self.others):
                 self.on_majority_reached()
-        elif message.installed > self.ledger.version:
-            self.on_left_out(message.installed)
-        elif self.in_normal_phase and message.promised > self.promised and sender in self.ledger.members:
+        elif packet.installed > self.ledger.version:
+            self.on_left_out(packet.installed)
+        elif self.in_normal_phase and packet.promised > self.promised and sender in self.ledger.members:
             # It has joined a list that never came to be, and cannot come back to this one.
             self.branch("member-gone")
             self.suspect("a member has joined another list")
@@ -203,7 +203,7 @@ class Suspicion(Ring):
 
     def on_majority_reached(self) -> None:
         """Go on as before, catch up, or form a new list."""
-        self.set_obstacle("majority", "")
+        self.block("majority", "")
         ledger = self.ledger
         later = any(max(s.installed, s.promised) > ledger.version for s in self.statuses.values())
         if self.reason == "recovery" and self.in_normal_phase and not later and self.site in ledger.members:

@@ -6,7 +6,8 @@ from typing import cast
 
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Contract, InvariantViolation
 from ordercast.core.events import Recovered, Started, TimerFired
-from ordercast.protocols.classic.token.messages import (
+from ordercast.protocols.classic.token.options import TokenOptions
+from ordercast.protocols.classic.token.packets import (
     Accept,
     Acknowledge,
     Ask,
@@ -22,7 +23,6 @@ from ordercast.protocols.classic.token.messages import (
     Refuse,
     Status,
 )
-from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.records import Accepted, Delivered, NewList, Own, Promised, Settled, State
 from ordercast.protocols.classic.token.reformation import Reformation
 from ordercast.protocols.classic.token.repair import PENDING_TURNS_MAX
@@ -76,7 +76,7 @@ class Token(Reformation):
         options=TokenOptions,
         minority_may_die=True,
     )
-    messages = (
+    packets = (
         Data,
         Acknowledge,
         Accept,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
 from ordercast.core.effects import Deliver, Replay
-from ordercast.protocols.classic.two_phase.messages import Acknowledge, Decided, Final, Noted, Proposal, Proposed
+from ordercast.protocols.classic.two_phase.packets import Acknowledge, Decided, Final, Noted, Proposal, Proposed
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.two_phase.protocol import TwoPhase
@@ -64,7 +64,7 @@ class Destination:
         delivers m' and then, when m is sent to it again, m; e delivered them the other way round.)
         """
         core = self._core
-        message = multicast.message
+        message = multicast.id
         entry = self.entries.get(message)
         if entry is not None:
             if not entry.final:
@@ -92,12 +92,12 @@ class Destination:
 
     def enqueue(self, multicast: Multicast, number: int) -> None:
         """Put a message in the queue, undeliverable, with the priority that it was given here."""
-        entry = self.entries[multicast.message] = Entry(multicast, number)
+        entry = self.entries[multicast.id] = Entry(multicast, number)
         self.clock = max(self.clock, number)
         self._push(entry)
 
     def _push(self, entry: Entry) -> None:
-        message = entry.multicast.message
+        message = entry.multicast.id
         rank = self._core.ranks[message.source]
         heappush(self._heap, (entry.number, rank, message.incarnation, message.number, entry))
 
@@ -147,7 +147,7 @@ class Destination:
             if self.last_key is not None and key <= self.last_key:
                 raise InvariantViolation(f"{key} is delivered after {self.last_key}")
             self.last_key = key
-            message = entry.multicast.message
+            message = entry.multicast.id
             del self.entries[message]
             self.delivered[message.source] = message
             self._given.append(message)
@@ -208,7 +208,7 @@ class Destination:
         self.delivered = {message.source: message for message in delivered}
         for multicast, number, final in queue:
             self.enqueue(multicast, number)
-            self.entries[multicast.message].final = final
+            self.entries[multicast.id].final = final
 
     # ------------------------------------------------------------------ blocking
     def whom_we_wait_for(self) -> str:
@@ -219,7 +219,7 @@ class Destination:
             self._head, self._head_tick = head, core.tick
         if head is None or core.ticks_as_seconds(core.tick - self._head_tick) < core.options.blocked_seconds:
             return ""
-        message = head.multicast.message
+        message = head.multicast.id
         # Whom our own message waits for the source's part knows.
         return "" if message.source == core.site else f"site {message.source} has not decided the priority of {message}"
 
@@ -231,9 +231,9 @@ class Destination:
                 raise InvariantViolation(f"{len(self.entries)} messages are not in the order of the queue")
             return
         if head.final:
-            raise InvariantViolation(f"{head.multicast.message} is first and deliverable, and not delivered")
+            raise InvariantViolation(f"{head.multicast.id} is first and deliverable, and not delivered")
         if self.last_key is not None and self._heap[0][:4] <= self.last_key:
-            raise InvariantViolation(f"{head.multicast.message} waits before {self.last_key}, which is delivered")
+            raise InvariantViolation(f"{head.multicast.id} waits before {self.last_key}, which is delivered")
         if sum(item[0] == item[4].number for item in self._heap) != len(self.entries):
             raise InvariantViolation("the queue and its order do not hold the same messages")
         if max(entry.number for entry in self.entries.values()) > self.clock:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from ordercast.core import Options, UsageError
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ordercast.core import Options, Renamed, UsageError
 
 
 class TwoPhaseOptions(Options, frozen=True):
     """Every bound and every timer, with a reason for its value."""
 
-    window: int = 256
+    window_messages: int = 256
     """How many messages of a source may be under way, that is, not yet taken by the application of every destination:
     some round trips at full rate. It bounds everything else: a destination queues at most this many of each source."""
     acknowledge_every: int = 32
@@ -24,9 +27,13 @@ class TwoPhaseOptions(Options, frozen=True):
     blocked_seconds: float = 2.0
     """How long one message may hold up everything behind it until the site says that it is blocked, and by whom."""
 
+    renamed: ClassVar[Mapping[str, Renamed]] = {
+        "window": Renamed("window_messages"),
+    }
+
     def __post_init__(self) -> None:
-        if min(self.window, self.acknowledge_every) < 1:
-            raise UsageError("options of two-phase: window and acknowledge_every are 1 or more")
+        if min(self.window_messages, self.acknowledge_every) < 1:
+            raise UsageError("options of two-phase: window_messages and acknowledge_every are 1 or more")
         if min(self.acknowledge_seconds, self.retransmit_seconds, self.blocked_seconds) <= 0:
             raise UsageError(
                 "options of two-phase: acknowledge_seconds, retransmit_seconds and blocked_seconds are positive"

@@ -16,7 +16,6 @@ from ordercast.core import (
     UsageError,
     WireError,
 )
-from ordercast.core.effects import Blocked
 from ordercast.core.events import (
     Arrival,
     Consumed,
@@ -26,7 +25,8 @@ from ordercast.core.events import (
     TimerFired,
 )
 from ordercast.protocols.classic.two_phase.destination import Destination
-from ordercast.protocols.classic.two_phase.messages import (
+from ordercast.protocols.classic.two_phase.options import TwoPhaseOptions
+from ordercast.protocols.classic.two_phase.packets import (
     Acknowledge,
     Data,
     Decided,
@@ -37,7 +37,6 @@ from ordercast.protocols.classic.two_phase.messages import (
     Sent,
     State,
 )
-from ordercast.protocols.classic.two_phase.options import TwoPhaseOptions
 from ordercast.protocols.classic.two_phase.source import Outgoing, Source
 
 ADDRESSES_MAX = 1024
@@ -76,7 +75,7 @@ class TwoPhase(Protocol):
         options=TwoPhaseOptions,
         explicit_destinations=True,
     )
-    messages = (Data, Proposal, Final, Noted, Acknowledge)
+    packets = (Data, Proposal, Final, Noted, Acknowledge)
     records = (Sent, Proposed, Decided, State)
     wants_consumed = True
 
@@ -93,7 +92,6 @@ class TwoPhase(Protocol):
         self._addresses: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], tuple[SiteId, ...]] = {}
         self._others: dict[tuple[SiteId, ...], tuple[SiteId, ...]] = {}
         self._ticking = False
-        self._blocked = ""
 
     # ------------------------------------------------------------------ events
     def on_started(self, event: Started) -> None:
@@ -118,35 +116,35 @@ class TwoPhase(Protocol):
         self.destination.on_consumed(event.count)
 
     # ------------------------------------------------------------------ messages
-    def on_data(self, sender: SiteId, message: Data, arrival: Arrival) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """At a destination."""
-        if message.multicast.message.source != sender or self.site not in self.destinations(message.multicast):
+        if packet.multicast.id.source != sender or self.site not in self.destinations(packet.multicast):
             raise WireError(f"{sender} sent a message that is not its own, or not for {self.site}")
         if sender not in self.ranks:
             raise WireError(f"{sender} is not a site of the system")
         # To ourselves only after a crash, and then we have given it a priority already.
         if sender != self.site:
-            self.destination.on_data(sender, message.multicast)
+            self.destination.on_data(sender, packet.multicast)
 
-    def on_proposal(self, sender: SiteId, message: Proposal, arrival: Arrival) -> None:
+    def on_proposal(self, sender: SiteId, packet: Proposal, arrival: Arrival) -> None:
         """At the source."""
-        self.source.on_proposal(sender, message)
+        self.source.on_proposal(sender, packet)
 
-    def on_final(self, sender: SiteId, message: Final, arrival: Arrival) -> None:
+    def on_final(self, sender: SiteId, packet: Final, arrival: Arrival) -> None:
         """At a destination."""
-        if message.message.source != sender:
+        if packet.message.source != sender:
             raise WireError(f"{sender} announced the priority of a message that is not its own")
-        self.destination.on_final(sender, message)
+        self.destination.on_final(sender, packet)
 
-    def on_noted(self, sender: SiteId, message: Noted, arrival: Arrival) -> None:
+    def on_noted(self, sender: SiteId, packet: Noted, arrival: Arrival) -> None:
         """At the source."""
-        self.source.on_noted(sender, message.message)
+        self.source.on_noted(sender, packet.message)
 
-    def on_acknowledge(self, sender: SiteId, message: Acknowledge, arrival: Arrival) -> None:
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """At the source."""
-        if message.through.source != self.site:
+        if packet.through.source != self.site:
             raise WireError(f"{sender} acknowledged somebody else's message")
-        self.source.on_acknowledge(sender, message.through)
+        self.source.on_acknowledge(sender, packet.through)
 
     # ------------------------------------------------------------------ what both roles need
     def destinations(self, multicast: Multicast) -> tuple[SiteId, ...]:
@@ -182,12 +180,11 @@ class TwoPhase(Protocol):
         self.tick += 1
         self.source.resend()
         reason = self.source.whom_we_wait_for() or self.destination.whom_we_wait_for()
-        if reason != self._blocked:
+        if reason != self.obstacle("waiting"):
             self.branch("blocked" if reason else "unblocked")
-            self._blocked = reason
-            self.outbox.append(Blocked(reason))
+            self.block("waiting", reason)
         self._ticking = False
-        if self.source.pending or self.destination.entries or self._blocked:
+        if self.source.pending or self.destination.entries or self.obstacle("waiting"):
             self.keep_ticking()
 
     def ticks_as_seconds(self, ticks: int) -> float:
@@ -251,7 +248,7 @@ class TwoPhase(Protocol):
         destination.restore(state.queue, state.delivered)
         destination.clock = state.clock
         for multicast, final in state.pending:
-            entry = destination.entries.get(multicast.message)
+            entry = destination.entries.get(multicast.id)
             number = 0 if entry is None else entry.number
             outgoing = source.keep(multicast, self.destinations(multicast), number)
             if final:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
 from ordercast.core.effects import Credit
-from ordercast.protocols.classic.two_phase.messages import Data, Decided, Final, Proposal, Sent
+from ordercast.protocols.classic.two_phase.packets import Data, Decided, Final, Proposal, Sent
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.two_phase.protocol import TwoPhase
@@ -36,7 +36,7 @@ class Outgoing:
 
     def __init__(self, multicast: Multicast, destinations: tuple[SiteId, ...], others: tuple[SiteId, ...], tick: int):
         self.multicast = multicast
-        self.message = multicast.message
+        self.message = multicast.id
         self.destinations = destinations
         self.missing = set(others)
         """Who has not proposed a priority."""
@@ -98,7 +98,7 @@ class Source:
         outgoing = self.keep(multicast, destinations, number)
         if number:
             core.destination.enqueue(multicast, number)
-        if len(self.pending) == core.options.window:
+        if len(self.pending) == core.options.window_messages:
             core.branch("window-full")
         core.send(core.others(destinations), Data(multicast))
         core.keep_ticking()
@@ -213,7 +213,7 @@ class Source:
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(max(0, self._core.options.window - len(self.pending))))
+        self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))
 
     # ------------------------------------------------------------------ repetition
     def resend(self) -> None:
@@ -285,7 +285,7 @@ class Source:
             oldest = peer.undecided[0]
             if site in oldest.missing and self._is_overdue(oldest):
                 return f"site {site} has not given {oldest.message} a priority"
-        if len(self.pending) >= core.options.window:
+        if len(self.pending) >= core.options.window_messages:
             for site, peer in self.peers.items():
                 if peer.unacknowledged and self._is_overdue(peer.unacknowledged[0]):
                     return f"the window is full: site {site} has not taken {peer.unacknowledged[0].message}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import Message, MessageId, Record, SiteId
+from ordercast.core import MessageId, Packet, Record, SiteId
 from ordercast.protocols.parts.link import Letter
 
 InstanceName = tuple[int, ...]
@@ -113,5 +113,5 @@ class OpenState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     message: MessageId | None
 
 
-MESSAGES: tuple[type[Message], ...] = (Propose, Ack, Decide, Collect, Estimate)
+PACKETS: tuple[type[Packet], ...] = (Propose, Ack, Decide, Collect, Estimate)
 RECORDS: tuple[type[Record], ...] = (Promised, Adopted, Decided)

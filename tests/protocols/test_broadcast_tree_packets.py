@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ordercast.core import Context, Message, MessageId, UsageError, WireError
+from ordercast.core import Context, MessageId, Packet, UsageError, WireError
 from ordercast.core.effects import Blocked, Credit, Replay, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Received, Recovered, TimerFired
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.exchange import HELLOS_MAX
-from ordercast.protocols.broadcast_tree.messages import (
+from ordercast.protocols.broadcast_tree.packets import (
     Adopt,
     Control,
     Data,
@@ -269,16 +269,16 @@ def test_a_source_stops_at_its_window_and_names_the_slowest() -> None:
     s.step(Consumed(2))
     effects = s.fire("eic")
     assert Credit(0) in effects
-    assert Blocked("the window is full: site b has taken least of g") in effects
+    assert Blocked("window", "the window is full: site b has taken least of g") in effects
     s.hear("b", info((1, 2), taken=2))
     effects = s.fire("eic")
     assert Credit(2) in effects
-    assert Blocked("") in effects
+    assert Blocked("window", "") in effects
 
 
 def test_what_left_a_breath_ago_is_not_in_the_way_of_the_next_message() -> None:
     """Who collects messages while others are under way would wait for the slowest host of all."""
-    s = Host("s", BroadcastTreeOptions(window=4))
+    s = Host("s", BroadcastTreeOptions(burst_messages=4))
     given = [s.send(number)[-1] for number in range(1, 5)]
     assert given == [Credit(3), Credit(2), Credit(1), Credit(0)]
     assert s.fire("breath") == [Credit(3)]
@@ -303,7 +303,7 @@ def test_a_host_that_recovers_has_its_messages_and_says_so() -> None:
     b.get("s", 3)
     again = Host(incarnation=1)
     effects = again.step(Recovered(tuple(append.record for append in b.log)))
-    assert [effect.multicast.message.number for effect in effects if isinstance(effect, Replay)] == [1, 3]
+    assert [effect.multicast.id.number for effect in effects if isinstance(effect, Replay)] == [1, 3]
     assert ("a", Hello()) in told(effects)
     assert ("a", info((1, 1), (3, 3), taken=1)) in told(effects)
 
@@ -378,7 +378,7 @@ def test_a_host_that_has_lost_its_log_does_without_what_nobody_keeps() -> None:
     ],
     ids=str,
 )
-def test_garbage_from_the_network_is_refused(sender: str, garbage: Message) -> None:
+def test_garbage_from_the_network_is_refused(sender: str, garbage: Packet) -> None:
     with pytest.raises(WireError):
         Host().receive(sender, garbage)
 
@@ -388,7 +388,7 @@ def test_garbage_from_the_network_is_refused(sender: str, garbage: Message) -> N
     [
         {"np1_seconds": 0.0},
         {"piggyback_seconds": -1.0},
-        {"window": 0},
+        {"burst_messages": 0},
         {"kept_bytes_max": 0},
         {"gap_messages_max": 0},
         {"clusters": "static"},

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ordercast.core import Message
+from ordercast.core import Packet
 
 
-class Probe(Message, frozen=True):
+class Probe(Packet, frozen=True):
     """Sent by IP multicast: who hears this?"""
 
     background = True
     number: int
 
 
-class Heard(Message, frozen=True):
+class Heard(Packet, frozen=True):
     """The answer, by unicast, from whoever heard a probe by IP multicast."""
 
     background = True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.core import GroupId, Message, MessageId, Multicast, Record, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Packet, Record, SiteId
 
 
-class Data(Message, frozen=True):
+class Data(Packet, frozen=True):
     """Source -> destination: message n of this source to this group, [S, D, n] in the thesis."""
 
     group: GroupId
@@ -13,10 +13,10 @@ class Data(Message, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Request(Message, frozen=True):
+class Request(Packet, frozen=True):
     """Destination -> source: send these numbers again."""
 
     background = True
@@ -25,7 +25,7 @@ class Request(Message, frozen=True):
     """Closed intervals of numbers."""
 
 
-class Null(Message, frozen=True):
+class Null(Packet, frozen=True):
     """Source -> destinations, when there was nothing to multicast for a while: the highest number so far.
 
     It takes no number itself and is never delivered. (If it took one, as the thesis has it, it would have to be
@@ -37,7 +37,7 @@ class Null(Message, frozen=True):
     highest: int
 
 
-class Acknowledge(Message, frozen=True):
+class Acknowledge(Packet, frozen=True):
     """Destination -> source: everything up to this number is delivered and in my log; you need not keep it for me."""
 
     background = True
@@ -45,7 +45,7 @@ class Acknowledge(Message, frozen=True):
     delivered: int
 
 
-class Skip(Message, frozen=True):
+class Skip(Packet, frozen=True):
     """Source -> destination: what you ask for is no longer in my log; go on after this number."""
 
     background = True

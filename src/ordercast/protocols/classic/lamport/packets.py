@@ -5,10 +5,10 @@ Tuples with one entry for each site are in the order of the sites' names, so tha
 
 from __future__ import annotations
 
-from ordercast.core import Message, MessageId, Multicast, Record
+from ordercast.core import MessageId, Multicast, Packet, Record
 
 
-class Data(Message, frozen=True):
+class Data(Packet, frozen=True):
     """Source -> destinations: a message and its timestamp.
 
     `numbers` counts, for each destination in order of names, the messages from this source to it: a destination of
@@ -20,10 +20,10 @@ class Data(Message, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Tick(Message, frozen=True):
+class Tick(Packet, frozen=True):
     """Site -> sites: my clock says `time`; what I have sent you with a timestamp up to that, you have when you have
     everything up to your number in `highest`."""
 
@@ -37,7 +37,7 @@ class Tick(Message, frozen=True):
     """Please say at once what your clock says."""
 
 
-class Request(Message, frozen=True):
+class Request(Packet, frozen=True):
     """Destination -> source: send these again (closed intervals of numbers)."""
 
     background = True

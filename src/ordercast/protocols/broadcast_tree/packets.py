@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import GroupId, Message, MessageId, Multicast, Record, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Packet, Record, SiteId
 from ordercast.protocols.broadcast_tree.info import Numbers
 
 
@@ -18,7 +18,7 @@ class StreamId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fals
     """The address, sorted."""
 
 
-class Data(Message, frozen=True):
+class Data(Packet, frozen=True):
     """Broadcast message number `number` of its stream: to children as it comes, to whoever has a gap there later."""
 
     epoch: int
@@ -26,7 +26,7 @@ class Data(Message, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
 class Item(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
@@ -75,7 +75,7 @@ class Hello(Item, frozen=True):
     """I have just started: tell me at once what you have."""
 
 
-class Control(Message, frozen=True):
+class Control(Packet, frozen=True):
     """Control messages, piggybacked."""
 
     background = True

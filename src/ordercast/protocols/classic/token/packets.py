@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ordercast.core import Message, MessageId, Multicast, SiteId
+from ordercast.core import MessageId, Multicast, Packet, SiteId
 from ordercast.protocols.classic.token.turns import Turn, Version
 
 
 # ---------------------------------------------------------------------- normal phase
-class Data(Message, frozen=True):
+class Data(Packet, frozen=True):
     """Source -> token list: new messages, or again when nobody acknowledges them. Any site -> who asked: messages that
     it misses."""
 
@@ -16,10 +16,10 @@ class Data(Message, frozen=True):
     multicasts: tuple[Multicast, ...]
 
     def served(self) -> tuple[MessageId, ...]:
-        return tuple(multicast.message for multicast in self.multicasts)
+        return tuple(multicast.id for multicast in self.multicasts)
 
 
-class Acknowledge(Message, frozen=True):
+class Acknowledge(Packet, frozen=True):
     """Token site -> token list: these messages come next in the order, and the token goes to the next site of the
     list."""
 
@@ -35,7 +35,7 @@ class Acknowledge(Message, frozen=True):
         return self.turn.identifiers()
 
 
-class Accept(Message, frozen=True):
+class Accept(Packet, frozen=True):
     """New token site -> the one before: I have everything up to this turn, the token is mine now."""
 
     background = True
@@ -44,7 +44,7 @@ class Accept(Message, frozen=True):
     settled: int
 
 
-class Beacon(Message, frozen=True):
+class Beacon(Packet, frozen=True):
     """Token site -> all sites, when there is nothing to do: the list is alive, and this is how far it is."""
 
     background = True
@@ -56,7 +56,7 @@ class Beacon(Message, frozen=True):
 
 
 # ---------------------------------------------------------------------- repair
-class Ask(Message, frozen=True):
+class Ask(Packet, frozen=True):
     """Any site -> any site: what I miss."""
 
     background = True
@@ -68,7 +68,7 @@ class Ask(Message, frozen=True):
     settled: int
 
 
-class History(Message, frozen=True):
+class History(Packet, frozen=True):
     """Any site -> who asked: all turns with messages in (after, through] are these, and they are committed."""
 
     version: Version
@@ -86,7 +86,7 @@ class History(Message, frozen=True):
 
 
 # ---------------------------------------------------------------------- reformation
-class Probe(Message, frozen=True):
+class Probe(Packet, frozen=True):
     """Who suspects a failure -> all: are you there, and how far are you?"""
 
     background = True
@@ -94,7 +94,7 @@ class Probe(Message, frozen=True):
     installed: Version
 
 
-class Status(Message, frozen=True):
+class Status(Packet, frozen=True):
     """Any site -> who probes, or speaks in the name of a list that is over."""
 
     background = True
@@ -108,14 +108,14 @@ class Status(Message, frozen=True):
     settled: int
 
 
-class Invite(Message, frozen=True):
+class Invite(Packet, frozen=True):
     """Originator -> all: join a new list."""
 
     background = True
     version: Version
 
 
-class Join(Message, frozen=True):
+class Join(Packet, frozen=True):
     """Site -> originator: I join, take part in no older list from now on, and this is what I have."""
 
     background = True
@@ -134,14 +134,14 @@ class Join(Message, frozen=True):
         return self.committed + len(self.uncommitted)
 
 
-class Refuse(Message, frozen=True):
+class Refuse(Packet, frozen=True):
     """Site -> originator: I have joined a list with a larger version."""
 
     background = True
     promised: Version
 
 
-class Install(Message, frozen=True):
+class Install(Packet, frozen=True):
     """Originator -> those who joined: the new list, its first site first, and the end of the history with which it
     begins."""
 
@@ -159,7 +159,7 @@ class Install(Message, frozen=True):
         return self.committed + len(self.uncommitted)
 
 
-class Installed(Message, frozen=True):
+class Installed(Packet, frozen=True):
     """Site -> originator: the list and everything up to its beginning is in my log."""
 
     background = True
@@ -167,7 +167,7 @@ class Installed(Message, frozen=True):
     settled: int
 
 
-class Open(Message, frozen=True):
+class Open(Packet, frozen=True):
     """Originator -> first token site: a majority has installed the list; the normal phase begins."""
 
     background = True

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.core import GroupId, Message, MessageId, Multicast, Record, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Packet, Record, SiteId
 
 
-class Submit(Message, frozen=True):
+class Submit(Packet, frozen=True):
     """Source -> sequencer: order this message. `previous` is the source's message before it: a chain without numbers
     of its own. A large one goes to the destinations as well, which wait for its place."""
 
@@ -13,17 +13,17 @@ class Submit(Message, frozen=True):
     previous: MessageId | None
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Accepted(Message, frozen=True):
+class Accepted(Packet, frozen=True):
     """Sequencer -> source: your messages up to and including this one are ordered, and in my log."""
 
     background = True
     through: MessageId
 
 
-class Ordered(Message, frozen=True):
+class Ordered(Packet, frozen=True):
     """Sequencer -> destinations: the message and its place.
 
     `links` holds, for each destination in order of names, how many messages the sequencer has sent there: a
@@ -36,10 +36,10 @@ class Ordered(Message, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Placed(Message, frozen=True):
+class Placed(Packet, frozen=True):
     """Sequencer -> destinations: the place of a large message, which its source has sent them itself."""
 
     number: int
@@ -52,21 +52,21 @@ class Placed(Message, frozen=True):
         return (self.message,)
 
 
-class Request(Message, frozen=True):
+class Request(Packet, frozen=True):
     """Destination -> sequencer: send these again (closed intervals of link numbers)."""
 
     background = True
     missing: tuple[tuple[int, int], ...]
 
 
-class Announce(Message, frozen=True):
+class Announce(Packet, frozen=True):
     """Sequencer -> destination that has not acknowledged for a while: the highest link number so far."""
 
     background = True
     highest: int
 
 
-class Acknowledge(Message, frozen=True):
+class Acknowledge(Packet, frozen=True):
     """Destination -> sequencer: the application has taken everything up to this link number."""
 
     background = True

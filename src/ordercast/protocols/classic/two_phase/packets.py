@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from ordercast.core import Message, MessageId, Multicast, Record, SiteId
+from ordercast.core import MessageId, Multicast, Packet, Record, SiteId
 
 
-class Data(Message, frozen=True):
+class Data(Packet, frozen=True):
     """Source -> destinations: give this message a priority."""
 
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Proposal(Message, frozen=True):
+class Proposal(Packet, frozen=True):
     """Destination -> source: the priority that I gave it."""
 
     message: MessageId
@@ -24,7 +24,7 @@ class Proposal(Message, frozen=True):
         return (self.message,)
 
 
-class Final(Message, frozen=True):
+class Final(Packet, frozen=True):
     """Source -> destinations: the priority that it has from now on; it can be delivered at its place."""
 
     message: MessageId
@@ -34,7 +34,7 @@ class Final(Message, frozen=True):
         return (self.message,)
 
 
-class Noted(Message, frozen=True):
+class Noted(Packet, frozen=True):
     """Destination -> source, only when it hears `Final` again: I know it; the message waits for others before it."""
 
     message: MessageId
@@ -43,7 +43,7 @@ class Noted(Message, frozen=True):
         return (self.message,)
 
 
-class Acknowledge(Message, frozen=True):
+class Acknowledge(Packet, frozen=True):
     """Destination -> source: the application has taken all your messages to me up to this one.
 
     One name does for all of them, because a destination delivers the messages of a source in the order of their names.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ordercast.core import MessageId, Multicast, Record, SiteId
-from ordercast.protocols.parts.consensus_messages import InstanceName, OpenState, Value
+from ordercast.protocols.parts.consensus_packets import InstanceName, OpenState, Value
 from ordercast.protocols.parts.link import Letter
 
 CellNames = tuple[int, ...]
@@ -47,7 +47,7 @@ class History(Letter, frozen=True):
     bodies: tuple[Multicast, ...]
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.message, *(body.message for body in self.bodies))
+        return (self.message, *(body.id for body in self.bodies))
 
 
 class Settled(Letter, frozen=True):

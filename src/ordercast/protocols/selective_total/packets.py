@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import Message, MessageId, Multicast, SiteId, WireError
+from ordercast.core import MessageId, Multicast, Packet, SiteId, WireError
 
 Epoch = tuple[int, SiteId, int]
 """Names an agreement, and the time of the cluster that begins with it: the cluster's number, who proposed it, and how
@@ -25,7 +25,7 @@ def check_lengths(size: int | None, *vectors: tuple[object, ...]) -> None:
         )
 
 
-class Data(Message, frozen=True):
+class Data(Packet, frozen=True):
     """DT: a message, with everything that its source has to say about what it has accepted (3.1)."""
 
     epoch: Epoch
@@ -39,10 +39,10 @@ class Data(Message, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class ReceiveReady(Message, frozen=True):
+class ReceiveReady(Packet, frozen=True):
     """RR: the same without a message; its numbers are those that the next message will have."""
 
     background = True
@@ -54,7 +54,7 @@ class ReceiveReady(Message, frozen=True):
     buf: int
 
 
-class Request(Message, frozen=True):
+class Request(Packet, frozen=True):
     """Send me again what you sent me with these partial sequence numbers. During an agreement, when what was lost did
     not come by itself; in the SP service at any time."""
 
@@ -74,7 +74,7 @@ class Head(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Places in the cluster."""
 
 
-class Reset(Message, frozen=True):
+class Reset(Packet, frozen=True):
     """RST: I have lost something; or, with other members: let us establish a cluster."""
 
     background = True
@@ -92,7 +92,7 @@ class Reset(Message, frozen=True):
         check_lengths(size, self.treq, self.preq)
 
 
-class ResetPreAck(Message, frozen=True):
+class ResetPreAck(Packet, frozen=True):
     """RST_PAK: I send nothing more in the old epoch; this is how far I am, and from where my log may change."""
 
     background = True
@@ -114,7 +114,7 @@ class ResetPreAck(Message, frozen=True):
         check_lengths(size, self.treq, self.pre_acknowledged, self.delivered)
 
 
-class ResetAck(Message, frozen=True):
+class ResetAck(Packet, frozen=True):
     """RST_ACK: the sort line as my log has it, what I have lost, what I have sent."""
 
     background = True
@@ -141,7 +141,7 @@ class ResetAck(Message, frozen=True):
             raise WireError(f"a cluster of {size} processes has no places {places}")
 
 
-class Retransmission(Message, frozen=True):
+class Retransmission(Packet, frozen=True):
     """A message again, during an agreement (or, in the SP service, at any time)."""
 
     agreement: Epoch
@@ -149,17 +149,17 @@ class Retransmission(Message, frozen=True):
     data: Data
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.data.multicast.message,)
+        return (self.data.multicast.id,)
 
 
-class Restored(Message, frozen=True):
+class Restored(Packet, frozen=True):
     """I have everything that is to be delivered before the new epoch, and know in which order."""
 
     background = True
     agreement: Epoch
 
 
-class Abort(Message, frozen=True):
+class Abort(Packet, frozen=True):
     """The cluster is over."""
 
     background = True
@@ -167,7 +167,7 @@ class Abort(Message, frozen=True):
     reason: str
 
 
-class Apply(Message, frozen=True):
+class Apply(Packet, frozen=True):
     """I am in no cluster and want to be in one."""
 
     background = True

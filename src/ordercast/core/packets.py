@@ -9,8 +9,8 @@ import msgspec
 from ordercast.core.identifiers import MessageId
 
 
-class Message(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
-    """Base of every protocol's own messages (packets).
+class Packet(msgspec.Struct, frozen=True, tag=True, array_like=True, gc=False):
+    """Base of what travels between sites: each protocol has types of its own.
 
     `served` names the multicast messages that a packet works for; a type that works for none in particular (heartbeats,
     membership) says `background = True` and leaves `served` alone.
@@ -32,11 +32,11 @@ _scratch = bytearray(1 << 16)
 
 
 def encode(value: object) -> bytes:
-    """The bytes of a message or record, as the wire and the log hold it."""
+    """The bytes of a packet or record, as the wire and the log hold it."""
     return _encoder.encode(value)
 
 
-def encoded_size(message: Message) -> int:
-    """Bytes that the message takes on the wire (headers of the datagram not counted)."""
-    _encoder.encode_into(message, _scratch)
+def encoded_size(packet: Packet) -> int:
+    """Bytes that the packet takes on the wire (headers of the datagram not counted)."""
+    _encoder.encode_into(packet, _scratch)
     return len(_scratch)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from ordercast.core import Message, MessageId, Multicast, Record, SiteId
+from ordercast.core import MessageId, Multicast, Packet, Record, SiteId
 
 
-class Submit(Message, frozen=True):
+class Submit(Packet, frozen=True):
     """Source -> primary destination. `number` is that of the edge from this site to that one."""
 
     number: int
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Forward(Message, frozen=True):
+class Forward(Packet, frozen=True):
     """Site -> the next sites on the message's way, each of which finds its own edge number at its place.
 
     One message for all of them: it is encoded once, and on a broadcast medium it is one frame.
@@ -25,17 +25,17 @@ class Forward(Message, frozen=True):
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.message,)
+        return (self.multicast.id,)
 
 
-class Request(Message, frozen=True):
+class Request(Packet, frozen=True):
     """Receiver of an edge -> its sender: send these again (closed intervals of edge numbers)."""
 
     background = True
     missing: tuple[tuple[int, int], ...]
 
 
-class Null(Message, frozen=True):
+class Null(Packet, frozen=True):
     """Sender of an edge -> its receiver, which has not acknowledged for a while: the highest number so far.
 
     It takes no number and is never delivered or forwarded. (If it took one, as in the thesis, a lost null would block
@@ -46,7 +46,7 @@ class Null(Message, frozen=True):
     highest: int
 
 
-class Acknowledge(Message, frozen=True):
+class Acknowledge(Packet, frozen=True):
     """Receiver of an edge -> its sender: I have taken everything up to this number, and it is in my log."""
 
     background = True
