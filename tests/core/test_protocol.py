@@ -22,7 +22,7 @@ from ordercast.core import (
     encoded_size,
     random_stream,
 )
-from ordercast.core.events import Arrival, JoinRequested, LeaveRequested, Received
+from ordercast.core.events import Arrival, MulticastRequested, Received
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 
 
@@ -73,10 +73,9 @@ def test_a_message_that_the_protocol_does_not_speak_is_garbage_from_the_network(
         Echo(make_context()).step(0.0, Received("b", Unheard()))
 
 
-@pytest.mark.parametrize("event", [JoinRequested("g"), LeaveRequested("g")])
-def test_what_a_protocol_cannot_do_is_refused_to_the_caller(event: object) -> None:
-    with pytest.raises(UsageError):
-        Echo(make_context()).step(0.0, event)  # type: ignore[arg-type]
+def test_what_a_protocol_cannot_do_is_refused_to_the_caller() -> None:
+    with pytest.raises(UsageError, match="cannot multicast"):
+        Echo(make_context()).step(0.0, MulticastRequested(Multicast(MessageId("a", 0, 1), ("g",))))
 
 
 def test_the_destinations_of_several_groups_are_named_once_and_in_order() -> None:

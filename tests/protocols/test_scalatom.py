@@ -8,7 +8,6 @@ import pytest
 
 from ordercast.campaign import run_seed
 from ordercast.core import Context, Multicast, UsageError
-from ordercast.core.events import JoinRequested
 from ordercast.protocols import find_protocol
 from ordercast.protocols.scalatom import Cells, Scalatom, ScalatomOptions
 from ordercast.protocols.scalatom.histories import Histories
@@ -17,7 +16,7 @@ from ordercast.sim.faults import Crash, Cut, Loss
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import broken_claims
-from tests.protocols.scalatom_runs import PAIRWISE, THREE, hand, rows_of, simulate
+from tests.protocols.scalatom_runs import PAIRWISE, THREE, rows_of, simulate
 
 NERVOUS = ScalatomOptions(ping_seconds=0.02, suspicion_seconds=0.02)
 """Suspects everyone at first, on a network with a round trip of 60 ms."""
@@ -45,11 +44,6 @@ def test_cells_that_tolerate_no_failure_are_named_before_the_start() -> None:
     assert "g, h" in warnings[0]
     assert len(Scalatom.warnings(PAIRWISE)) == 6
     assert Scalatom.warnings(THREE) == ()
-
-
-def test_groups_are_static() -> None:
-    with pytest.raises(UsageError, match="static"):
-        hand("x").step(JoinRequested("g"))
 
 
 @pytest.mark.parametrize(

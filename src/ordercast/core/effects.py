@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from ordercast.core.events import Timer
-from ordercast.core.identifiers import ChannelId, GroupId, InstanceId, MessageId, Multicast, SiteId
+from ordercast.core.identifiers import ChannelId, GroupId, InstanceId, Multicast, SiteId
 from ordercast.core.packets import Packet, Record
 
 
@@ -42,12 +42,6 @@ class JoinChannel(Effect, frozen=True):
     channel: ChannelId
 
 
-class LeaveChannel(Effect, frozen=True):
-    """Hear it no longer."""
-
-    channel: ChannelId
-
-
 class SetTimer(Effect, frozen=True):
     """Fire after so many seconds of the site's clock; a timer of the same name that is running is replaced."""
 
@@ -65,12 +59,6 @@ class Append(Effect, frozen=True):
     """Write a record to the stable log."""
 
     record: Record
-
-
-class Truncate(Effect, frozen=True):
-    """Forget the records before the n-th that this instance ever appended (counting from 0)."""
-
-    before: int
 
 
 class Checkpoint(Effect, frozen=True):
@@ -109,12 +97,6 @@ class Replay(Effect, frozen=True):
     service: str | None = None
 
 
-class Rollback(Effect, frozen=True):
-    """Take deliveries back, the last one first (Spauster's R3); they may be delivered again, in another order."""
-
-    messages: tuple[MessageId, ...]
-
-
 class InstallView(Effect, frozen=True):
     """Tell the application who is in the group from here on."""
 
@@ -123,25 +105,6 @@ class InstallView(Effect, frozen=True):
     transitional: tuple[SiteId, ...] = ()
     """Those who come along from the previous view."""
     groups: tuple[GroupId, ...] = ()
-
-
-class EnterGroup(Effect, frozen=True):
-    """The site is a member of the group from here on (the answer to `JoinRequested`)."""
-
-    group: GroupId
-
-
-class ExitGroup(Effect, frozen=True):
-    """The site is no member of the group from here on (the answer to `LeaveRequested`)."""
-
-    group: GroupId
-
-
-class Activate(Effect, frozen=True):
-    """From here on the group's messages are delivered with this service (the activation point, Berket 2000, 4.7)."""
-
-    group: GroupId
-    service: str
 
 
 class Credit(Effect, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from ordercast.core.identifiers import ChannelId, GroupId, Multicast, SiteId
+from ordercast.core.identifiers import ChannelId, Multicast, SiteId
 from ordercast.core.packets import Packet, Record
 
 Timer = Hashable
@@ -58,18 +58,6 @@ class MulticastRequested(Event, frozen=True):
     """The application multicasts a message."""
 
     multicast: Multicast
-
-
-class JoinRequested(Event, frozen=True):
-    """The application wants to receive what is addressed to the group."""
-
-    group: GroupId
-
-
-class LeaveRequested(Event, frozen=True):
-    """The application no longer wants to."""
-
-    group: GroupId
 
 
 class Consumed(Event, frozen=True):

@@ -215,14 +215,6 @@ class Protocol(ABC):
         """The application multicasts."""
         raise UsageError(f"{self.contract.name} cannot multicast")
 
-    def on_join_requested(self, event: events.JoinRequested) -> None:
-        """The application joins a group."""
-        raise UsageError(f"groups are static under {self.contract.name}: name the members in the configuration")
-
-    def on_leave_requested(self, event: events.LeaveRequested) -> None:
-        """The application leaves a group."""
-        raise UsageError(f"groups are static under {self.contract.name}: name the members in the configuration")
-
     def on_consumed(self, event: events.Consumed) -> None:
         """The application has taken deliveries."""
 

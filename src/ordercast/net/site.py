@@ -19,7 +19,6 @@ from ordercast.core.effects import (
     Deliver,
     InstallView,
     JoinChannel,
-    LeaveChannel,
     Replay,
     Send,
     SetTimer,
@@ -52,9 +51,6 @@ class Application(Protocol):
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """Take a message."""
-
-    def rollback(self, instance: InstanceId, messages: tuple[MessageId, ...]) -> None:
-        """Forget messages that were delivered."""
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """Learn who is in the group."""
@@ -353,10 +349,6 @@ class LiveSite:
         """There is one channel, and everyone hears it."""
         self._arrivals[instance.name] = Arrival(channel=effect.channel)
 
-    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
-        """Hear it like anything else."""
-        self._arrivals.pop(instance.name, None)
-
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds."""
         key = (instance.name, effect.timer)
@@ -399,10 +391,6 @@ class LiveSite:
         """Hand a message to the application."""
         # After what this step sends: others should not wait for our own application.
         self._deliveries.append((instance.name, effect))
-
-    def rollback(self, instance: Instance, messages: tuple[MessageId, ...]) -> None:
-        """Take deliveries back."""
-        self._application.rollback(instance.name, messages)
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Tell the application who is in the group."""

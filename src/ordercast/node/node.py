@@ -10,9 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, MessageId, Protocol, SiteId, UsageError
+from ordercast.core import GroupId, InstanceId, SiteId, UsageError
 from ordercast.core.effects import Deliver, InstallView, Replay
-from ordercast.core.events import JoinRequested, LeaveRequested
 from ordercast.node.addresses import show_address
 from ordercast.node.configuration import Configuration, read_configuration
 from ordercast.node.control import ControlServer
@@ -219,8 +218,9 @@ class Node:
             if name in self._claimed:
                 raise UsageError(f"group {name!r} is joined already")
             if self.process not in members:
-                # Dynamic protocols take the request; static ones explain themselves.
-                self._engine.site.tell(MAIN_INSTANCE, JoinRequested(name))
+                raise UsageError(
+                    f"process {self.process} is not in group {name!r}: name it among the members in [groups]"
+                )
         self._claimed.update(names)
         return Group(self, names, self._receiver.claim(names))
 
@@ -230,9 +230,6 @@ class Node:
 
     async def leave(self, group: Group) -> None:
         """Take no more deliveries of a group; what waits is dropped."""
-        if type(self._engine.core).on_leave_requested is not Protocol.on_leave_requested:
-            for name in group.names:
-                self._engine.site.tell(MAIN_INSTANCE, LeaveRequested(name))
         self._receiver.release(group.inbox)
         self._claimed.difference_update(group.names)
 
@@ -315,10 +312,6 @@ class Node:
         if self._holds_the_network and self._receiver.waiting_bytes <= self.configuration.queue_bytes // 2:
             self._holds_the_network = False
             self._engine.transport.resume()
-
-    def rollback(self, instance: InstanceId, messages: tuple[MessageId, ...]) -> None:
-        """Deliveries are taken back."""
-        self._receiver.take_back(messages)
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """The members of a group have agreed on who they are."""

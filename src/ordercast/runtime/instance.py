@@ -53,9 +53,6 @@ class Driver(Protocol):
     def join_channel(self, instance: Instance, effect: effect_types.JoinChannel) -> None:
         """Hear the channel."""
 
-    def leave_channel(self, instance: Instance, effect: effect_types.LeaveChannel) -> None:
-        """Hear it no longer."""
-
     def set_timer(self, instance: Instance, effect: effect_types.SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
 
@@ -67,9 +64,6 @@ class Driver(Protocol):
 
     def deliver(self, instance: Instance, effect: effect_types.Deliver | effect_types.Replay) -> None:
         """Hand a message to the application (not called for a replay that the application knows)."""
-
-    def rollback(self, instance: Instance, messages: tuple[MessageId, ...]) -> None:
-        """Take deliveries back from the application."""
 
     def install_view(self, instance: Instance, effect: effect_types.InstallView) -> None:
         """Tell the application who is in the group."""
@@ -146,15 +140,9 @@ class Instance:
             effect_types.Send: partial(driver.send, self),
             effect_types.Broadcast: partial(driver.broadcast, self),
             effect_types.JoinChannel: partial(driver.join_channel, self),
-            effect_types.LeaveChannel: partial(driver.leave_channel, self),
-            effect_types.Truncate: lambda effect: log.truncate(effect.before),
             effect_types.Deliver: partial(driver.deliver, self) if recorder is None else self._deliver,
             effect_types.Replay: self._replay,
-            effect_types.Rollback: self._rollback,
             effect_types.InstallView: self._install_view,
-            effect_types.EnterGroup: self._enter_group,
-            effect_types.ExitGroup: self._exit_group,
-            effect_types.Activate: self._activate,
             effect_types.Credit: partial(driver.credit, self),
             effect_types.Blocked: partial(driver.blocked, self),
             effect_types.DeclareRecovered: partial(driver.recovered, self),
@@ -305,24 +293,7 @@ class Instance:
         if self._recorder is None or not self._recorder.replay(self._driver.trace_time(), effect):
             self._driver.deliver(self, effect)
 
-    def _rollback(self, effect: effect_types.Rollback) -> None:
-        if self._recorder is not None:
-            self._recorder.rollback(self._driver.trace_time(), effect.messages)
-        self._driver.rollback(self, effect.messages)
-
     def _install_view(self, effect: effect_types.InstallView) -> None:
         if self._recorder is not None:
             self._recorder.view(self._driver.trace_time(), effect)
         self._driver.install_view(self, effect)
-
-    def _enter_group(self, effect: effect_types.EnterGroup) -> None:
-        if self._recorder is not None:
-            self._recorder.join(self._driver.trace_time(), effect.group)
-
-    def _exit_group(self, effect: effect_types.ExitGroup) -> None:
-        if self._recorder is not None:
-            self._recorder.leave(self._driver.trace_time(), effect.group)
-
-    def _activate(self, effect: effect_types.Activate) -> None:
-        if self._recorder is not None:
-            self._recorder.activate(self._driver.trace_time(), effect)

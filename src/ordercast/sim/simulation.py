@@ -17,7 +17,6 @@ from ordercast.core import (
     Context,
     GroupId,
     InstanceId,
-    MessageId,
     Options,
     Protocol,
     SiteId,
@@ -99,7 +98,6 @@ class Simulation:
         self.parameters = dict(parameters or {})
         self.check_invariants = check_invariants
         self.application = application
-        self.on_rollback: Callable[[SiteId, float, tuple[MessageId, ...]], None] | None = None
         self.queue = EventQueue()
         self.rules: list[Rule] = []
         self.fault_counts: Counter[str] = Counter()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, MessageId, SiteId
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId
 from ordercast.core.effects import (
     Blocked,
     Broadcast,
@@ -19,7 +19,6 @@ from ordercast.core.effects import (
     Deliver,
     InstallView,
     JoinChannel,
-    LeaveChannel,
     Replay,
     Send,
     SetTimer,
@@ -306,10 +305,6 @@ class SimulatedSite:
         """Hear the channel."""
         self.simulation.network.join(self.name, instance.name, effect.channel)
 
-    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
-        """Hear it no longer."""
-        self.simulation.network.leave(self.name, instance.name, effect.channel)
-
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
         key = (instance.name, effect.timer)
@@ -376,11 +371,6 @@ class SimulatedSite:
         if outstanding > taken:
             self.queue.schedule(self.cursor + self.consume_seconds, self._consume, instance)
         instance.handle(now, Consumed(taken))
-
-    def rollback(self, instance: Instance, messages: tuple[MessageId, ...]) -> None:
-        """Take deliveries back from the application."""
-        if self.simulation.on_rollback is not None:
-            self.simulation.on_rollback(self.name, self.cursor, messages)
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Nobody in a simulation waits for views; the trace has them."""

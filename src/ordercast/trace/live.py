@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId, UsageError, encoded_size
-from ordercast.core.effects import Activate, Deliver, InstallView, Replay
+from ordercast.core import MessageId, Multicast, Packet, SiteId, UsageError, encoded_size
+from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.trace.schema import Event, Run
 
 _encode = msgspec.json.Encoder().encode
@@ -209,11 +209,6 @@ class LiveRecorder:
             self._write("replay", **self._described(effect.multicast), **self._details(effect))
         return False
 
-    def rollback(self, _time: float, messages: tuple[MessageId, ...]) -> None:
-        """Deliveries are taken back."""
-        for message in messages:
-            self._write("rollback", message=str(message))
-
     @staticmethod
     def _described(multicast: Multicast) -> dict[str, Any]:
         message = multicast.id
@@ -251,18 +246,6 @@ class LiveRecorder:
             transitional=list(effect.transitional),
             groups=list(effect.groups),
         )
-
-    def join(self, _time: float, group: GroupId) -> None:
-        """The process becomes a member."""
-        self._write("join", groups=[group])
-
-    def leave(self, _time: float, group: GroupId) -> None:
-        """It is a member no longer."""
-        self._write("leave", groups=[group])
-
-    def activate(self, _time: float, effect: Activate) -> None:
-        """A delivery service begins."""
-        self._write("activate", groups=[effect.group], service=effect.service)
 
 
 def _write_lines(file: int, lines: list[bytes]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from ordercast.core import GroupId, InstanceId, MessageId, Multicast, Packet, SiteId
-from ordercast.core.effects import Activate, Deliver, InstallView, Replay
+from ordercast.core import InstanceId, MessageId, Multicast, Packet, SiteId
+from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.trace.columns import Columns
 from ordercast.trace.schema import KINDS
 
@@ -143,11 +143,6 @@ class SiteRecorder:
         self._rows["replay"].extend((self.site, self._next(), time, self.incarnation, effect))
         return True
 
-    def rollback(self, time: float, messages: tuple[MessageId, ...]) -> None:
-        """Deliveries are taken back."""
-        for message in messages:
-            self._rows["rollback"].extend((self.site, self._next(), time, self.incarnation, message))
-
     # ------------------------------------------------------------------ the site, its groups and views
     def fail(self, time: float) -> None:
         """The site fails: it crashes, or is too slow for phi_p."""
@@ -165,15 +160,3 @@ class SiteRecorder:
     def view(self, time: float, effect: InstallView) -> None:
         """The site installs a view."""
         self._rows["view"].extend((self.site, self._next(), time, self.incarnation, effect))
-
-    def join(self, time: float, group: GroupId) -> None:
-        """The site becomes a member."""
-        self._rows["join"].extend((self.site, self._next(), time, self.incarnation, (group,)))
-
-    def leave(self, time: float, group: GroupId) -> None:
-        """The site is a member no longer."""
-        self._rows["leave"].extend((self.site, self._next(), time, self.incarnation, (group,)))
-
-    def activate(self, time: float, effect: Activate) -> None:
-        """A delivery service begins."""
-        self._rows["activate"].extend((self.site, self._next(), time, self.incarnation, effect))
