@@ -7,8 +7,10 @@ campaign must catch it by a property that the protocol claims: this is how we kn
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ordercast.core import Context, Protocol, Record
@@ -39,6 +41,15 @@ MUTANTS: list[Mutant] = []
 
 CAUGHT: dict[str, tuple[str, int]] = {}
 """Mutant -> the properties that caught it, and how many seeds that took: the table at the end of `make mutants`."""
+
+SHOWN: dict[str, int] = {}
+"""Mutant -> the first seed that shows what it must be caught by."""
+
+SEEDS_FILE = Path(__file__).with_name("seeds.json")
+REWRITE_SEEDS = "ORDERCAST_REWRITE_SEEDS"
+"""With this in the environment `make mutants` writes the seeds that it finds; read the diff."""
+
+KNOWN_SEEDS: dict[str, int] = json.loads(SEEDS_FILE.read_text(encoding="utf-8"))
 
 Method = Callable[..., Any]
 

@@ -1,4 +1,5 @@
-"""Deliberately broken protocols must be caught (`make mutants`); a few of them in every run of the tests."""
+"""Deliberately broken protocols must be caught: by the seed that is known to do it in every run of the tests, by a hunt
+through new seeds in `make mutants`."""
 
 from __future__ import annotations
 
@@ -7,9 +8,10 @@ from statistics import median
 
 import pytest
 
-from ordercast.campaign import find_failing_trial, find_violation, find_violation_without_faults
+from ordercast.campaign import find_failing_trial, find_violation, find_violation_without_faults, run_seed
+from ordercast.campaign.outcome import Outcome
 from ordercast.protocols import PROTOCOL_NAMES
-from tests.mutants.registry import CAUGHT, MUTANTS, Mutant
+from tests.mutants.registry import CAUGHT, KNOWN_SEEDS, MUTANTS, REWRITE_SEEDS, SEEDS_FILE, SHOWN, Mutant
 
 for module in (
     "fan",
@@ -36,26 +38,45 @@ def first_of_each_protocol() -> list[Mutant]:
     return list({mutant.protocol.contract.name: mutant for mutant in reversed(sound_when_calm)}.values())
 
 
-def check(mutant: Mutant) -> None:
+def hunt(mutant: Mutant) -> None:
     """It is caught, by the property by which it must be; the first one that catches it may be another."""
     trial = find_failing_trial(mutant.broken, range(SEEDS_MAX))
     assert trial is not None, f"{SEEDS_MAX} seeds have not caught: {mutant.breaks}"
-    outcome = trial.outcome
-    CAUGHT[str(mutant)] = ", ".join(outcome.properties), outcome.seed + 1
+    CAUGHT[str(mutant)] = ", ".join(trial.outcome.properties), trial.outcome.seed + 1
+    check(mutant, trial.outcome)
+    if mutant.caught_by not in (None, *trial.outcome.properties):
+        trial = find_failing_trial(mutant.broken, range(trial.outcome.seed + 1, SEEDS_MAX), mutant.caught_by)
+        assert trial is not None, f"{SEEDS_MAX} seeds have not shown {mutant.caught_by}: {mutant.breaks}"
+    SHOWN[str(mutant)] = trial.outcome.seed
+
+
+def check(mutant: Mutant, outcome: Outcome) -> None:
+    """What was violated speaks of the mutant's rule, and not of a mutant that is broken in another way."""
     for violation in outcome.violations:
         # A mutant that no longer fits the method that it replaces proves nothing.
         assert not violation.why.startswith(("TypeError", "AttributeError", "NameError")), violation.why
     if mutant.alone:
         assert outcome.properties == (mutant.caught_by,)
-    elif mutant.caught_by not in (None, *outcome.properties):
-        later = find_failing_trial(mutant.broken, range(outcome.seed + 1, SEEDS_MAX), mutant.caught_by)
-        assert later is not None, f"{SEEDS_MAX} seeds have not shown {mutant.caught_by}: {mutant.breaks}"
 
 
 @pytest.mark.mutants
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)
 def test_the_campaign_catches_the_mutant(mutant: Mutant) -> None:
-    check(mutant)
+    hunt(mutant)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_the_known_seed_catches_the_mutant(mutant: Mutant) -> None:
+    seed = KNOWN_SEEDS.get(str(mutant))
+    assert seed is not None, f"no seed is known: {REWRITE_SEEDS}=1 make mutants writes {SEEDS_FILE.name}"
+    outcome = run_seed(mutant.broken, seed).outcome
+    check(mutant, outcome)
+    assert outcome.violations, f"seed {seed} no longer catches: {mutant.breaks}"
+    assert mutant.caught_by in (None, *outcome.properties)
+
+
+def test_every_known_seed_belongs_to_a_mutant() -> None:
+    assert sorted(KNOWN_SEEDS) == sorted(map(str, MUTANTS))
 
 
 @pytest.mark.mutants
@@ -73,9 +94,8 @@ def test_half_of_the_mutants_need_few_seeds() -> None:
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("mutant", first_of_each_protocol(), ids=str)
-def test_a_mutant_of_each_protocol_is_caught(mutant: Mutant) -> None:
+def test_a_mutant_of_each_protocol_passes_where_there_are_no_faults(mutant: Mutant) -> None:
     assert find_violation_without_faults(mutant.broken, range(3)) is None
-    check(mutant)
 
 
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
