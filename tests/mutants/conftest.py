@@ -16,8 +16,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     if os.environ.get(REWRITE_SEEDS):
         known = KNOWN_SEEDS | SHOWN
-        seeds = {name: known[name] for name in sorted(map(str, MUTANTS)) if name in known}
-        SEEDS_FILE.write_text(json.dumps(seeds, indent=1) + "\n", encoding="utf-8")
+        chosen = {name: known[name] for name in sorted(map(str, MUTANTS)) if name in known}
+        SEEDS_FILE.write_text(json.dumps(chosen, indent=1) + "\n", encoding="utf-8")
     terminalreporter.section("mutants")
     terminalreporter.line(f"{'mutant':<58} {'seeds':>5}  caught by")
     for name, (properties, seeds) in CAUGHT.items():
