@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Settlement(Part):
-    """The end of the history that is cleared, and the bound of what is not."""
+    """The only one who clears the history, and who says how much it takes."""
 
     branches = ("history-full",)
 
@@ -77,9 +77,11 @@ class Settlement(Part):
         """As the checkpoint says."""
         self._settled_at.update(state.settled)
 
-    def resume(self) -> None:
-        """The log has been read, which says how far this site is."""
-        self._settled_at[self._core.site] = self._core.delivery.settled
+    def resume(self, forgotten: int) -> None:
+        """The log has been read, which says how far this site is, and how far the history was cleared."""
+        settled = self._core.delivery.settled
+        self._ledger.forget(min(forgotten, settled))
+        self._settled_at[self._core.site] = settled
 
     def check_invariants(self) -> None:
         """Nothing is forgotten too early, nor kept beyond the bound."""

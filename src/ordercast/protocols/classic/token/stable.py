@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 class Stable(Part):
-    """The only one who adds to the ledger. Each change that must survive is one record and one method; after a crash
-    the records make the same changes."""
+    """The only one who adds to the ledger, and who commits. Each change that must survive is one record and one
+    method; after a crash the records make the same changes."""
 
     records = (Promised, Accepted, Settled, NewList)
     branches = ("acknowledgement-lost",)
@@ -28,7 +28,7 @@ class Stable(Part):
         self._reading = True
         """The log is being read: what it says has happened already, and nothing leaves the site."""
         self._forgotten = 0
-        """What the log says last."""
+        """How far the history was cleared, as the log says."""
 
     @property
     def in_normal_phase(self) -> bool:
@@ -178,11 +178,9 @@ class Stable(Part):
 
     def end_reading(self) -> None:
         """The log has been read, or there was none: from here on what is committed is delivered."""
-        core = self._core
-        self._ledger.forget(min(self._forgotten, core.delivery.settled))
         self._reading = False
-        core.source.resume()
-        core.settlement.resume()
+        self._core.source.resume()
+        self._core.settlement.resume(self._forgotten)
 
     def check_invariants(self) -> None:
         """What a list and a promise mean."""
