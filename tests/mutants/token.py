@@ -2,77 +2,85 @@
 
 from __future__ import annotations
 
-from ordercast.core import SiteId
-from ordercast.core.events import Arrival, MulticastRequested
+from ordercast.core import Multicast, SiteId
+from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token import Token
+from ordercast.protocols.classic.token.delivery import Delivery
 from ordercast.protocols.classic.token.packets import Ask
+from ordercast.protocols.classic.token.probing import Probing
 from ordercast.protocols.classic.token.records import Accepted, Delivered, NewList, Own, Promised
+from ordercast.protocols.classic.token.reformation import Reformation
+from ordercast.protocols.classic.token.repair import Repair
+from ordercast.protocols.classic.token.settlement import Settlement
+from ordercast.protocols.classic.token.source import Source
+from ordercast.protocols.classic.token.stable import Stable
 from ordercast.protocols.classic.token.turns import Entry, Version
 from tests.mutants.registry import call_without_log, mutant
 
 
-@mutant(Token, "count_transfers")
-def delivers_before_the_transfers(self: Token) -> None:
+@mutant(Token, "stable.count_transfers")
+def delivers_before_the_transfers(self: Stable) -> None:
     """A message is delivered when one site has it, not L + 1, and a list without that site begins without it."""
-    if self.ledger.accepted > self.ledger.base:
-        self.commit(self.ledger.accepted)
+    ledger = self._core.ledger
+    if ledger.accepted > ledger.base:
+        self.commit(ledger.accepted)
 
 
-@mutant(Token, "promise")
-def forgets_its_promise(self: Token, version: Version) -> None:
+@mutant(Token, "stable.promise")
+def forgets_its_promise(self: Stable, version: Version) -> None:
     """A site that has joined a list and crashed goes on in the old one."""
-    call_without_log(self, Promised, Token.promise, self, version)
+    call_without_log(self._core, Promised, Stable.promise, self, version)
 
 
-@mutant(Token, "accept_entry")
-def forgets_what_it_accepted(self: Token, entry: Entry) -> None:
+@mutant(Token, "stable.accept")
+def forgets_what_it_accepted(self: Stable, entry: Entry) -> None:
     """A turn counts for the resilience of its messages, and is not logged."""
-    call_without_log(self, Accepted, Token.accept_entry, self, entry)
+    call_without_log(self._core, Accepted, Stable.accept, self, entry)
 
 
-@mutant(Token, "install")
-def forgets_its_list(self: Token, record: NewList) -> None:
+@mutant(Token, "stable.install")
+def forgets_its_list(self: Stable, record: NewList) -> None:
     """A new list is not logged: after a crash the site adds its turns to the old one."""
-    call_without_log(self, NewList, Token.install, self, record)
+    call_without_log(self._core, NewList, Stable.install, self, record)
 
 
-@mutant(Token, "log_delivered", caught_by="no-duplication")
-def forgets_its_deliveries(self: Token, record: Delivered) -> None:
+@mutant(Token, "delivery.log", caught_by="no-duplication")
+def forgets_its_deliveries(self: Delivery, record: Delivered) -> None:
     """After a crash what is committed is delivered again."""
 
 
-@mutant(Token, "on_multicast_requested")
-def forgets_its_messages(self: Token, event: MulticastRequested) -> None:
+@mutant(Token, "source.multicast")
+def forgets_its_messages(self: Source, multicast: Multicast) -> None:
     """A message is not logged at its source, which crashes before anybody has heard of it."""
-    call_without_log(self, Own, Token.on_multicast_requested, self, event)
+    call_without_log(self._core, Own, Source.multicast, self, multicast)
 
 
-@mutant(Token, "on_source_timeout", caught_by="termination")
-def broadcasts_once(self: Token) -> None:
+@mutant(Token, "source.on_source_timeout", caught_by="termination")
+def broadcasts_once(self: Source) -> None:
     """No retransmission by the source."""
 
 
-@mutant(Token, "on_inviting_timeout")
-def forms_a_list_with_anybody(self: Token) -> None:
+@mutant(Token, "reformation.on_inviting_round")
+def forms_a_list_with_anybody(self: Reformation) -> None:
     """No majority test: two parts of a split network have a list each."""
     if not self.form():
         self.send_invite()
 
 
-@mutant(Token, "on_other_version")
-def has_no_version_test(self: Token, sender: SiteId, version: Version) -> None:
+@mutant(Token, "probing.hear_other_list")
+def has_no_version_test(self: Probing, sender: SiteId, version: Version) -> None:
     """A site that was left out hears of a later list and does not care."""
 
 
-@mutant(Token, "note_settled")
-def forgets_what_one_has(self: Token, site: SiteId, settled: int) -> None:
+@mutant(Token, "settlement.note")
+def forgets_what_one_has(self: Settlement, site: SiteId, settled: int) -> None:
     """The history is cleared of what one site has delivered, not of what all have."""
-    if settled > self.settled_at[site]:
-        self.settled_at[site] = settled
-        self.settled_at[self.site] = self.settled
-        self.note_forgotten(max(self.settled_at.values()))
+    if settled > self._settled_at[site]:
+        self._settled_at[site] = settled
+        self._settled_at[self._core.site] = self._core.delivery.settled
+        self.forget(max(self._settled_at.values()))
 
 
-@mutant(Token, "on_ask", caught_by="termination")
-def does_not_answer(self: Token, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
+@mutant(Token, "repair.on_ask", caught_by="termination")
+def does_not_answer(self: Repair, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
     """No retransmission to those who miss something."""

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ordercast.core import InvariantViolation, Multicast, SiteId
+from ordercast.core import InvariantViolation, Multicast, Part, SiteId
+from ordercast.protocols.classic.token.records import State
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Run, Turn, Version
 
 
-class Ledger:
+class Ledger(Part):
     """The history and the installed list. It changes only by the methods below, live and when the log is read after a
     crash alike."""
 
@@ -173,6 +174,18 @@ class Ledger:
             if entry is not None:
                 self.messages -= entry.turn.messages
         self.forgotten = max(self.forgotten, through)
+
+    def restore(self, state: State) -> None:
+        """Be as the checkpoint says."""
+        self.version, self.members, self.base, self.newest = state.version, state.members, state.base, state.newest
+        self.committed, self.committed_version = state.committed, state.committed_version
+        self.committed_message_turn = state.last_message_turn
+        self.accepted, self.forgotten = state.accepted, state.forgotten
+        self.sequence = state.sequence
+        self.ordered.update(state.ordered)
+        self.entries = {entry.turn.number: entry for entry in state.entries}
+        self.messages = sum(len(entry.multicasts) for entry in state.entries)
+        self.uncommitted_messages = sum(turn.messages for turn in self.uncommitted())
 
     def _push(self, entry: Entry) -> None:
         turn = entry.turn

@@ -1,85 +1,129 @@
-"""The stable log: what is written, when it is summed up, and how a site becomes itself again after a crash."""
+"""The stable history: what is written to the log, when it is summed up, and what it says after a crash."""
 
 from __future__ import annotations
 
-from ordercast.core import Record
-from ordercast.core.effects import InstallView, Replay
-from ordercast.protocols.classic.token.records import Accepted, Delivered, NewList, Own, Promised, Settled, State
-from ordercast.protocols.classic.token.state import TokenState
-from ordercast.protocols.classic.token.turns import Entry, Version
+from typing import TYPE_CHECKING
+
+from ordercast.core import InvariantViolation, Part
+from ordercast.core.effects import InstallView
+from ordercast.protocols.classic.token.records import Accepted, NewList, Promised, Settled, State
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Version
+
+if TYPE_CHECKING:
+    from ordercast.protocols.classic.token.protocol import Token
 
 
-class StableState(TokenState):
-    """Each change that must survive is one record and one method; after a crash the same methods read the records."""
+class Stable(Part):
+    """The only one who adds to the ledger, and who commits. Each change that must survive is one record and one
+    method; after a crash the records make the same changes."""
+
+    records = (Promised, Accepted, Settled, NewList)
+    branches = ("acknowledgement-lost",)
+
+    def __init__(self, core: Token) -> None:
+        self._core = core
+        self._ledger = core.ledger
+        self.promised: Version = FIRST_VERSION
+        """The largest version of a list that this site has joined; nothing of a smaller one is accepted."""
+        self._reading = True
+        """The log is being read: what it says has happened already, and nothing leaves the site."""
+        self._forgotten = 0
+        """How far the history was cleared, as the log says."""
+
+    @property
+    def in_normal_phase(self) -> bool:
+        """Whether this site takes part in its list: it has joined no later one, and knows of no turn of a later one."""
+        return self.promised == self._ledger.version == self._ledger.newest
 
     # ------------------------------------------------------------------ changes
     def promise(self, version: Version) -> None:
         """Join a later list: from here on nothing of an older one is accepted."""
-        self.append(Promised(version))
+        self._core.append(Promised(version))
         self.promised = version
 
-    def accept_entry(self, entry: Entry) -> None:
+    def accept(self, entry: Entry) -> None:
         """Accept the next turn of the list."""
-        self.append(Accepted(entry, self.ledger.forgotten))
-        self.apply_accepted(entry)
+        self._core.append(Accepted(entry, self._ledger.forgotten))
+        self._apply_accepted(entry)
 
     def settle(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
         """Take over committed turns from another site's history."""
-        self.append(Settled(self.ledger.committed, through, version, entries, self.ledger.forgotten))
-        self.apply_settled(through, version, entries)
+        ledger = self._ledger
+        self._core.append(Settled(ledger.committed, through, version, entries, ledger.forgotten))
+        self._apply_settled(through, version, entries)
 
     def install(self, record: NewList) -> None:
         """Go on under a new list."""
-        self.append(record)
-        self.apply_new_list(record)
+        self._core.append(record)
+        self._apply_new_list(record)
         self.install_view()
 
-    def log_delivered(self, record: Delivered) -> None:
-        """Append to the log."""
-        self.append(record)
+    def install_view(self) -> None:
+        """Tell the application who is in the list."""
+        number, originator = self._ledger.version
+        self._core.outbox.append(InstallView(f"{number}:{originator}", tuple(sorted(self._ledger.members))))
 
-    def apply_accepted(self, entry: Entry) -> None:
-        """See `accept_entry`."""
-        self.ledger.accept(entry)
-        self.backlog.remove(entry)
+    def _apply_accepted(self, entry: Entry) -> None:
+        self._ledger.accept(entry)
+        self._core.backlog.remove(entry)
         self.count_transfers()
 
-    def apply_settled(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
-        """See `settle`."""
-        committed, dropped = self.ledger.settle(through, version, entries)
-        self.take_back(dropped)
+    def _apply_settled(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
+        committed, dropped = self._ledger.settle(through, version, entries)
+        self._take_back(dropped)
         for entry in committed:
-            self.backlog.remove(entry)
-        self.note_committed(committed)
+            self._core.backlog.remove(entry)
+        self._note_committed(committed)
 
-    def apply_new_list(self, record: NewList) -> None:
-        """See `install`."""
-        dropped = self.ledger.install(record.version, record.members, record.base, record.entries)
-        self.take_back(dropped)
+    def _apply_new_list(self, record: NewList) -> None:
+        dropped = self._ledger.install(record.version, record.members, record.base, record.entries)
+        self._take_back(dropped)
         for entry in record.entries:
-            self.backlog.remove(entry)
+            self._core.backlog.remove(entry)
 
-    def take_back(self, dropped: list[Entry]) -> None:
+    def _take_back(self, dropped: list[Entry]) -> None:
         """These were acknowledged by a list that is over, and nobody can have delivered them: they wait for another
         acknowledgement."""
         for entry in dropped:
             if entry.turn.runs:
-                self.branch("acknowledgement-lost")
-            self.backlog.take_back(entry, self.ledger.ordered)
+                self._core.branch("acknowledgement-lost")
+            self._core.backlog.take_back(entry)
 
-    def install_view(self) -> None:
-        """Tell the application who is in the list."""
-        number, originator = self.ledger.version
-        self.outbox.append(InstallView(f"{number}:{originator}", tuple(sorted(self.ledger.members))))
+    # ------------------------------------------------------------------ commitment
+    def count_transfers(self) -> None:
+        """Commit what L token transfers have followed (Spauster 2.3).
+
+        A turn is issued only by a site that has all before it in its log. So turn t is known at the issuers of t, t+1
+        … t+L; and at the site that has just accepted the token behind t+L-1. The first turn of a list shows that a
+        majority has installed it, with everything before it.
+        """
+        ledger, core = self._ledger, self._core
+        if ledger.accepted > ledger.base:
+            needed = core.sites.transfers_needed(len(ledger.members))
+            accepted_here = 1 if needed and ledger.token_site == core.site else 0
+            self.commit(max(ledger.base, ledger.accepted - needed + accepted_here))
+
+    def commit(self, through: int) -> None:
+        """These turns are the same everywhere, for ever."""
+        if through > self._ledger.committed:
+            self._note_committed(self._ledger.commit(through))
+
+    def _note_committed(self, entries: list[Entry]) -> None:
+        """Deliver what is addressed to this site, and stop caring for what was its own."""
+        core = self._core
+        core.delivery.queue(entries)
+        own = core.source.release(entries)
+        if not self._reading:
+            core.delivery.deliver()
+        core.settlement.note(core.site, core.delivery.settled)
+        if own and not self._reading:
+            core.source.give_credit()
 
     # ------------------------------------------------------------------ checkpoints
-    def checkpoint_messages(self) -> int:
-        """What is kept for the others."""
-        return self.ledger.messages
-
-    def checkpoint_state(self) -> State:
+    def checkpoint(self) -> State:
         """Everything that must survive."""
-        ledger = self.ledger
+        ledger, core = self._ledger, self._core
+        own_number, own = core.source.stable_state()
         return State(
             promised=self.promised,
             version=ledger.version,
@@ -92,74 +136,58 @@ class StableState(TokenState):
             accepted=ledger.accepted,
             forgotten=ledger.forgotten,
             sequence=ledger.sequence,
-            delivered=self.delivered,
+            delivered=core.delivery.delivered,
             ordered=tuple(ledger.ordered.items()),
-            settled=tuple(self.settled_at.items()),
+            settled=core.settlement.stable_state(),
             entries=tuple(ledger.entries.values()),
-            own_number=self.own_number,
-            own=tuple(self.own.items()),
+            own_number=own_number,
+            own=own,
         )
 
     def restore(self, state: State) -> None:
-        """Take up the state of a checkpoint."""
-        ledger = self.ledger
+        """Take up the state of a checkpoint, and hand the others theirs."""
+        core = self._core
         self.promised = state.promised
-        ledger.version, ledger.members, ledger.base = state.version, state.members, state.base
-        ledger.newest = state.newest
-        ledger.committed, ledger.committed_version = state.committed, state.committed_version
-        ledger.committed_message_turn = state.last_message_turn
-        ledger.accepted, ledger.forgotten = state.accepted, state.forgotten
-        ledger.sequence = state.sequence
-        ledger.ordered.update(state.ordered)
-        ledger.entries = {entry.turn.number: entry for entry in state.entries}
-        ledger.messages = sum(len(entry.multicasts) for entry in state.entries)
-        ledger.uncommitted_messages = sum(turn.messages for turn in ledger.uncommitted())
-        self.delivered = state.delivered
-        self.settled_at.update(state.settled)
-        self.own_number = state.own_number
-        self.own = dict(state.own)
-        for entry in state.entries:
-            if entry.turn.number <= state.committed:
-                for sequence, multicast in enumerate(entry.multicasts, entry.turn.first_sequence):
-                    if sequence > state.delivered and self.site in self.context.destinations(multicast):
-                        self.undelivered.append((entry.turn.number, sequence, multicast))
+        self._forgotten = state.forgotten
+        self._ledger.restore(state)
+        core.delivery.restore(state)
+        core.settlement.restore(state)
+        core.source.restore(state)
 
     # ------------------------------------------------------------------ recovery
-    def recover(self, records: tuple[Record, ...], checkpoint: Record | None) -> None:
-        """Read the log. What it says was delivered is replayed; what is committed besides is delivered behind it."""
-        self.reading = True
-        if isinstance(checkpoint, State):
-            self.restore(checkpoint)
-        forgotten = self.ledger.forgotten
-        for record in records:
-            if isinstance(record, Own):
-                self.own_number = record.source_number
-                self.own[record.source_number] = record.multicast
-            elif isinstance(record, Promised):
-                self.promised = record.version
-            elif isinstance(record, Accepted):
-                self.apply_accepted(record.entry)
-                forgotten = record.forgotten
-            elif isinstance(record, Settled):
-                self.commit(record.committed)
-                self.apply_settled(record.through, record.version, record.entries)
-                forgotten = record.forgotten
-            elif isinstance(record, NewList):
-                self.commit(record.committed)
-                self.apply_new_list(record)
-                forgotten = record.forgotten
-            elif isinstance(record, Delivered):
-                self.replay(record)
-        self.ledger.forget(min(forgotten, self.settled))
-        self.reading = False
-        for number, multicast in self.own.items():
-            self.backlog.keep(self.site, number, multicast, self.ledger.ordered[self.site])
-        self.settled_at[self.site] = self.settled
+    def recall_promised(self, record: Promised) -> None:
+        """See `promise`."""
+        self.promised = record.version
 
-    def replay(self, record: Delivered) -> None:
-        """The application has these, or the runtime sees to it now."""
+    def recall_accepted(self, record: Accepted) -> None:
+        """See `accept`."""
+        self._apply_accepted(record.entry)
+        self._forgotten = record.forgotten
+
+    def recall_settled(self, record: Settled) -> None:
+        """See `settle`."""
         self.commit(record.committed)
-        while self.undelivered and self.undelivered[0][1] <= record.sequence:
-            _turn, sequence, multicast = self.undelivered.popleft()
-            self.outbox.append(Replay(multicast, order_key=(sequence,)))
-        self.delivered = record.sequence
+        self._apply_settled(record.through, record.version, record.entries)
+        self._forgotten = record.forgotten
+
+    def recall_new_list(self, record: NewList) -> None:
+        """See `install`."""
+        self.commit(record.committed)
+        self._apply_new_list(record)
+        self._forgotten = record.forgotten
+
+    def end_reading(self) -> None:
+        """The log has been read, or there was none: from here on what is committed is delivered."""
+        self._reading = False
+        self._core.source.resume()
+        self._core.settlement.resume(self._forgotten)
+
+    def check_invariants(self) -> None:
+        """What a list and a promise mean."""
+        ledger, core = self._ledger, self._core
+        if ledger.version > self.promised:
+            raise InvariantViolation(f"list {ledger.version} is installed, but only {self.promised} was promised")
+        if self.in_normal_phase and core.site not in ledger.members:
+            raise InvariantViolation(f"{core.site} takes part in a list that it is not in: {ledger.members}")
+        if not core.sites.are_majority(len(ledger.members)):
+            raise InvariantViolation(f"the list {ledger.members} is no majority")

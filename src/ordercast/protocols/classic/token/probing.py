@@ -1,0 +1,152 @@
+"""Probing: who suspects something asks who is there, and how far, before it acts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import Part, SiteId
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.token.packets import Probe, Status
+from ordercast.protocols.classic.token.turns import Version
+
+if TYPE_CHECKING:
+    from ordercast.protocols.classic.token.protocol import Token
+
+NEAR_TURNS = 16
+"""Who misses more turns than this catches up before it joins: the token would wait for it."""
+
+
+class Probing(Part):
+    """The probe, and catching up from outside the list."""
+
+    packets = (Probe, Status)
+    branches = (
+        "suspected",
+        "no-majority",
+        "recovered-in-place",
+        "stale-version",
+        "member-gone",
+        "caught-up-outside",
+    )
+
+    def __init__(self, core: Token) -> None:
+        self._core = core
+        self._ledger = core.ledger
+        self._reason = ""
+        self._number = 0
+        """Of the last probe."""
+        self._statuses: dict[SiteId, Status] = {}
+        """What has been answered to it."""
+
+    def suspect(self, reason: str) -> None:
+        """Ask first who is there. Only who can hear a majority may stop the list that is.
+
+        (Without: a site to which nothing gets through, while others hear it, suspects everybody, invites them, and
+        never hears that they join; they stop, wait, form a list without it, and it begins again.)
+        """
+        core = self._core
+        if core.attempt.stage:
+            return
+        core.branch("suspected")
+        core.patience.note_suspicion(core.now)
+        self._reason = reason
+        self._number += 1
+        core.attempt.begin("probing", self.on_probing_round)
+        self._statuses = {}
+        self._send_probe()
+
+    def _send_probe(self) -> None:
+        """To everybody who has not answered."""
+        silent = tuple(site for site in self._core.sites.others if site not in self._statuses)
+        self._core.send(silent, Probe(self._number, self._ledger.version))
+        if not silent:
+            self._decide()
+
+    def on_probing_round(self) -> None:
+        """Decide with those who have answered."""
+        core = self._core
+        if core.sites.are_majority(len(self._statuses) + 1):
+            self._decide()
+        elif core.attempt.rounds > core.options.retries:
+            core.branch("no-majority")
+            reached = ", ".join(sorted((*self._statuses, core.site)))
+            core.attempt.fail(f"no majority: of {len(core.sites.all)} sites {core.site} reaches only {reached}")
+        else:
+            self._send_probe()
+
+    def _decide(self) -> None:
+        """A majority is there: go on as before, catch up, or form a new list."""
+        core, ledger = self._core, self._ledger
+        core.block("majority", "")
+        later = any(max(s.installed, s.promised) > ledger.version for s in self._statuses.values())
+        if self._reason == "recovery" and core.stable.in_normal_phase and not later and core.site in ledger.members:
+            # Nobody has missed this site.
+            core.branch("recovered-in-place")
+            core.attempt.end()
+            core.suspicion.watch_ring()
+            core.suspicion.note_recovered()
+            core.ring.take_token()
+            return
+        ahead = max(((status.committed, site) for site, status in self._statuses.items()), default=(0, core.site))
+        if ahead[0] > ledger.committed + NEAR_TURNS:
+            core.branch("caught-up-outside")
+            core.attempt.begin("catching-up", self.on_catching_up_round)
+            core.repair.want_history(*ahead)
+        else:
+            core.reformation.originate()
+
+    # ------------------------------------------------------------------ catching up
+    def note_progress(self) -> None:
+        """History has come: near enough to join?"""
+        core = self._core
+        if core.joining.installing is not None:
+            core.suspicion.watch_reformation()
+        if core.attempt.stage == "catching-up":
+            core.attempt.note_progress()
+            if self._ledger.committed + NEAR_TURNS >= core.repair.history_wanted:
+                core.reformation.originate()
+
+    def on_catching_up_round(self) -> None:
+        """The questions repeat themselves; here only their failure is seen."""
+        core = self._core
+        if core.attempt.rounds > core.options.retries:
+            core.attempt.fail(f"{core.site} gets no answer to what it missed")
+
+    # ------------------------------------------------------------------ what the others say
+    def on_probe(self, sender: SiteId, packet: Probe, arrival: Arrival) -> None:
+        """Somebody suspects something."""
+        self._send_status(sender, packet.attempt)
+        if packet.installed > self._ledger.version:
+            self._core.suspicion.note_left_out(packet.installed)
+
+    def _send_status(self, to: SiteId, attempt: int) -> None:
+        """Say which list is ours."""
+        core, ledger = self._core, self._ledger
+        promised, settled = core.stable.promised, core.delivery.settled
+        core.send((to,), Status(attempt, promised, ledger.version, to in ledger.members, ledger.committed, settled))
+
+    def on_status(self, sender: SiteId, packet: Status, arrival: Arrival) -> None:
+        """How far another site is."""
+        core, ledger = self._core, self._ledger
+        core.settlement.note(sender, packet.settled)
+        core.reformation.note_version(packet.promised)
+        if core.attempt.stage == "probing" and packet.attempt == self._number:
+            self._statuses[sender] = packet
+            if core.sites.are_all(len(self._statuses) + 1):
+                self._decide()
+        elif packet.installed > ledger.version:
+            core.suspicion.note_left_out(packet.installed)
+        elif core.stable.in_normal_phase and packet.promised > core.stable.promised and sender in ledger.members:
+            # It has joined a list that never came to be, and cannot come back to this one.
+            core.branch("member-gone")
+            self.suspect("a member has joined another list")
+
+    def hear_other_list(self, sender: SiteId, version: Version) -> None:
+        """Somebody speaks in the name of another list than ours."""
+        core = self._core
+        if version < core.stable.promised:
+            # A token site that slept while the others went on: it must not wait for ever for its list.
+            core.branch("stale-version")
+            self._send_status(sender, 0)
+        if version > self._ledger.version:
+            core.suspicion.note_left_out(version)
