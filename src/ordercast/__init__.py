@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         run,
     )
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Batch",
