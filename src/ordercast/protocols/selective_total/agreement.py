@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ordercast.core import Packet, SiteId
 from ordercast.protocols.selective_total.packets import (
     NO_EPOCH,
@@ -24,12 +26,18 @@ class Agreement:
     """RST, then a RST_PAK of everyone, then one or more rounds of RST_ACK until all draw the same line, then what was
     lost again, then a `Restored` of everyone."""
 
-    def __init__(self, identifier: Epoch, members: tuple[SiteId, ...], incarnations: Vector) -> None:
+    def __init__(
+        self,
+        identifier: Epoch,
+        members: tuple[SiteId, ...],
+        incarnations: Vector,
+        resets: Mapping[SiteId, Reset],
+    ) -> None:
         self.identifier = identifier
         self.members = members
         self.incarnations = incarnations
-        self.resets: dict[SiteId, Reset] = {}
-        """What those said who have found a loss."""
+        self.resets = dict(resets)
+        """What those said who have found a loss, as far as it was known when this process joined."""
         self.pre_acks: dict[SiteId, ResetPreAck] = {}
         self.rounds: list[dict[SiteId, ResetAck]] = []
         self.restored: set[SiteId] = set()
@@ -66,7 +74,22 @@ class Agreement:
         self.restored.add(sender)
         self.stage[sender] = RESTORED
 
+    # ------------------------------------------------------------------ what was lost
+    def note_asked(self, messages: Iterable[tuple[int, int]]) -> None:
+        """This process asks for these: place of the source, partial number."""
+        self.asked = set(messages)
+
+    def put_aside(self, source: int, data: Data, number: int) -> None:
+        """A message has come again; with this partial number, it was asked for."""
+        self.aside.setdefault((source, data.tseq), data)
+        self.asked.discard((source, number))
+
     # ------------------------------------------------------------------ where it stands
+    def hears(self, sender: SiteId) -> bool:
+        """Whether frames of the old epoch still count. Of those who have joined nothing more comes; of those who are
+        not members nothing more counts."""
+        return sender in self.stage and sender not in self.pre_acks
+
     @property
     def has_all_pre_acks(self) -> bool:
         """Whether everyone has joined: then nothing more comes of the old epoch."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from ordercast.core import SiteId, WireError
-from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady, Vector
+from ordercast.core import InvariantViolation, SiteId, WireError
+from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady, Retransmission, Vector
 
 
 class Cluster:
     """Numbers begin at 1 in every epoch, since an epoch begins when everything before it is settled."""
 
-    def __init__(self, epoch: Epoch, members: tuple[SiteId, ...], site: SiteId, buffers: int) -> None:
+    def __init__(self, epoch: Epoch, members: tuple[SiteId, ...], site: SiteId, buffers: int, free: int) -> None:
+        """`buffers` of everyone, as far as known; `free` are those of this process."""
         size = len(members)
         self.epoch = epoch
         self.members = members
@@ -37,6 +38,7 @@ class Cluster:
         """Of each source, one more than the TSEQ of the last message delivered."""
         self.buf = [buffers] * size
         """BUF_j: free buffers of j."""
+        self.buf[self.me] = free
 
     # ------------------------------------------------------------------ sending
     def next_number(self, destinations: tuple[SiteId, ...]) -> tuple[int, Vector]:
@@ -62,6 +64,16 @@ class Cluster:
         if packet.ack[self.me] > self.tseq:
             raise WireError(f"a frame acknowledges message {packet.ack[self.me] - 1}, which was never sent")
 
+    def check_again(self, sender: SiteId, packet: Retransmission) -> None:
+        """Raise `WireError` when what was sent again cannot be a message of this epoch."""
+        size, data = len(self.members), packet.data
+        if (
+            not 0 <= packet.source < size
+            or len(data.pseq) != size
+            or data.multicast.id.source != self.members[packet.source]
+        ):
+            raise WireError(f"{sender} sends again what is no message of this epoch")
+
     def note_progress(self, sender: int, packet: Data | ReceiveReady) -> None:
         """What the sender has accepted and pre-acknowledged, and its buffers."""
         self.buf[sender] = packet.buf
@@ -84,6 +96,28 @@ class Cluster:
             self._raise_accepted(sender)
         if destined:
             self.preq[sender] += 1
+
+    def note_beyond(self, source: int, number: int) -> None:
+        """A message with this partial number is here, and an earlier one is lost."""
+        self.beyond[source].append(number)
+
+    def note_again(self, source: int, number: int) -> None:
+        """A lost message has come. PREQ goes on to the next that is lost."""
+        beyond = self.beyond[source]
+        beyond.append(number)
+        while self.preq[source] in beyond:
+            beyond.remove(self.preq[source])
+            self.preq[source] += 1
+
+    def has(self, source: int, number: int) -> bool:
+        """Whether the source's message with this partial number is here."""
+        return number < self.preq[source] or number in self.beyond[source]
+
+    def note_delivered(self, source: int, tseq: int) -> None:
+        """A message goes to the application."""
+        if tseq < self.delivered[source]:
+            raise InvariantViolation(f"message {tseq} is delivered after a later one of its source")
+        self.delivered[source] = tseq + 1
 
     def _raise_accepted(self, source: int) -> None:
         least = min(self.accepted_by[source])
