@@ -54,7 +54,7 @@ def forgets_its_own_gaps(self: Sorting, cluster: Cluster, agreement: Agreement) 
     line = list(cluster.treq)
     log = list(self._core.receipt.log)
     for index, entry in enumerate(log):
-        if any(self.lacks(cluster, sender, reset, entry) for sender, reset in agreement.resets.items()):
+        if any(self._lacks(cluster, sender, reset, entry) for sender, reset in agreement.resets.items()):
             following = log[index + 1 :]
             for source in {entry.source for entry in following}:
                 line[source] = min(entry.tseq for entry in following if entry.source == source)

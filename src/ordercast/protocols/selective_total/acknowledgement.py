@@ -1,4 +1,4 @@
-"""Acknowledgement: what a process says of what it has accepted, with its data or, within short, without (RR)."""
+"""Acknowledgement: what a site says of what it has accepted, with its data or, within short, without (RR)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Acknowledgement(Part):
-    """What one process has told the others, and when it tells them more."""
+    """What one site has told the others, and when it tells them more."""
 
     timers = ("acknowledge",)
 
@@ -48,13 +48,13 @@ class Acknowledgement(Part):
             self.send_receive_ready(cluster)
 
     # ------------------------------------------------------------------ saying it soon
-    def has_news(self, cluster: Cluster) -> bool:
-        """Whether this process has accepted or pre-acknowledged more than it has said."""
+    def _has_news(self, cluster: Cluster) -> bool:
+        """Whether this site has accepted or pre-acknowledged more than it has said."""
         return (tuple(cluster.treq), tuple(cluster.accepted_by_all)) != self._said[:2]
 
     def acknowledge(self, cluster: Cluster) -> None:
         """Say within short what was accepted, if anything was, unless data of our own do."""
-        if self.has_news(cluster):
+        if self._has_news(cluster):
             self._speak_soon()
 
     def say_soon(self) -> None:
@@ -77,5 +77,5 @@ class Acknowledgement(Part):
         """Nothing of our own has carried it."""
         self._waiting = False
         cluster = self._core.open_cluster
-        if cluster is not None and self.has_news(cluster):
+        if cluster is not None and self._has_news(cluster):
             self.send_receive_ready(cluster)

@@ -37,12 +37,12 @@ class Agreement:
         self.members = members
         self.incarnations = incarnations
         self.resets = dict(resets)
-        """What those said who have found a loss, as far as it was known when this process joined."""
+        """What those said who have found a loss, as far as it was known when this site joined."""
         self.pre_acks: dict[SiteId, ResetPreAck] = {}
         self.rounds: list[dict[SiteId, ResetAck]] = []
         self.restored: set[SiteId] = set()
         self.said: list[Packet] = []
-        """What this process has said in it, one message a stage."""
+        """What this site has said in it, one packet a stage."""
         self.stage: dict[SiteId, int] = dict.fromkeys(members, 0)
         """How far each member is known to be."""
         self.base: Epoch = NO_EPOCH
@@ -52,7 +52,7 @@ class Agreement:
         self.aside: dict[tuple[int, int], Data] = {}
         """What was sent again, until the logs are put in order: place of the source, TSEQ."""
         self.asked: set[tuple[int, int]] = set()
-        """What this process has asked for: place of the source, partial number."""
+        """What this site has asked for: place of the source, partial number."""
         self.acks_said = 0
         self.has_said_restored = False
 
@@ -76,7 +76,7 @@ class Agreement:
 
     # ------------------------------------------------------------------ what was lost
     def note_asked(self, messages: Iterable[tuple[int, int]]) -> None:
-        """This process asks for these: place of the source, partial number."""
+        """This site asks for these: place of the source, partial number."""
         self.asked = set(messages)
 
     def put_aside(self, source: int, data: Data, number: int) -> None:
@@ -111,7 +111,7 @@ class Agreement:
         return len(self.restored) == len(self.members)
 
     def to_repeat(self) -> list[Packet]:
-        """What the member that is furthest behind may not have heard; that can be this process itself.
+        """What the member that is furthest behind may not have heard; that can be this site itself.
 
         Whoever has reached a stage has heard all of the stage before it.
         """

@@ -1,4 +1,4 @@
-"""A cluster in one epoch, as one process knows it: the variables of section 3.1 and the rules that move them."""
+"""A cluster in one epoch, as one site knows it: the variables of section 3.1 and the rules that move them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ class Cluster:
     """Numbers begin at 1 in every epoch, since an epoch begins when everything before it is settled."""
 
     def __init__(self, epoch: Epoch, members: tuple[SiteId, ...], site: SiteId, buffers: int, free: int) -> None:
-        """`buffers` of everyone, as far as known; `free` are those of this process."""
+        """`buffers` of everyone, as far as known; `free` are those of this site."""
         size = len(members)
         self.epoch = epoch
         self.members = members
         self.place = {member: place for place, member in enumerate(members)}
         self.me = self.place[site]
         self.tseq = 1
-        """TSEQ: of the message that this process broadcasts next."""
+        """TSEQ: of the message that this site broadcasts next."""
         self.pseq = [1] * size
         """PSEQ_j: of the message that it sends to j next."""
         self.treq = [1] * size
         """TREQ_j: TSEQ of the message that it expects next from j."""
         self.preq = [1] * size
-        """PREQ_j: partial number of the message for this process that it expects next from j."""
+        """PREQ_j: partial number of the message for this site that it expects next from j."""
         self.beyond: list[list[int]] = [[] for _ in members]
         """Of each source the partial numbers that are here although an earlier one is lost."""
         self.accepted_by = [[1] * size for _ in members]
         """AL_hj: what j expects next from h, as far as known."""
         self.accepted_by_all = [1] * size
-        """minAL_h over all processes. What is below is pre-acknowledged."""
+        """minAL_h over all sites. What is below is pre-acknowledged."""
         self.pre_acknowledged_by = [[1] * size for _ in members]
         """PAL_hj: what j expects to pre-acknowledge next of h, as j itself says."""
         self.pre_acknowledged_by_all = [1] * size
@@ -42,7 +42,7 @@ class Cluster:
 
     # ------------------------------------------------------------------ sending
     def next_number(self, destinations: tuple[SiteId, ...]) -> tuple[int, Vector]:
-        """The numbers of a message to these processes: TSEQ and, before they are raised, PSEQ (3.2)."""
+        """The numbers of a message to these sites: TSEQ and, before they are raised, PSEQ (3.2)."""
         tseq, pseq = self.tseq, tuple(self.pseq)
         self.tseq += 1
         for destination in destinations:
@@ -52,7 +52,7 @@ class Cluster:
 
     @property
     def unaccepted(self) -> int:
-        """Messages of this process that not everyone has accepted."""
+        """Messages of this site that not everyone has accepted."""
         return self.tseq - self.accepted_by_all[self.me]
 
     # ------------------------------------------------------------------ receiving
@@ -89,7 +89,7 @@ class Cluster:
                 self._raise_pre_acknowledged(source)
 
     def note_accepted(self, sender: int, expected: int, destined: bool) -> None:
-        """The sender's messages up to `expected` are here, as far as they are for this process."""
+        """The sender's messages up to `expected` are here, as far as they are for this site."""
         if expected > self.treq[sender]:
             self.treq[sender] = expected
             self.accepted_by[sender][self.me] = expected

@@ -1,7 +1,7 @@
 """Establishment of clusters: of the first one, of one without those who crashed, of one with those who came (back).
 
-The paper cites it only, and aborts the cluster when a process crashes. Here a cluster is established by the agreement
-that also ends an epoch after a loss; any process may propose one, of a majority of all processes, and the latest
+The paper cites it only, and aborts the cluster when a site crashes. Here a cluster is established by the agreement
+that also ends an epoch after a loss; any site may propose one, of a majority of all sites, and the latest
 proposal wins. Whoever has joined it takes no part in an earlier one.
 """
 
@@ -43,7 +43,7 @@ class Establishment(Part):
     def on_tick_timeout(self) -> None:
         """Repeat what may have been lost, count who is silent, and see whether there should be another cluster.
 
-        Periods differ by a quarter, at random. (Else: all processes speak at the same moments, and small buffers
+        Periods differ by a quarter, at random. (Else: all sites speak at the same moments, and small buffers
         overrun at each of them.)
         """
         core = self._core
@@ -52,14 +52,14 @@ class Establishment(Part):
         if self.aborted:
             core.broadcast(Abort(core.epoch, self.aborted))
             return
-        self.repeat()
+        self._repeat()
         core.acknowledgement.begin_period()
-        self.look_for_members()
+        self._look_for_members()
 
-    def repeat(self) -> None:
+    def _repeat(self) -> None:
         """What may have been lost."""
         core = self._core
-        core.retransmission.begin_period()
+        core.retransmission.forget()
         cluster, periods = core.cluster, core.presence.periods
         if core.recovery.agreement is not None:
             core.recovery.repeat()
@@ -70,10 +70,10 @@ class Establishment(Part):
             core.order.look_for_losses(cluster)
 
     # ------------------------------------------------------------------ members
-    def look_for_members(self) -> None:
+    def _look_for_members(self) -> None:
         """Whether there is a reason for another cluster; if it lasts, propose one."""
         core = self._core
-        members = self.wanted_members()
+        members = self._wanted_members()
         if members is None:
             self._waiting = 0
             if core.cluster is not None:
@@ -86,7 +86,7 @@ class Establishment(Part):
         if core.cluster is not None and core.options.after_crash == "abort":
             applied = core.presence.applied
             gone = [site for site in core.cluster.members if site not in members or site in applied]
-            self.abort(f"{', '.join(gone)} crashed" if gone else "a process applies")
+            self._abort(f"{', '.join(gone)} crashed" if gone else "a process applies")
             return
         self._waiting += 1
         if self._waiting > STAGGER_PERIODS * members.index(core.site):
@@ -94,7 +94,7 @@ class Establishment(Part):
             core.branch("proposed")
             core.recovery.send_reset((core.presence.number + 1, core.site, 0), members)
 
-    def wanted_members(self) -> tuple[SiteId, ...] | None:
+    def _wanted_members(self) -> tuple[SiteId, ...] | None:
         """Who should be in another cluster; None when there is no reason for one."""
         core = self._core
         agreement, cluster, presence = core.recovery.agreement, core.cluster, core.presence
@@ -110,9 +110,9 @@ class Establishment(Part):
     def on_abort(self, sender: SiteId, packet: Abort, arrival: Arrival) -> None:
         """The cluster is over."""
         if packet.epoch[:2] == self._core.epoch[:2] != NO_EPOCH[:2] and not self.aborted:
-            self.abort(packet.reason)
+            self._abort(packet.reason)
 
-    def abort(self, reason: str) -> None:
+    def _abort(self, reason: str) -> None:
         """Deliver nothing more, tell the others and the application."""
         core = self._core
         core.branch("aborted")

@@ -1,4 +1,4 @@
-"""Who is there: how long each process has been silent, who applies, which incarnation of it is meant.
+"""Who is there: how long each site has been silent, who applies, which incarnation of it is meant.
 
 Silence is counted in periods and not in seconds: a clock may jump.
 """
@@ -17,7 +17,7 @@ PRESENT_PERIODS = 10
 
 
 class Presence(Part):
-    """What one process knows of the others, whatever cluster they are in."""
+    """What one site knows of the others, whatever cluster they are in."""
 
     packets = (Apply,)
 
@@ -27,11 +27,11 @@ class Presence(Part):
         self.periods = 0
         """So many have passed since the start."""
         self.silent: dict[SiteId, int] = dict.fromkeys(context.sites, PRESENT_PERIODS + 1)
-        """Periods since anything was heard of a process."""
+        """Periods since anything was heard of a site."""
         self.applied: dict[SiteId, int] = {}
         """Who has applied, and how many periods ago."""
         self.incarnations: dict[SiteId, int] = dict.fromkeys(context.sites, 0)
-        """How often each process has come back from a crash, as far as known."""
+        """How often each site has come back from a crash, as far as known."""
         self.incarnations[context.site] = context.incarnation
         self.number = 0
         """The highest number of an epoch that it has heard of."""
@@ -45,7 +45,7 @@ class Presence(Part):
                 self.applied.pop(sender, None)
 
     def on_apply(self, sender: SiteId, packet: Apply, arrival: Arrival) -> None:
-        """A process is in no cluster."""
+        """A site is in no cluster."""
         self.note_number(packet.number)
         if sender in self.silent:
             self.applied[sender] = 0

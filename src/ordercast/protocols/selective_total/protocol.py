@@ -57,7 +57,7 @@ def _not_guaranteed(options: Options) -> frozenset[str]:
 
 
 class SelectiveTotal(Protocol):
-    """Every process sends to any subset at any time; common destinations agree on the order; no master."""
+    """Every site sends to any subset at any time; common destinations agree on the order; no master."""
 
     contract = Contract(
         name="selective-total",
@@ -103,7 +103,7 @@ class SelectiveTotal(Protocol):
         self.establishment.start()
 
     def on_recovered(self, event: Recovered) -> None:
-        """After a crash a process is a stranger to its cluster, and applies anew. It is not *recovered* in the sense of
+        """After a crash a site is a stranger to its cluster, and applies anew. It is not *recovered* in the sense of
         the model: what the others delivered meanwhile it never gets."""
         self.on_started(Started())
 
@@ -123,7 +123,7 @@ class SelectiveTotal(Protocol):
     # ------------------------------------------------------------------ the cluster
     @property
     def epoch(self) -> Epoch:
-        """The epoch that this process is in."""
+        """The epoch that this site is in."""
         return NO_EPOCH if self.cluster is None else self.cluster.epoch
 
     @property
@@ -147,11 +147,11 @@ class SelectiveTotal(Protocol):
 
     # ------------------------------------------------------------------ for all roles
     def broadcast(self, packet: Packet) -> None:
-        """Say something to everyone, this process included."""
+        """Say something to everyone, this site included."""
         self.outbox.append(Broadcast(self.options.channel, packet))
 
     def is_destination(self, multicast: Multicast) -> bool:
-        """Whether a message is for this process."""
+        """Whether a message is for this site."""
         return self.site in self.context.destinations(multicast)
 
     def say_blocked(self, reason: str) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Receipt(Part):
-    """What one process has accepted and not delivered, or delivered and the application not taken."""
+    """What one site has accepted and not delivered, or delivered and the application not taken."""
 
     packets = (Data, ReceiveReady)
     branches = ("loss-by-number", "loss-by-receive-ready")
@@ -38,16 +38,16 @@ class Receipt(Part):
         """A message, mine or another's, for me or not: the ACC action (3.2)."""
         if packet.multicast.id.source != sender:
             raise WireError(f"{sender} sends a message of {packet.multicast.id.source}")
-        cluster = self.cluster_of(sender, packet)
+        cluster = self._cluster_of(sender, packet)
         if cluster is None:
             return
         source = cluster.place[sender]
         cluster.note_progress(source, packet)
         if packet.tseq >= cluster.treq[source]:
-            self.take_data(cluster, source, packet)
+            self._take_data(cluster, source, packet)
         self.after_progress(cluster)
 
-    def take_data(self, cluster: Cluster, source: int, packet: Data) -> None:
+    def _take_data(self, cluster: Cluster, source: int, packet: Data) -> None:
         """Accept it, or find that something before it is lost."""
         core = self._core
         destined = core.is_destination(packet.multicast)
@@ -78,7 +78,7 @@ class Receipt(Part):
 
     def on_receive_ready(self, sender: SiteId, packet: ReceiveReady, arrival: Arrival) -> None:
         """What the sender has accepted, and whether it has sent something that never came."""
-        cluster = self.cluster_of(sender, packet)
+        cluster = self._cluster_of(sender, packet)
         if cluster is None:
             return
         source = cluster.place[sender]
@@ -91,8 +91,8 @@ class Receipt(Part):
                 self._core.order.on_loss(source, packet.pseq[cluster.me], packet.tseq)
         self.after_progress(cluster)
 
-    def cluster_of(self, sender: SiteId, packet: Data | ReceiveReady) -> Cluster | None:
-        """The cluster, when a frame is of the epoch that this process is in, and counts."""
+    def _cluster_of(self, sender: SiteId, packet: Data | ReceiveReady) -> Cluster | None:
+        """The cluster, when a frame is of the epoch that this site is in, and counts."""
         core = self._core
         core.recovery.note_epoch(packet.epoch)
         cluster = core.cluster
@@ -107,7 +107,7 @@ class Receipt(Part):
         """Forget, deliver, send and acknowledge what can be now.
 
         During an agreement, nothing. (Else, under go-back-n: what everyone has accepted is forgotten here after this
-        process has said that not everyone has; the others drop it from their logs, and nobody sends it again. And what
+        site has said that not everyone has; the others drop it from their logs, and nobody sends it again. And what
         is delivered now was not reported as delivered.)
         """
         core = self._core
@@ -163,7 +163,7 @@ class Receipt(Part):
             raise InvariantViolation(f"the log has {len(self.log)} messages, more than {buffers}")
         if cluster is None:
             if self.log:
-                raise InvariantViolation("a process in no cluster has received messages of one")
+                raise InvariantViolation("a site in no cluster has received messages of one")
             return
         last = list(cluster.delivered)
         for entry in self.log:

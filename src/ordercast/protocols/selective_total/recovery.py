@@ -1,4 +1,4 @@
-"""Recovery from losses (section 4): all processes agree on the sort line, what was lost is sent again, logs are put in
+"""Recovery from losses (section 4): all sites agree on the sort line, what was lost is sent again, logs are put in
 order, and a new epoch begins.
 
 The same agreement establishes clusters: its members need not be those of the epoch that ends (establishment.py).
@@ -32,7 +32,7 @@ ROUNDS_MAX = 4096
 
 
 class Recovery(Part):
-    """The agreement that a process has joined, stage by stage."""
+    """The agreement that a site has joined, stage by stage."""
 
     packets = (Reset, ResetPreAck, ResetAck, Restored)
     branches = ("reset", "resets-merged", "line-lowered", "superseded", "began-late", "heard-of-the-end")
@@ -40,7 +40,7 @@ class Recovery(Part):
     def __init__(self, core: SelectiveTotal) -> None:
         self._core = core
         self.agreement: Agreement | None = None
-        """The one that this process has joined; while there is one, nothing is sent or delivered."""
+        """The one that this site has joined; while there is one, nothing is sent or delivered."""
         self._restored: Agreement | None = None
         """An earlier one for which it has said `Restored`, and of which it does not know whether it ended."""
 
@@ -59,16 +59,16 @@ class Recovery(Part):
         treq, preq = ((), ()) if cluster is None else (tuple(cluster.treq), tuple(cluster.preq))
         incarnations = core.presence.incarnations_of(members)
         core.broadcast(Reset(identifier, members, incarnations, core.epoch, treq, preq))
-        self.join(identifier, members, incarnations)
+        self._join(identifier, members, incarnations)
 
-    def belongs(self, packet: Reset | ResetPreAck, resets: dict[SiteId, Reset] | None = None) -> bool:
-        """Whether a message is of the agreement that this process is in, which it joins now if it is the latest.
+    def _belongs(self, packet: Reset | ResetPreAck, resets: dict[SiteId, Reset] | None = None) -> bool:
+        """Whether a packet is of the agreement that this site is in, which it joins now if it is the latest.
 
         An agreement that means an earlier incarnation is none of its own. (Else: c says RST_PAK, crashes, comes back,
         and says another one; those who heard the first count on what c had, and the others do not.)
         """
         core = self._core
-        packet.check(self.size_of(packet.base))
+        packet.check(self._size_of(packet.base))
         identifier, members, incarnations = packet.agreement, packet.members, packet.incarnations
         core.presence.note_number(identifier[0])
         meant = zip(members, incarnations, strict=False)
@@ -78,27 +78,27 @@ class Recovery(Part):
         if identifier > (core.epoch if agreement is None else agreement.identifier):
             if list(members) != sorted(set(members)) or not set(members) <= set(core.context.sites):
                 raise WireError(f"agreement {identifier} has members that are no processes: {members}")
-            self.join(identifier, members, incarnations, resets)
+            self._join(identifier, members, incarnations, resets)
         else:
-            self.help_laggard(identifier)
+            self._help_laggard(identifier)
         return self.agreement is not None and self.agreement.identifier == identifier
 
-    def size_of(self, epoch: Epoch) -> int | None:
-        """How many processes are in an epoch, if this process knows."""
+    def _size_of(self, epoch: Epoch) -> int | None:
+        """How many sites are in an epoch, if this site knows."""
         cluster = self._core.cluster
         if cluster is not None and epoch == cluster.epoch:
             return len(cluster.members)
         ended = (each for each in (self.agreement, self._restored) if each is not None and each.identifier == epoch)
         return next((len(each.members) for each in ended), None)
 
-    def join(
+    def _join(
         self,
         identifier: Epoch,
         members: tuple[SiteId, ...],
         incarnations: Vector,
         resets: dict[SiteId, Reset] | None = None,
     ) -> None:
-        """Step 2: send nothing more, and say how far this process is (RST_PAK)."""
+        """Step 2: send nothing more, and say how far this site is (RST_PAK)."""
         core, previous = self._core, self.agreement
         if previous is not None:
             core.branch("superseded")
@@ -109,7 +109,7 @@ class Recovery(Part):
         if identifier[2]:
             core.transmission.halve_window()
         cluster, restored = core.cluster, self._restored
-        self.say(
+        self._say(
             agreement,
             ResetPreAck(
                 identifier,
@@ -124,9 +124,9 @@ class Recovery(Part):
             ),
         )
 
-    def say(self, agreement: Agreement, packet: Packet) -> None:
+    def _say(self, agreement: Agreement, packet: Packet) -> None:
         """Say something in the agreement. It counts here, too, when the channel brings it back: until then, messages of
-        this process's own may come."""
+        this site's own may come."""
         agreement.said.append(packet)
         self._core.broadcast(packet)
 
@@ -144,11 +144,11 @@ class Recovery(Part):
         core, agreement = self._core, self.agreement
         if agreement and agreement.identifier == packet.agreement and sender not in (core.site, *agreement.resets):
             core.branch("resets-merged")
-        self.belongs(packet, {sender: packet})
+        self._belongs(packet, {sender: packet})
 
     def on_reset_pre_ack(self, sender: SiteId, packet: ResetPreAck, arrival: Arrival) -> None:
         """RST_PAK: nothing more comes from the sender in the old epoch."""
-        if self.belongs(packet) and self.agreement is not None:
+        if self._belongs(packet) and self.agreement is not None:
             if sender not in self.agreement.stage:
                 raise WireError(f"{sender} speaks in an agreement of {packet.members}")
             self.agreement.take_pre_ack(sender, packet)
@@ -164,7 +164,7 @@ class Recovery(Part):
             agreement.take_ack(sender, packet)
             self.advance()
         else:
-            self.help_laggard(packet.agreement)
+            self._help_laggard(packet.agreement)
 
     def on_restored(self, sender: SiteId, packet: Restored, arrival: Arrival) -> None:
         """The sender has everything."""
@@ -173,9 +173,9 @@ class Recovery(Part):
             agreement.take_restored(sender)
             self.advance()
         else:
-            self.help_laggard(packet.agreement)
+            self._help_laggard(packet.agreement)
 
-    def help_laggard(self, identifier: Epoch) -> None:
+    def _help_laggard(self, identifier: Epoch) -> None:
         """Who still speaks of an agreement that has ended is told with the next frame that it has."""
         if self.agreement is None and identifier == self._core.epoch != NO_EPOCH:
             self._core.acknowledgement.say_soon()
@@ -185,20 +185,20 @@ class Recovery(Part):
         return self.agreement is None or self.agreement.hears(sender)
 
     def note_epoch(self, epoch: Epoch) -> None:
-        """Someone speaks in an epoch: it has begun, or goes on without this process."""
+        """Someone speaks in an epoch: it has begun, or goes on without this site."""
         core, agreement = self._core, self.agreement
         core.presence.note_number(epoch[0])
         if agreement is None:
             if core.cluster is not None and epoch > core.cluster.epoch:
-                self.leave()
+                self._leave()
         elif epoch == agreement.identifier:
-            # It begins only when everyone has everything: this process, too.
+            # It begins only when everyone has everything: this site, too.
             if not agreement.has_said_restored:
                 raise WireError(f"epoch {epoch} cannot have begun")
             core.branch("heard-of-the-end")
-            self.finish(agreement)
+            self._finish(agreement)
         elif epoch > agreement.identifier:
-            self.leave()
+            self._leave()
 
     # ------------------------------------------------------------------ stage by stage
     def advance(self) -> None:
@@ -208,17 +208,17 @@ class Recovery(Part):
             return
         if not agreement.acks_said:
             agreement.resolve()
-            self.settle_base(agreement)
-            self.send_reset_ack(agreement, lowest(self.lines(agreement)))
+            self._settle_base(agreement)
+            self._send_reset_ack(agreement, lowest(self._lines(agreement)))
         while not agreement.has_said_restored:
             acks = agreement.round_of_participants(agreement.acks_said)
             if acks is None:
                 return
-            check_lengths(self.size_of(agreement.base), *(ack.treq for ack in acks.values()))
+            check_lengths(self._size_of(agreement.base), *(ack.treq for ack in acks.values()))
             line = lowest(ack.treq for ack in acks.values())
             if any(ack.treq != line for ack in acks.values()):
                 core.branch("line-lowered")
-                self.send_reset_ack(agreement, line)
+                self._send_reset_ack(agreement, line)
                 continue
             if agreement.plan is None and core.cluster is not None:
                 agreement.plan = core.sorting.make_plan(agreement, core.cluster, acks)
@@ -226,23 +226,23 @@ class Recovery(Part):
             if not core.retransmission.has_everything(agreement):
                 return
             agreement.has_said_restored = True
-            self.say(agreement, Restored(agreement.identifier))
+            self._say(agreement, Restored(agreement.identifier))
         if agreement.is_restored:
-            self.finish(agreement)
+            self._finish(agreement)
 
-    def settle_base(self, agreement: Agreement) -> None:
-        """Which epoch ends is known: begin it, if this process has not; or be new, if it was not in it."""
+    def _settle_base(self, agreement: Agreement) -> None:
+        """Which epoch ends is known: begin it, if this site has not; or be new, if it was not in it."""
         core, restored = self._core, self._restored
         if agreement.base != core.epoch:
             if restored is not None and restored.identifier == agreement.base:
                 core.branch("began-late")
-                self.begin_epoch(restored)
+                self._begin_epoch(restored)
             else:
                 core.forget_cluster()
         self._restored = None
 
-    def lines(self, agreement: Agreement) -> list[Vector]:
-        """The lines of all RST_PAK, as far as they concern this process. Who begins the epoch only now has nothing of
+    def _lines(self, agreement: Agreement) -> list[Vector]:
+        """The lines of all RST_PAK, as far as they concern this site. Who begins the epoch only now has nothing of
         it."""
         cluster = self._core.cluster
         if cluster is None:
@@ -251,16 +251,16 @@ class Recovery(Part):
         pre_acks = (agreement.pre_acks[site] for site in agreement.participants)
         return [pre_ack.treq if pre_ack.base == agreement.base else ones for pre_ack in pre_acks]
 
-    def send_reset_ack(self, agreement: Agreement, line: Vector) -> None:
-        """Step 4: the line, closed over this log; what is missing here; what this process has sent."""
+    def _send_reset_ack(self, agreement: Agreement, line: Vector) -> None:
+        """Step 4: the line, closed over this log; what is missing here; what this site has sent."""
         agreement.acks_said += 1
         cluster, sorting = self._core.cluster, self._core.sorting
         if cluster is None:
-            # New here: what was before does not concern this process.
-            self.say(agreement, ResetAck(agreement.identifier, agreement.acks_said, (), (), (), (), (), None))
+            # New here: what was before does not concern this site.
+            self._say(agreement, ResetAck(agreement.identifier, agreement.acks_said, (), (), (), (), (), None))
             return
         line = sorting.close_line(line)
-        self.say(
+        self._say(
             agreement,
             ResetAck(
                 agreement.identifier,
@@ -275,16 +275,16 @@ class Recovery(Part):
         )
 
     # ------------------------------------------------------------------ ending
-    def finish(self, agreement: Agreement) -> None:
+    def _finish(self, agreement: Agreement) -> None:
         """Everyone has everything: the new epoch begins here."""
         core = self._core
         self.agreement = self._restored = None
-        cluster = self.begin_epoch(agreement)
+        cluster = self._begin_epoch(agreement)
         core.say_blocked("")
         core.acknowledgement.send_receive_ready(cluster)
         core.transmission.transmit()
 
-    def begin_epoch(self, agreement: Agreement) -> Cluster:
+    def _begin_epoch(self, agreement: Agreement) -> Cluster:
         """Put the log in order, deliver all of it, and begin with new numbers.
 
         All of it: everyone has it, and will put it in the same order whatever happens. (Who crashes now has delivered
@@ -296,8 +296,8 @@ class Recovery(Part):
             core.receipt.deliver_all(cluster, core.sorting.restored_log(agreement, cluster, plan))
         return core.begin_cluster(agreement.identifier, agreement.members)
 
-    def leave(self) -> None:
-        """The others go on without this process: begin again, as a stranger."""
+    def _leave(self) -> None:
+        """The others go on without this site: begin again, as a stranger."""
         core = self._core
         core.branch("excluded")
         self.agreement = self._restored = None

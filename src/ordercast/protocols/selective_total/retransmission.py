@@ -20,7 +20,7 @@ AT_ONCE_MAX = 4
 
 
 class Retransmitting(Part):
-    """What a process does about what it, or others, have lost, once it is known what that is."""
+    """What a site does about what it, or others, have lost, once it is known what that is."""
 
     packets = (Request, Retransmission)
     branches = ("requested",)
@@ -28,19 +28,15 @@ class Retransmitting(Part):
     def __init__(self, core: SelectiveTotal) -> None:
         self._core = core
         self._sent_again: set[int] = set()
-        """TSEQ of those of this process's messages that were sent again in this period."""
-
-    def begin_period(self) -> None:
-        """Whatever was sent again may have been lost again."""
-        self._sent_again.clear()
+        """TSEQ of those of this site's messages that were sent again in this period."""
 
     def forget(self) -> None:
-        """The epoch is over."""
+        """A period is over, in which what was sent again may have been lost again; or the epoch is."""
         self._sent_again.clear()
 
     # ------------------------------------------------------------------ sending again
     def begin(self, agreement: Agreement, plan: Plan, cluster: Cluster) -> None:
-        """The RET procedure: what others have lost of this process, when that is little. When it is much, each loser
+        """The RET procedure: what others have lost of this site, when that is little. When it is much, each loser
         asks for a few at a time.
 
         (Else, where receivers are slow: the retransmissions of all sources come at once, overrun the buffers of those
@@ -56,12 +52,12 @@ class Retransmitting(Part):
                 for number in sources.get(core.site, ())
             }
             self.send_data_again(cluster, agreement.identifier, lost)
-        self.send_orphans(agreement)
+        self._send_orphans(agreement)
         if plan.losses > AT_ONCE_MAX:
-            self.ask(agreement)
+            self._ask(agreement)
 
     def send_data_again(self, cluster: Cluster, epoch: Epoch, lost: set[tuple[int, int]]) -> None:
-        """Messages of this process that others have lost: place of the loser, partial number.
+        """Messages of this site that others have lost: place of the loser, partial number.
 
         Each at most once in a period: whoever else has lost it hears it, too.
         """
@@ -74,8 +70,8 @@ class Retransmitting(Part):
                 self._sent_again.add(data.tseq)
                 core.broadcast(Retransmission(epoch, cluster.me, data))
 
-    def send_orphans(self, agreement: Agreement) -> None:
-        """Messages of sources that are gone, as far as it is this process that sends them on."""
+    def _send_orphans(self, agreement: Agreement) -> None:
+        """Messages of sources that are gone, as far as it is this site that sends them on."""
         core, plan = self._core, agreement.plan
         if plan is not None and plan.orphans:
             for entry in core.receipt.log:
@@ -83,7 +79,7 @@ class Retransmitting(Part):
                     core.broadcast(Retransmission(agreement.identifier, entry.source, entry.data))
 
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
-        """Someone has lost messages of this process: in the agreement, or, in the SP service, in the epoch."""
+        """Someone has lost messages of this site: in the agreement, or, in the SP service, in the epoch."""
         core = self._core
         agreement, cluster = core.recovery.agreement, core.cluster
         if cluster is None or packet.source != core.site or sender not in cluster.place:
@@ -95,7 +91,7 @@ class Retransmitting(Part):
             self.send_data_again(cluster, packet.epoch, {(place, number) for number in packet.missing})
 
     # ------------------------------------------------------------------ missing something
-    def ask(self, agreement: Agreement) -> None:
+    def _ask(self, agreement: Agreement) -> None:
         """Ask a source for the first few messages of it that are missing here."""
         core = self._core
         plan, cluster = agreement.plan, core.cluster
@@ -104,7 +100,7 @@ class Retransmitting(Part):
         here = {
             (key[0], data.pseq[cluster.me])
             for key, data in agreement.aside.items()
-            if self.missed(cluster, plan, key, data)
+            if self._missed(cluster, plan, key, data)
         }
         for source, numbers in sorted(plan.missing.get(core.site, {}).items()):
             place = cluster.place[source]
@@ -116,8 +112,8 @@ class Retransmitting(Part):
 
     def repeat(self, agreement: Agreement) -> None:
         """A period is over: what was sent on, and what was asked for, may have been lost."""
-        self.send_orphans(agreement)
-        self.ask(agreement)
+        self._send_orphans(agreement)
+        self._ask(agreement)
 
     def on_retransmission(self, sender: SiteId, packet: Retransmission, arrival: Arrival) -> None:
         """A message again: in an agreement, it is put aside until that ends."""
@@ -134,11 +130,11 @@ class Retransmitting(Part):
                 agreement.put_aside(packet.source, packet.data, packet.data.pseq[cluster.me])
                 core.recovery.advance()
                 if not agreement.asked and not agreement.has_said_restored:
-                    self.ask(agreement)
+                    self._ask(agreement)
 
     # ------------------------------------------------------------------ what has come
     def has_everything(self, agreement: Agreement) -> bool:
-        """Whether what this process misses has come."""
+        """Whether what this site misses has come."""
         core = self._core
         plan, cluster = agreement.plan, core.cluster
         if plan is None or cluster is None or core.options.recovery == "go-back-n":
@@ -147,21 +143,21 @@ class Retransmitting(Part):
         if any(orphan not in agreement.aside and orphan not in own for orphan in plan.orphans):
             return False
         missing = sum(len(numbers) for numbers in plan.missing.get(core.site, {}).values())
-        return missing == sum(self.missed(cluster, plan, *each) for each in agreement.aside.items())
+        return missing == sum(self._missed(cluster, plan, *each) for each in agreement.aside.items())
 
     def recovered(self, agreement: Agreement, cluster: Cluster, plan: Plan) -> list[Entry]:
-        """What has come that goes into the log: what this process has lost, and what it lacks of sources that are
+        """What has come that goes into the log: what this site has lost, and what it lacks of sources that are
         gone."""
         core = self._core
         own = {(entry.source, entry.tseq) for entry in core.receipt.log}
         return [
             Entry(key[0], data)
             for key, data in agreement.aside.items()
-            if self.missed(cluster, plan, key, data)
+            if self._missed(cluster, plan, key, data)
             or (key in plan.orphans and key not in own and core.is_destination(data.multicast))
         ]
 
-    def missed(self, cluster: Cluster, plan: Plan, key: tuple[int, int], data: Data) -> bool:
-        """Whether a message that was sent again is one that this process has lost."""
+    def _missed(self, cluster: Cluster, plan: Plan, key: tuple[int, int], data: Data) -> bool:
+        """Whether a message that was sent again is one that this site has lost."""
         missing = plan.missing.get(self._core.site, {}).get(cluster.members[key[0]], ())
         return data.pseq[cluster.me] in missing and self._core.is_destination(data.multicast)

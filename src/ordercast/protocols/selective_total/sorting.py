@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Sorting(Part):
-    """The receipt log of one process, in an agreement."""
+    """The receipt log of one site, in an agreement."""
 
     branches = ("insertion", "single-loss-sorted", "sorting", "orphans")
 
@@ -28,17 +28,17 @@ class Sorting(Part):
     def first_line(self, cluster: Cluster, agreement: Agreement) -> Vector:
         """Where this log may change: from the first message on that someone has lost, and where its own gaps are.
 
-        The gaps are kept even when the log has lost messages of others. (As printed, a process with both says only
+        The gaps are kept even when the log has lost messages of others. (As printed, a site with both says only
         where the others' are, and nobody learns of its own.)
         """
         line = tuple(cluster.treq)
         log = list(self._core.receipt.log)
         for index, entry in enumerate(log):
-            if any(self.lacks(cluster, sender, reset, entry) for sender, reset in agreement.resets.items()):
+            if any(self._lacks(cluster, sender, reset, entry) for sender, reset in agreement.resets.items()):
                 return lowered(line, log[index:])
         return line
 
-    def lacks(self, cluster: Cluster, sender: SiteId, reset: Reset, entry: Entry) -> bool:
+    def _lacks(self, cluster: Cluster, sender: SiteId, reset: Reset, entry: Entry) -> bool:
         """Whether the sender of a RST has lost this message."""
         place = cluster.place.get(sender)
         if place is None or reset.base != cluster.epoch:

@@ -24,7 +24,7 @@ class SourceOrder(Part):
     def __init__(self, core: SelectiveTotal) -> None:
         self._core = core
         self._offered: dict[int, tuple[Epoch, int, int]] = {}
-        """Of each source that this process has lost something of: epoch, the partial number and TSEQ that come next."""
+        """Of each source that this site has lost something of: epoch, the partial number and TSEQ that come next."""
         self._requested: set[tuple[int, int]] = set()
         """What was asked for in this period: source, partial number."""
 

@@ -1,6 +1,6 @@
 """The ST service (2.2, Figure 3(b)): common destinations agree on the order of all messages.
 
-The order is that of the channel; where something is lost, all processes stop and agree where it goes.
+The order is that of the channel; where something is lost, all sites stop and agree where it goes.
 """
 
 from __future__ import annotations

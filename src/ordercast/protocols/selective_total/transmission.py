@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Transmission(Part):
-    """The messages of one process, until everyone has accepted them."""
+    """The messages of one site, until everyone has accepted them."""
 
     branches = ("window-closed", "receivers-full")
 
@@ -24,7 +24,7 @@ class Transmission(Part):
         self.pending: deque[Multicast] = deque()
         """What waits for the window, or for a cluster."""
         self.sent: deque[Data] = deque()
-        """SL: what this process has sent and not everyone has accepted."""
+        """SL: what this site has sent and not everyone has accepted."""
         self.window = core.options.window_messages
         """W as it is at present."""
         self._accepted_in_a_row = 0
@@ -42,19 +42,19 @@ class Transmission(Part):
         if not self.pending or cluster is None:
             return
         before = len(self.pending)
-        while self.pending and self.window_open(cluster):
-            self.send_data(cluster, self.pending.popleft())
+        while self.pending and self._window_open(cluster):
+            self._send_data(cluster, self.pending.popleft())
         if self.pending:
             core.branch("window-closed" if cluster.unaccepted >= self.window else "receivers-full")
         if len(self.pending) < before:
             self.give_credit()
 
-    def window_open(self, cluster: Cluster) -> bool:
+    def _window_open(self, cluster: Cluster) -> bool:
         """The transmission condition of 3.2: W, and a share of the smallest buffers."""
         share = min(cluster.buf) // (self._core.options.buffer_share * len(cluster.members))
         return cluster.unaccepted < min(self.window, share)
 
-    def send_data(self, cluster: Cluster, multicast: Multicast) -> None:
+    def _send_data(self, cluster: Cluster, multicast: Multicast) -> None:
         """Broadcast one message."""
         core = self._core
         tseq, pseq = cluster.next_number(core.context.destinations(multicast))
@@ -100,4 +100,4 @@ class Transmission(Part):
         if len(self.pending) > options.pending_messages_max + options.window_messages:
             raise InvariantViolation(f"{len(self.pending)} messages wait for the window")
         if self.sent and self._core.cluster is None:
-            raise InvariantViolation("a process in no cluster has sent messages in one")
+            raise InvariantViolation("a site in no cluster has sent messages in one")
