@@ -101,14 +101,14 @@ def test_figure_4a_a_lost_message_for_others_is_none_to_wait_for() -> None:
     channel = OneChannel()
     channel.establish()
     assert accepting(channel, tseq=5, number=3, destinations="1") == (6, 4)
-    assert channel.cores["1"].agreement is None
+    assert channel.cores["1"].recovery.agreement is None
 
 
 def test_figure_4b_a_message_for_others_reveals_that_one_was_lost() -> None:
     channel = OneChannel()
     channel.establish()
     assert accepting(channel, tseq=5, number=4, destinations="3") == (4, 3)
-    assert channel.cores["1"].agreement is not None
+    assert channel.cores["1"].recovery.agreement is not None
 
 
 def test_a_lost_message_for_others_does_not_stall_who_hears_only_messages_for_others() -> None:
@@ -194,7 +194,7 @@ def test_example_2_what_precedes_the_sort_points_is_settled_and_the_rest_is_left
     logs = {site: channel.log(site).split() for site in "123"}
     assert logs == {"1": ["x", "c", "p", "z"], "2": ["a", "x", "b", "y", "q"], "3": ["a", "x", "z", "q"]}
     line = (3, 1, 3)
-    points = {site: sort_point(core.log, line) for site, core in channel.cores.items()}
+    points = {site: sort_point(core.receipt.log, line) for site, core in channel.cores.items()}
     assert {site: logs[site][:at] for site, at in points.items()} == {
         "1": ["x"],
         "2": ["a", "x", "b", "y"],

@@ -115,4 +115,4 @@ class OneChannel:
 
     def log(self, site: str) -> str:
         """The names of what is accepted and not delivered, in order."""
-        return " ".join(self.names[entry.data.multicast.id] for entry in self.cores[site].log)
+        return " ".join(self.names[entry.data.multicast.id] for entry in self.cores[site].receipt.log)

@@ -6,11 +6,12 @@ import pytest
 
 from ordercast.campaign import draw_scenario, run_scenario
 from ordercast.check import judge
-from ordercast.core import MessageId, Multicast, Packet, UsageError, WireError
+from ordercast.core import Context, MessageId, Multicast, Packet, UsageError, WireError
 from ordercast.core.effects import Blocked
 from ordercast.core.events import Consumed, Received, Recovered
 from ordercast.protocols import find_protocol
 from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
+from ordercast.protocols.selective_total.cluster import Cluster
 from ordercast.protocols.selective_total.packets import (
     NO_EPOCH,
     Data,
@@ -23,6 +24,8 @@ from ordercast.protocols.selective_total.packets import (
     Restored,
     Retransmission,
 )
+from ordercast.protocols.selective_total.sorting import Sorting
+from ordercast.protocols.selective_total.total_order import TotalOrder
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Loss, Pause, SlowReader
 from ordercast.sim.networks import OneChannel as OneChannelNetwork
@@ -214,12 +217,12 @@ def test_a_loss_halves_the_window_and_it_grows_again() -> None:
     channel.multicast("1", "m", "2")
     channel.run(lambda site, message: site == "2" and of_data("m", channel, message))
     channel.tick(3)
-    assert channel.cores["1"].window == 4
+    assert channel.cores["1"].transmission.window == 4
     for number in range(40):
         channel.multicast("1", f"n{number}", "2")
         channel.run()
         channel.acknowledge()
-    assert channel.cores["1"].window == 8
+    assert channel.cores["1"].transmission.window == 8
 
 
 # ---------------------------------------------------------------------- section 4
@@ -299,11 +302,19 @@ def test_what_someone_has_delivered_keeps_its_place_when_others_sort() -> None:
     assert channel.delivered["3"] == ["z", "c", "d"]
 
 
-class OnePass(SelectiveTotal):
+class OpenLine(Sorting):
     """The agreement as printed: nobody looks at what follows the line in another's log."""
 
     def close_line(self, line: tuple[int, ...]) -> tuple[int, ...]:
         return line
+
+
+class OnePass(SelectiveTotal):
+    """One pass over the logs, and no round more."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.sorting = OpenLine(self)
 
 
 @pytest.mark.parametrize(
@@ -328,16 +339,23 @@ def test_without_closing_the_line_a_single_loss_can_make_a_cycle(
     assert channel.cores["2"].branches["insertion"] == 1
 
 
-class DestinationsOnly(SelectiveTotal):
+class PrintedOrder(TotalOrder):
     """3.3 and 3.4 as printed: a message counts as received when its destinations have it."""
 
-    def deliver_acknowledged(self) -> None:
-        while self.cluster and self.log and self.agreement is None:
-            entry = self.log[0]
-            places = [self.cluster.place[site] for site in self.context.destinations(entry.data.multicast)]
-            if any(self.cluster.accepted_by[entry.source][place] <= entry.tseq for place in places):
+    def deliver_acknowledged(self, cluster: Cluster) -> None:
+        log = self._core.receipt.log
+        while log:
+            places = [cluster.place[site] for site in self._core.context.destinations(log[0].data.multicast)]
+            if any(cluster.accepted_by[log[0].source][place] <= log[0].tseq for place in places):
                 return
-            self.hand_over(self.log.popleft())
+            self._core.receipt.deliver_first(cluster)
+
+
+class DestinationsOnly(SelectiveTotal):
+    """Whoever is no destination does not count."""
+
+    def make_order(self) -> TotalOrder:
+        return PrintedOrder(self)
 
 
 @pytest.mark.parametrize("protocol", [SelectiveTotal, DestinationsOnly])
@@ -508,7 +526,7 @@ def test_a_process_that_crashes_and_comes_back_in_the_middle_of_an_agreement_is_
     channel.run(loses)
     channel.fire("1", "acknowledge")
     channel.run(loses)
-    assert channel.cores["1"].agreement is not None
+    assert channel.cores["1"].recovery.agreement is not None
     channel.cores["3"] = channel._core("3", 1)
     channel.step("3", Recovered())
     channel.tick(12)
@@ -521,7 +539,7 @@ def test_as_in_the_paper_a_cluster_can_be_aborted_when_a_process_crashes() -> No
     channel = established("123", SelectiveTotalOptions(after_crash="abort", silence_seconds=4.0))
     channel.down.add("3")
     channel.tick(60)
-    assert channel.cores["1"].aborted == channel.cores["2"].aborted == "3 crashed"
+    assert {channel.cores[site].establishment.aborted for site in "12"} == {"3 crashed"}
     with pytest.raises(UsageError, match="aborted"):
         channel.multicast("1", "m", "2")
 
@@ -551,8 +569,9 @@ def test_garbage_from_the_network_is_refused(which: int) -> None:
 
 
 def garbage_in_an_agreement(core: SelectiveTotal) -> list[Packet]:
-    assert core.agreement is not None
-    epoch, three, none = core.agreement.identifier, (1, 1, 1), ((), (), ())
+    agreement = core.recovery.agreement
+    assert agreement is not None
+    epoch, three, none = agreement.identifier, (1, 1, 1), ((), (), ())
     again = Data(core.epoch, 1, three, three, three, 1, Multicast(MessageId("3", 0, 1), (), b"", ("1",)))
     return [
         ResetAck(epoch, 0, three, three, none, three, (), None),
@@ -568,7 +587,7 @@ def garbage_in_an_agreement(core: SelectiveTotal) -> list[Packet]:
 @pytest.mark.parametrize("which", range(7))
 def test_garbage_in_an_agreement_is_refused(which: int) -> None:
     core = established().cores["1"]
-    core.start_reset()
+    core.recovery.start_reset()
     with pytest.raises(WireError):
         core.step(0.0, Received("2", garbage_in_an_agreement(core)[which]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+
 from ordercast.core import Packet, SiteId
 from ordercast.protocols.selective_total.packets import (
     NO_EPOCH,
@@ -24,17 +26,23 @@ class Agreement:
     """RST, then a RST_PAK of everyone, then one or more rounds of RST_ACK until all draw the same line, then what was
     lost again, then a `Restored` of everyone."""
 
-    def __init__(self, identifier: Epoch, members: tuple[SiteId, ...], incarnations: Vector) -> None:
+    def __init__(
+        self,
+        identifier: Epoch,
+        members: tuple[SiteId, ...],
+        incarnations: Vector,
+        resets: Mapping[SiteId, Reset],
+    ) -> None:
         self.identifier = identifier
         self.members = members
         self.incarnations = incarnations
-        self.resets: dict[SiteId, Reset] = {}
-        """What those said who have found a loss."""
+        self.resets = dict(resets)
+        """What those said who have found a loss, as far as it was known when this site joined."""
         self.pre_acks: dict[SiteId, ResetPreAck] = {}
         self.rounds: list[dict[SiteId, ResetAck]] = []
         self.restored: set[SiteId] = set()
         self.said: list[Packet] = []
-        """What this process has said in it, one message a stage."""
+        """What this site has said in it, one packet a stage."""
         self.stage: dict[SiteId, int] = dict.fromkeys(members, 0)
         """How far each member is known to be."""
         self.base: Epoch = NO_EPOCH
@@ -44,7 +52,7 @@ class Agreement:
         self.aside: dict[tuple[int, int], Data] = {}
         """What was sent again, until the logs are put in order: place of the source, TSEQ."""
         self.asked: set[tuple[int, int]] = set()
-        """What this process has asked for: place of the source, partial number."""
+        """What this site has asked for: place of the source, partial number."""
         self.acks_said = 0
         self.has_said_restored = False
 
@@ -66,7 +74,22 @@ class Agreement:
         self.restored.add(sender)
         self.stage[sender] = RESTORED
 
+    # ------------------------------------------------------------------ what was lost
+    def note_asked(self, messages: Iterable[tuple[int, int]]) -> None:
+        """This site asks for these: place of the source, partial number."""
+        self.asked = set(messages)
+
+    def put_aside(self, source: int, data: Data, number: int) -> None:
+        """A message has come again; with this partial number, it was asked for."""
+        self.aside.setdefault((source, data.tseq), data)
+        self.asked.discard((source, number))
+
     # ------------------------------------------------------------------ where it stands
+    def hears(self, sender: SiteId) -> bool:
+        """Whether frames of the old epoch still count. Of those who have joined nothing more comes; of those who are
+        not members nothing more counts."""
+        return sender in self.stage and sender not in self.pre_acks
+
     @property
     def has_all_pre_acks(self) -> bool:
         """Whether everyone has joined: then nothing more comes of the old epoch."""
@@ -88,7 +111,7 @@ class Agreement:
         return len(self.restored) == len(self.members)
 
     def to_repeat(self) -> list[Packet]:
-        """What the member that is furthest behind may not have heard; that can be this process itself.
+        """What the member that is furthest behind may not have heard; that can be this site itself.
 
         Whoever has reached a stage has heard all of the stage before it.
         """

@@ -1,34 +1,35 @@
-"""A cluster in one epoch, as one process knows it: the variables of section 3.1 and the rules that move them."""
+"""A cluster in one epoch, as one site knows it: the variables of section 3.1 and the rules that move them."""
 
 from __future__ import annotations
 
-from ordercast.core import SiteId, WireError
-from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady, Vector
+from ordercast.core import InvariantViolation, SiteId, WireError
+from ordercast.protocols.selective_total.packets import Data, Epoch, ReceiveReady, Retransmission, Vector
 
 
 class Cluster:
     """Numbers begin at 1 in every epoch, since an epoch begins when everything before it is settled."""
 
-    def __init__(self, epoch: Epoch, members: tuple[SiteId, ...], site: SiteId, buffers: int) -> None:
+    def __init__(self, epoch: Epoch, members: tuple[SiteId, ...], site: SiteId, buffers: int, free: int) -> None:
+        """`buffers` of everyone, as far as known; `free` are those of this site."""
         size = len(members)
         self.epoch = epoch
         self.members = members
         self.place = {member: place for place, member in enumerate(members)}
         self.me = self.place[site]
         self.tseq = 1
-        """TSEQ: of the message that this process broadcasts next."""
+        """TSEQ: of the message that this site broadcasts next."""
         self.pseq = [1] * size
         """PSEQ_j: of the message that it sends to j next."""
         self.treq = [1] * size
         """TREQ_j: TSEQ of the message that it expects next from j."""
         self.preq = [1] * size
-        """PREQ_j: partial number of the message for this process that it expects next from j."""
+        """PREQ_j: partial number of the message for this site that it expects next from j."""
         self.beyond: list[list[int]] = [[] for _ in members]
         """Of each source the partial numbers that are here although an earlier one is lost."""
         self.accepted_by = [[1] * size for _ in members]
         """AL_hj: what j expects next from h, as far as known."""
         self.accepted_by_all = [1] * size
-        """minAL_h over all processes. What is below is pre-acknowledged."""
+        """minAL_h over all sites. What is below is pre-acknowledged."""
         self.pre_acknowledged_by = [[1] * size for _ in members]
         """PAL_hj: what j expects to pre-acknowledge next of h, as j itself says."""
         self.pre_acknowledged_by_all = [1] * size
@@ -37,10 +38,11 @@ class Cluster:
         """Of each source, one more than the TSEQ of the last message delivered."""
         self.buf = [buffers] * size
         """BUF_j: free buffers of j."""
+        self.buf[self.me] = free
 
     # ------------------------------------------------------------------ sending
     def next_number(self, destinations: tuple[SiteId, ...]) -> tuple[int, Vector]:
-        """The numbers of a message to these processes: TSEQ and, before they are raised, PSEQ (3.2)."""
+        """The numbers of a message to these sites: TSEQ and, before they are raised, PSEQ (3.2)."""
         tseq, pseq = self.tseq, tuple(self.pseq)
         self.tseq += 1
         for destination in destinations:
@@ -50,7 +52,7 @@ class Cluster:
 
     @property
     def unaccepted(self) -> int:
-        """Messages of this process that not everyone has accepted."""
+        """Messages of this site that not everyone has accepted."""
         return self.tseq - self.accepted_by_all[self.me]
 
     # ------------------------------------------------------------------ receiving
@@ -61,6 +63,16 @@ class Cluster:
             raise WireError(f"a frame of epoch {self.epoch} has vectors that are not of {size} numbers")
         if packet.ack[self.me] > self.tseq:
             raise WireError(f"a frame acknowledges message {packet.ack[self.me] - 1}, which was never sent")
+
+    def check_again(self, sender: SiteId, packet: Retransmission) -> None:
+        """Raise `WireError` when what was sent again cannot be a message of this epoch."""
+        size, data = len(self.members), packet.data
+        if (
+            not 0 <= packet.source < size
+            or len(data.pseq) != size
+            or data.multicast.id.source != self.members[packet.source]
+        ):
+            raise WireError(f"{sender} sends again what is no message of this epoch")
 
     def note_progress(self, sender: int, packet: Data | ReceiveReady) -> None:
         """What the sender has accepted and pre-acknowledged, and its buffers."""
@@ -77,13 +89,35 @@ class Cluster:
                 self._raise_pre_acknowledged(source)
 
     def note_accepted(self, sender: int, expected: int, destined: bool) -> None:
-        """The sender's messages up to `expected` are here, as far as they are for this process."""
+        """The sender's messages up to `expected` are here, as far as they are for this site."""
         if expected > self.treq[sender]:
             self.treq[sender] = expected
             self.accepted_by[sender][self.me] = expected
             self._raise_accepted(sender)
         if destined:
             self.preq[sender] += 1
+
+    def note_beyond(self, source: int, number: int) -> None:
+        """A message with this partial number is here, and an earlier one is lost."""
+        self.beyond[source].append(number)
+
+    def note_again(self, source: int, number: int) -> None:
+        """A lost message has come. PREQ goes on to the next that is lost."""
+        beyond = self.beyond[source]
+        beyond.append(number)
+        while self.preq[source] in beyond:
+            beyond.remove(self.preq[source])
+            self.preq[source] += 1
+
+    def has(self, source: int, number: int) -> bool:
+        """Whether the source's message with this partial number is here."""
+        return number < self.preq[source] or number in self.beyond[source]
+
+    def note_delivered(self, source: int, tseq: int) -> None:
+        """A message goes to the application."""
+        if tseq < self.delivered[source]:
+            raise InvariantViolation(f"message {tseq} is delivered after a later one of its source")
+        self.delivered[source] = tseq + 1
 
     def _raise_accepted(self, source: int) -> None:
         least = min(self.accepted_by[source])

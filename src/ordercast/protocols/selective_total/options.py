@@ -11,23 +11,23 @@ class SelectiveTotalOptions(Options, frozen=True):
     """Every bound and every timer, with a reason for its value."""
 
     channel: ChannelId = "cluster"
-    """The channel that all processes share."""
+    """The channel that all sites share."""
     window_messages: int = 64
-    """W: so many messages of a process may be under way that not everyone has accepted. Some round trips at full rate;
+    """W: so many messages of a site may be under way that not everyone has accepted. Some round trips at full rate;
     it is halved at each loss and grows again, since losses mean that receivers are overrun."""
     buffer_messages: int = 2048
-    """Messages that a process holds at the most: accepted and not delivered, or delivered and not taken by the
-    application. Divided by H and the number of processes it bounds every window: 64 for up to 16 processes."""
+    """Messages that a site holds at the most: accepted and not delivered, or delivered and not taken by the
+    application. Divided by H and the number of sites it bounds every window: 64 for up to 16 sites."""
     buffer_share: int = 2
     """H: half of the buffers are never promised to senders, and serve what was under way when a window shrank."""
     pending_messages_max: int = 256
     """Messages that wait at their source for the window: four windows, so that a reset does not stop the
     application."""
     receive_ready_seconds: float = 0.1
-    """The period of everything that is repeated: RR while something is unsettled, agreement messages, applications. A
+    """The period of everything that is repeated: RR while something is unsettled, agreement packets, applications. A
     fiftieth of the silence that is taken for a crash, or losses would look like crashes."""
     acknowledge_seconds: float = 0.001
-    """How long a process that has something to acknowledge waits for data of its own to carry it. A delivery takes two
+    """How long a site that has something to acknowledge waits for data of its own to carry it. A delivery takes two
     such waits and the frames."""
     idle_periods: int = 10
     """When everything is settled, RR only every so many periods."""
@@ -35,10 +35,10 @@ class SelectiveTotalOptions(Options, frozen=True):
     """A message that others have accepted counts as lost when its source has said nothing for so many periods: not even
     that it was for others."""
     silence_seconds: float = 8.0
-    """A process that says nothing for so long counts as crashed. Longer than the longest pause that a process shall
+    """A site that says nothing for so long counts as crashed. Longer than the longest pause that a site shall
     survive as a member."""
     after_crash: Literal["re-establish", "abort"] = "re-establish"
-    """What becomes of a cluster in which a process has crashed: the survivors form another one, or, as in the paper, it
+    """What becomes of a cluster in which a site has crashed: the survivors form another one, or, as in the paper, it
     is aborted."""
     recovery: Literal["selective", "go-back-n"] = "selective"
     """What is sent again after a loss: what was lost, or everything from there on (the paper's comparator)."""

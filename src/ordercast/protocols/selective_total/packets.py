@@ -1,4 +1,4 @@
-"""What processes say on the channel. Everyone hears everything, whoever it is for."""
+"""What sites say on the channel. Everyone hears everything, whoever it is for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ordercast.core import MessageId, Multicast, Packet, SiteId, WireError
 
 Epoch = tuple[int, SiteId, int]
 """Names an agreement, and the time of the cluster that begins with it: the cluster's number, who proposed it, and how
-many resets it has had since. Resets after the same loss that several processes start are one and the same."""
+many resets it has had since. Resets after the same loss that several sites start are one and the same."""
 
 NO_EPOCH: Epoch = (0, "", 0)
 
 Vector = tuple[int, ...]
-"""A number for each process of a cluster, in the order of its members."""
+"""A number for each site of a cluster, in the order of its members."""
 
 
 def check_lengths(size: int | None, *vectors: tuple[object, ...]) -> None:
@@ -32,9 +32,9 @@ class Data(Packet, frozen=True):
     tseq: int
     pseq: Vector
     ack: Vector
-    """TREQ of the source: what it expects next from each process."""
+    """TREQ of the source: what it expects next from each site."""
     pak: Vector
-    """What it has pre-acknowledged of each process, likewise."""
+    """What it has pre-acknowledged of each site, likewise."""
     buf: int
     multicast: Multicast
 

@@ -67,7 +67,7 @@ class Plan:
         """Messages of sources that are gone (place, TSEQ) -> who of those that have it sends it again."""
         self.losses = self.count_losses()
         self.inserts = self._finds_one_place(delivered)
-        """Whether insertion will do: one message was lost by one process, and it is clear where it belongs."""
+        """Whether insertion will do: one message was lost by one site, and it is clear where it belongs."""
 
     def _find_missing(self) -> dict[SiteId, dict[SiteId, list[int]]]:
         place = {member: at for at, member in enumerate(self._members)}
@@ -97,10 +97,10 @@ class Plan:
         return sum(len(numbers) for of in self.missing.values() for numbers in of.values())
 
     def _finds_one_place(self, delivered: Mapping[SiteId, Vector]) -> bool:
-        """One message, lost by one process, that every other destination of it has as its sort point.
+        """One message, lost by one site, that every other destination of it has as its sort point.
 
         Then nothing behind the line comes before it anywhere, and it can go right before the sort point of its loser.
-        The loser must not have delivered anything from behind the line. (A line can be lower than it need be: a process
+        The loser must not have delivered anything from behind the line. (A line can be lower than it need be: a site
         that lost a message for others takes it for one that it may have to get.)
         """
         if self.losses != 1 or self.orphans or len(self._acks) < len(self._members):

@@ -1,23 +1,49 @@
-"""Selective total order: the contract, and the messages with their handlers."""
+"""Selective total order: the contract, the roles, and the cluster that they all work in."""
 
 from __future__ import annotations
 
-from ordercast.core import TOTAL_ORDER, Contract, Options
-from ordercast.core.events import Event, Received
-from ordercast.protocols.selective_total.options import SelectiveTotalOptions
-from ordercast.protocols.selective_total.packets import (
-    Abort,
-    Apply,
-    Data,
-    ReceiveReady,
-    Request,
-    Reset,
-    ResetAck,
-    ResetPreAck,
-    Restored,
-    Retransmission,
+from typing import cast
+
+from ordercast.core import (
+    TOTAL_ORDER,
+    Context,
+    Contract,
+    Multicast,
+    Options,
+    Packet,
+    Part,
+    Protocol,
+    SiteId,
+    UsageError,
 )
+from ordercast.core.effects import Broadcast, InstallView, JoinChannel
+from ordercast.core.events import Consumed, MulticastRequested, Recovered, Started
+from ordercast.protocols.selective_total.acknowledgement import Acknowledgement
+from ordercast.protocols.selective_total.cluster import Cluster
+from ordercast.protocols.selective_total.establishment import Establishment
+from ordercast.protocols.selective_total.options import SelectiveTotalOptions
+from ordercast.protocols.selective_total.packets import NO_EPOCH, Epoch
+from ordercast.protocols.selective_total.presence import Presence
+from ordercast.protocols.selective_total.receipt import Receipt
+from ordercast.protocols.selective_total.recovery import Recovery
+from ordercast.protocols.selective_total.retransmission import Retransmitting
+from ordercast.protocols.selective_total.sorting import Sorting
 from ordercast.protocols.selective_total.source_order import SourceOrder
+from ordercast.protocols.selective_total.total_order import TotalOrder
+from ordercast.protocols.selective_total.transmission import Transmission
+
+_ROLES: tuple[type[Part], ...] = (
+    Transmission,
+    Receipt,
+    Acknowledgement,
+    TotalOrder,
+    SourceOrder,
+    Recovery,
+    Sorting,
+    Retransmitting,
+    Establishment,
+    Presence,
+)
 
 _ONLY_IN_TOTAL_ORDER = frozenset(
     ("multiple-source-order", "multiple-group-order", "acyclic-order", "order-equivalence", "R1")
@@ -30,8 +56,8 @@ def _not_guaranteed(options: Options) -> frozenset[str]:
     return frozenset() if total else _ONLY_IN_TOTAL_ORDER
 
 
-class SelectiveTotal(SourceOrder):
-    """Every process sends to any subset at any time; common destinations agree on the order; no master."""
+class SelectiveTotal(Protocol):
+    """Every site sends to any subset at any time; common destinations agree on the order; no master."""
 
     contract = Contract(
         name="selective-total",
@@ -40,46 +66,94 @@ class SelectiveTotal(SourceOrder):
         guarantees=(*TOTAL_ORDER, "selective-information", "order-equivalence", "atomic-receipt"),
         faults=("loss", "burst-loss", "pause", "skew", "slow-reader"),
         crash="the others wait for silence_seconds, deliver what anyone may have delivered, and go on without it",
-        branches=(
-            "window-closed",
-            "receivers-full",
-            "loss-by-number",
-            "loss-by-receive-ready",
-            "loss-by-others",
-            "reset",
-            "resets-merged",
-            "line-lowered",
-            "insertion",
-            "single-loss-sorted",
-            "sorting",
-            "orphans",
-            "requested",
-            "superseded",
-            "began-late",
-            "heard-of-the-end",
-            "proposed",
-        ),
+        branches=tuple(branch for role in _ROLES for branch in role.branches),
         options=SelectiveTotalOptions,
         minority_may_die=True,
         explicit_destinations=True,
         one_channel=True,
         not_guaranteed=_not_guaranteed,
     )
-    packets = (
-        Data,
-        ReceiveReady,
-        Request,
-        Reset,
-        ResetPreAck,
-        ResetAck,
-        Retransmission,
-        Restored,
-        Abort,
-        Apply,
-    )
+    parts = _ROLES
+    wants_consumed = True
 
-    def step(self, now: float, event: Event) -> None:
-        """Whatever comes shows that its sender is there."""
-        if type(event) is Received:
-            self.note_heard(event.sender, event.packet)
-        super().step(now, event)
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = cast(SelectiveTotalOptions, context.options)
+        self.cluster: Cluster | None = None
+        """None outside of any cluster."""
+        self.presence = self.attach(Presence(context, self.options))
+        self.transmission = self.attach(Transmission(self))
+        self.receipt = self.attach(Receipt(self))
+        self.acknowledgement = self.attach(Acknowledgement(self))
+        self.order = self.attach(self.make_order())
+        self.recovery = self.attach(Recovery(self))
+        self.sorting = self.attach(Sorting(self))
+        self.retransmission = self.attach(Retransmitting(self))
+        self.establishment = self.attach(Establishment(self))
+
+    def make_order(self) -> TotalOrder | SourceOrder:
+        """The service: ST or SP."""
+        return SourceOrder(self) if self.options.service == "source" else TotalOrder(self)
+
+    # ------------------------------------------------------------------ events
+    def on_started(self, event: Started) -> None:
+        """Hear the channel, and apply."""
+        self.outbox.append(JoinChannel(self.options.channel))
+        self.transmission.give_credit()
+        self.establishment.start()
+
+    def on_recovered(self, event: Recovered) -> None:
+        """After a crash a site is a stranger to its cluster, and applies anew. It is not *recovered* in the sense of
+        the model: what the others delivered meanwhile it never gets."""
+        self.on_started(Started())
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """The application multicasts."""
+        aborted = self.establishment.aborted
+        if aborted:
+            raise UsageError(f"the cluster is aborted: {aborted}; open the node again")
+        self.transmission.submit(event.multicast)
+
+    def on_consumed(self, event: Consumed) -> None:
+        """The application has taken deliveries."""
+        self.receipt.note_consumed(event.count)
+        self.transmission.transmit()
+        self.acknowledgement.note_consumed()
+
+    # ------------------------------------------------------------------ the cluster
+    @property
+    def epoch(self) -> Epoch:
+        """The epoch that this site is in."""
+        return NO_EPOCH if self.cluster is None else self.cluster.epoch
+
+    @property
+    def open_cluster(self) -> Cluster | None:
+        """The cluster, while messages are sent in it: not during an agreement, and not after its end."""
+        return None if self.recovery.agreement is not None or self.establishment.aborted else self.cluster
+
+    def begin_cluster(self, epoch: Epoch, members: tuple[SiteId, ...]) -> Cluster:
+        """An epoch begins, with new numbers."""
+        self.forget_cluster()
+        self.cluster = Cluster(epoch, members, self.site, self.options.buffer_messages, self.receipt.free_buffers)
+        self.outbox.append(InstallView("{}:{}:{}".format(*epoch), members, groups=tuple(self.context.groups)))
+        return self.cluster
+
+    def forget_cluster(self) -> None:
+        """Nothing of the old epoch counts any more."""
+        self.cluster = None
+        self.receipt.forget()
+        self.transmission.forget()
+        self.retransmission.forget()
+
+    # ------------------------------------------------------------------ for all roles
+    def broadcast(self, packet: Packet) -> None:
+        """Say something to everyone, this site included."""
+        self.outbox.append(Broadcast(self.options.channel, packet))
+
+    def is_destination(self, multicast: Multicast) -> bool:
+        """Whether a message is for this site."""
+        return self.site in self.context.destinations(multicast)
+
+    def say_blocked(self, reason: str) -> None:
+        """Tell the application why there is no progress, when that changes."""
+        self.block("agreement", reason)
