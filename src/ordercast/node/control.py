@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ordercast.core import UsageError
+from ordercast.core import OrdercastError, UsageError
 from ordercast.node.deliveries import Delivery
-from ordercast.node.errors import OrdercastError
 
 if TYPE_CHECKING:
     from ordercast.node.node import Node
