@@ -9,8 +9,8 @@ from collections.abc import Callable
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
-from ordercast.net.packets import Heard, Probe
-from ordercast.net.site import NET_INSTANCE, Application, LiveSite
+from ordercast.net.packets import NET_INSTANCE, Heard, Probe
+from ordercast.net.site import Application, LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
