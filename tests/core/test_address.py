@@ -44,7 +44,7 @@ def test_anything_else_is_refused_with_the_reason(claims: Contract, address: Add
 
 
 def test_the_caller_chooses_the_word_for_a_site() -> None:
-    with pytest.raises(UsageError, match="^there is no process 'x'$"):
+    with pytest.raises(UsageError, match=r"^there is no process 'x'$"):
         check_address(ABLE, GROUPS, SITES, ((), ("x",)), "process")
-    with pytest.raises(UsageError, match="not single processes$"):
+    with pytest.raises(UsageError, match=r"not single processes$"):
         check_address(PLAIN, GROUPS, SITES, ((), ("a",)), "process")

@@ -20,8 +20,8 @@ def check_address(
     address: Address,
     word: Literal["site", "process"] = "site",
 ) -> None:
-    """Raise `UsageError` unless a protocol can multicast to an address where there are these groups and sites. `word` is
-    what whoever reads that calls a site."""
+    """Raise `UsageError` unless a protocol can multicast to an address where there are these groups and sites. `word`
+    is what whoever reads that calls a site."""
     to_groups, destinations = address
     if destinations is not None:
         if not contract.explicit_destinations:

@@ -123,7 +123,7 @@ class ControlServer:
             sent += 1
 
     async def _tail(self, group: str, offset: int | None, writer: asyncio.StreamWriter) -> None:
-        async for delivery in self._node.history(group).follow(offset):
+        async for delivery in self._node.internals.history(group).follow(offset):
             writer.write(_encode([describe(delivery)]))
             await writer.drain()
 

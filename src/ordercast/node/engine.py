@@ -15,7 +15,6 @@ from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
-from ordercast.node.sender import Sender
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance, MessageNumbers
@@ -80,7 +79,6 @@ class Engine:
             self.journal.close()
             raise
         self.journal.site = self.site
-        self.sender = Sender(loop, self.site.request, configuration.payload_max)
 
     def _open_trace(self) -> LiveRecorder | None:
         folder = self._configuration.trace_directory
