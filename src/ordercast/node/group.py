@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
 from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.inbox import Inbox
 from ordercast.node.internals import Internals
+from ordercast.node.sender import NoWayOut, Sender
 
 
 class Group:
@@ -23,12 +23,12 @@ class Group:
         self._sender = internals.sender
         self._inbox = inbox
         self._address: Address = (names, None)
-        self._add: Callable[[Address, bytes], bool] = self._sender.add
+        self._way_out: Sender | NoWayOut = self._sender
         try:
             internals.addresses[self._address]
         except UsageError as error:
             # Several groups can be read in one order where messages go to one group at a time.
-            self._add = partial(_refuse, str(error))
+            self._way_out = NoWayOut(str(error))
 
     @property
     def name(self) -> str:
@@ -56,12 +56,12 @@ class Group:
 
         The message is on its way when this returns; `flush` waits until the protocol has it.
         """
-        while not self._add(self._address, payload):
+        while not self._way_out.add(self._address, payload):
             await self._sender.wait_for_room()
 
     def try_multicast(self, payload: bytes) -> None:
         """The same, but `WouldBlock` instead of waiting."""
-        if not self._add(self._address, payload):
+        if not self._way_out.add(self._address, payload):
             self._sender.refuse()
 
     async def multicast_many(self, payloads: Sequence[bytes]) -> None:
@@ -119,8 +119,3 @@ class Group:
     async def leave(self) -> None:
         """Take no more deliveries; what waits is dropped."""
         self._internals.receiver.release(self._inbox)
-
-
-def _refuse(why: str, to: Address, payload: bytes) -> bool:
-    """Takes the place of the way out for an address that the protocol does not know."""
-    raise UsageError(why)

@@ -173,14 +173,14 @@ class Node:
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
     ) -> None:
         """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
-        internals = self.internals
+        internals = self._entered or self.internals  # a property's call is paid for every message
         address = internals.addresses[tuple(groups), None if destinations is None else tuple(destinations)]
         while not internals.sender.add(address, payload):
             await internals.sender.wait_for_room()
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""
-        internals = self.internals
+        internals = self._entered or self.internals
         if not internals.sender.add(internals.addresses[tuple(groups), None], payload):
             internals.sender.refuse()
 

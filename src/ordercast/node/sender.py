@@ -261,3 +261,14 @@ class Sender:
         except OrdercastError:
             return False
         return self.is_idle
+
+
+class NoWayOut:
+    """Stands in a sender's place where the protocol cannot send, so that whoever can pays for no question."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def add(self, to: Address, payload: bytes) -> bool:
+        """Take nothing, and say why."""
+        raise UsageError(self._why)
