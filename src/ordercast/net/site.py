@@ -152,18 +152,18 @@ class LiveSite:
         """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances."""
         endpoint, arrivals = self._endpoint, self._arrivals
         try:
-            for sender, name, message in (
+            for sender, name, packet in (
                 endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
             ):
                 instance = self.instances.get(name)
                 if instance is not None:
                     if self._recorder is not None:
-                        self._recorder.packet_received(sender, message)
+                        self._recorder.packet_received(sender, packet)
                     instance.handle(
-                        now, Received(sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                        now, Received(sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                     )
                 elif name == NET_INSTANCE and self._prober is not None:
-                    self._prober.on_packet(sender, message, multicast)
+                    self._prober.on_packet(sender, packet, multicast)
         except Exception as error:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
@@ -197,12 +197,12 @@ class LiveSite:
     def _hear_oneself(self) -> None:
         """What instances here have sent to instances here."""
         while self._to_self:
-            name, message = self._to_self.popleft()
+            name, packet = self._to_self.popleft()
             instance = self.instances.get(name)
             if instance is not None:
                 if self._recorder is not None:
-                    self._recorder.packet_received(self.name, message)
-                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+                    self._recorder.packet_received(self.name, packet)
+                instance.handle(self._loop.time(), Received(self.name, packet, _ARRIVAL))
 
     def _send(self, transport: Transport, outgoing: Outgoing) -> None:
         """By the way that reaches all of its receivers at once, where there is one."""
@@ -285,7 +285,7 @@ class LiveSite:
         return self._loop.time()
 
     def send(self, instance: Instance, effect: Send) -> None:
-        """Pack a message for its receivers; it leaves at the end of the turn."""
+        """Pack a packet for its receivers; it leaves at the end of the turn."""
         name = effect.instance or instance.name
         to = effect.to
         if self._recorder is not None:

@@ -42,7 +42,8 @@ class Group:
 
     @property
     def offset(self) -> int:
-        """The offset of the next delivery: how many there were before it."""
+        """The offset that the next message gets that is delivered here; what waits for the application stands before
+        it."""
         return self._inbox.offset
 
     @property

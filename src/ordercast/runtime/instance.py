@@ -46,10 +46,10 @@ class Driver(Protocol):
         """The time to write into the trace now."""
 
     def send(self, instance: Instance, effect: effect_types.Send) -> None:
-        """Hand a message to the network."""
+        """Hand a packet to the network."""
 
     def broadcast(self, instance: Instance, effect: effect_types.Broadcast) -> None:
-        """Hand a message to the network for everyone on the channel."""
+        """Hand a packet to the network for everyone on the channel."""
 
     def join_channel(self, instance: Instance, effect: effect_types.JoinChannel) -> None:
         """Hear the channel."""
