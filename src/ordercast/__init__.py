@@ -23,6 +23,8 @@ if TYPE_CHECKING:
         NodeClosed,
         NodeFailed,
         Replicated,
+        SynchronousGroup,
+        SynchronousNode,
         View,
         WouldBlock,
         open,
@@ -42,6 +44,8 @@ __all__ = [
     "NodeFailed",
     "OrdercastError",
     "Replicated",
+    "SynchronousGroup",
+    "SynchronousNode",
     "UsageError",
     "View",
     "WouldBlock",
@@ -58,3 +62,7 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         return getattr(import_module("ordercast.core" if name in _FROM_CORE else "ordercast.node"), name)
     raise AttributeError(f"module 'ordercast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

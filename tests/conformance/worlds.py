@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,9 @@ import msgspec
 import pyarrow as pa
 
 import ordercast
+from ordercast.net.disturbance import LOST, REPEATED
 from ordercast.net.ports import free_ports
+from ordercast.net.sockets import SocketAddress
 from ordercast.net.transport import Transport
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
@@ -119,6 +122,7 @@ class _Sockets:
         self._nodes: dict[str, ordercast.Node] = {}
         self._seen: dict[str, set[bytes]] = {site: set() for site in script.sites}
         self._random = Random(1)
+        self._transports: list[Transport] = []
         self._changed = asyncio.Event()
 
     async def play(self) -> None:
@@ -141,11 +145,19 @@ class _Sockets:
             await self._changed.wait()
         for node in self._nodes.values():
             await node.flush()
+        self._check_disturbances()
+
+    def _check_disturbances(self) -> None:
+        """A script that loses nothing proves nothing about losses."""
+        happened = sum((transport.counters for transport in self._transports), Counter[str]())
+        assert not self._script.loss or happened[LOST]
+        assert not self._script.duplication or happened[REPEATED]
 
     async def _start(self, site: str) -> None:
         node = self._nodes[site] = ordercast.open(self._configuration, site)
         await node.__aenter__()
-        _disturb(node.engine.transport, self._script, self._random)
+        self._transports.append(node.internals.engine.transport)
+        _disturb(node.internals.engine.transport, self._script, self._random)
         for group, members in self._script.groups.items():
             if site in members:
                 (await node.join(group)).on_delivery(partial(self._see, site))
@@ -168,14 +180,9 @@ class _Sockets:
 
 def _disturb(transport: Transport, script: Script, random: Random) -> None:
     """Lose and repeat some of what a node sends."""
-    if not script.loss and not script.duplication:
-        return
-    send = transport._send
 
-    def lossy(buffer: Any, segment: int | None, address: Any) -> None:
-        if random.random() >= script.loss:
-            send(buffer, segment, address)
-            if random.random() < script.duplication:
-                send(buffer, segment, address)
+    def draw_copies(_datagram: memoryview, _address: SocketAddress) -> int:
+        return 0 if random.random() < script.loss else 1 + (random.random() < script.duplication)
 
-    transport._send = lossy  # type: ignore[method-assign]
+    if script.loss or script.duplication:
+        transport.disturb(draw_copies)

@@ -19,9 +19,9 @@ def test_with_ip_multicast_everyone_gets_everything_once_and_datagrams_to_all_le
         configuration = make_configuration("abc", multicast=_address())
         async with open_nodes(configuration) as nodes:
             groups = [await node.join("g") for node in nodes]
-            while not nodes[0].engine.site.uses_multicast:
+            while not nodes[0].internals.engine.site.uses_multicast:
                 await asyncio.sleep(0)
-            counters = nodes[0].engine.transport.counters
+            counters = nodes[0].internals.engine.transport.counters
             before = counters["multicasts"]
             sent = [b"%d" % index for index in range(200)]
             for payload in sent:

@@ -127,7 +127,7 @@ def test_a_snapshot_stands_for_what_the_log_has_dropped(tmp_path: Path) -> None:
                 node.kill()
         async with open_nodes(configuration) as nodes:
             first, second = await _replicas(nodes)
-            assert all(node.engine.journal.attachment.snapshot is not None for node in nodes)
+            assert all(node.internals.engine.journal.attachment.snapshot is not None for node in nodes)
             assert first.applied == 801
             assert await second.call(Ledger.add, "again") == 802
             assert await first.call(Ledger.add, "again") == 803

@@ -56,7 +56,7 @@ def test_a_slow_receiver_is_bounded_and_named_and_loses_nothing(caplog: pytest.L
             slow = await c.join("g")
             fast = [asyncio.create_task(consume(await node.join("g"))) for node in (a, b)]
             sent = await send_until_blocked(b)
-            assert slow.inbox.bytes <= WAITING_BYTES_MAX
+            assert slow.waiting_bytes <= WAITING_BYTES_MAX
             assert sent * MESSAGE_BYTES <= 2 * WAITING_BYTES_MAX
             assert any("waiting for c" in record.message for record in caplog.records if record.levelname == "WARNING")
             # As soon as its application takes something, everyone goes on, and nothing is missing.
@@ -80,7 +80,7 @@ def test_what_waits_for_an_application_is_at_most_queue_bytes_also_without_flow_
             slow = await b.join("g")
             (await a.join("g")).on_batch(lambda _: None)
             sent = await send_until(a, lambda: bool(caplog.records))
-            assert queue_bytes <= slow.inbox.bytes <= queue_bytes + 2 * BUNDLE_BYTES_MAX
+            assert queue_bytes <= slow.waiting_bytes <= queue_bytes + 2 * BUNDLE_BYTES_MAX
             assert "the application of b is too slow" in caplog.text
             taken = [delivery.payload[:8] for delivery in await take(slow, sent)]
             assert taken == [number.to_bytes(8) for number in range(sent)]
@@ -97,7 +97,7 @@ def test_a_sequencer_is_ahead_of_a_slow_receiver_by_queue_bytes_at_the_most() ->
             slow = await b.join("g")
             (await a.join("g")).on_batch(lambda _: None)
             await send_until_blocked(a)
-            assert slow.inbox.bytes <= queue_bytes + BUNDLE_BYTES_MAX
+            assert slow.waiting_bytes <= queue_bytes + BUNDLE_BYTES_MAX
             b.kill()
             a.kill()
 

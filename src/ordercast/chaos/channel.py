@@ -8,7 +8,7 @@ from random import Random
 from ordercast.chaos.schedule import Partition, Plan
 from ordercast.core import UsageError
 from ordercast.net.hub import Hub
-from ordercast.net.sockets import Address, Resolved
+from ordercast.net.sockets import Resolved, SocketAddress
 
 SOCKET_BYTES = 1 << 22
 
@@ -23,7 +23,7 @@ class LossyHub(Hub):
         self.loss = 0.0
         self._random = random
 
-    def send_copy(self, datagram: memoryview, receiver: Address) -> None:
+    def send_copy(self, datagram: memoryview, receiver: SocketAddress) -> None:
         """One receiver's copy, unless it is lost."""
         if self._random.random() < self.loss:
             self.counters["lost"] += 1

@@ -15,8 +15,7 @@ from random import Random
 import msgspec
 
 from ordercast.core import SiteId
-
-Address = tuple[str, int]
+from ordercast.node.addresses import HostPort
 
 DRAIN_MAX = 64
 """Datagrams taken from one socket before the others get their turn."""
@@ -63,7 +62,7 @@ class Proxy:
     """Relays between processes, in the event loop that makes it."""
 
     def __init__(
-        self, real: dict[SiteId, Address], random: Random, terrain: Terrain = FLAT, tap: Tap | None = None
+        self, real: dict[SiteId, HostPort], random: Random, terrain: Terrain = FLAT, tap: Tap | None = None
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.weather = CALM
@@ -79,7 +78,7 @@ class Proxy:
                 if sender != receiver:
                     self._open(sender, receiver, real[receiver])
 
-    def _open(self, sender: SiteId, receiver: SiteId, to: Address) -> None:
+    def _open(self, sender: SiteId, receiver: SiteId, to: HostPort) -> None:
         opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         opened.setblocking(False)
         opened.bind(("127.0.0.1", 0))
@@ -89,13 +88,13 @@ class Proxy:
         seconds = self._terrain.seconds(sender, receiver)
         self._loop.add_reader(opened.fileno(), partial(self._drain, opened, sender, receiver, to, seconds))
 
-    def addresses_for(self, process: SiteId) -> dict[SiteId, Address]:
+    def addresses_for(self, process: SiteId) -> dict[SiteId, HostPort]:
         """Where a process must send so that it comes through here."""
         return {
             receiver: opened.getsockname() for (sender, receiver), opened in self._sockets.items() if sender == process
         }
 
-    def _drain(self, opened: socket.socket, sender: SiteId, receiver: SiteId, to: Address, distance: float) -> None:
+    def _drain(self, opened: socket.socket, sender: SiteId, receiver: SiteId, to: HostPort, distance: float) -> None:
         try:
             for _ in range(DRAIN_MAX):
                 size = opened.recv_into(self._buffer)
@@ -113,7 +112,7 @@ class Proxy:
         datagram: memoryview,
         sender: SiteId,
         receiver: SiteId,
-        to: Address,
+        to: HostPort,
         distance: float,
     ) -> None:
         weather, random = self.weather, self._random
@@ -134,19 +133,19 @@ class Proxy:
             else:
                 self._send(opened, datagram, to)
 
-    def _delay(self, opened: socket.socket, datagram: bytes, to: Address, seconds: float) -> None:
+    def _delay(self, opened: socket.socket, datagram: bytes, to: HostPort, seconds: float) -> None:
         if self._under_way >= UNDER_WAY_MAX:
             self.counters["overrun"] += 1
             return
         self._under_way += 1
         self._loop.call_later(seconds, self._send_late, opened, datagram, to)
 
-    def _send_late(self, opened: socket.socket, datagram: bytes, to: Address) -> None:
+    def _send_late(self, opened: socket.socket, datagram: bytes, to: HostPort) -> None:
         self._under_way -= 1
         if opened.fileno() >= 0:
             self._send(opened, datagram, to)
 
-    def _send(self, opened: socket.socket, datagram: bytes | memoryview, to: Address) -> None:
+    def _send(self, opened: socket.socket, datagram: bytes | memoryview, to: HostPort) -> None:
         try:
             opened.sendto(datagram, to)
             self.counters["passed"] += 1

@@ -12,7 +12,7 @@ import asyncio
 from collections import Counter
 
 from ordercast.net import sockets
-from ordercast.net.sockets import Address, Resolved
+from ordercast.net.sockets import Resolved, SocketAddress
 
 DRAIN_MAX = 64
 """Datagrams relayed before the event loop gets its turn."""
@@ -27,7 +27,7 @@ class Hub:
         self.counters: Counter[str] = Counter()
         self._loop = loop
         self._socket = sockets.open_udp(own, buffer_bytes)
-        self._receivers: list[Address] = [processes[name].address for name in sorted(processes)]
+        self._receivers: list[SocketAddress] = [processes[name].address for name in sorted(processes)]
         # Whoever else sends here is not relayed: the hub must not make one stranger's datagram into many.
         self._senders = {(where.address[0], where.address[1]) for where in processes.values()}
         self._buffer = memoryview(bytearray(1 << 16))
@@ -56,7 +56,7 @@ class Hub:
         for receiver in self._receivers:
             self.send_copy(datagram, receiver)
 
-    def send_copy(self, datagram: memoryview, receiver: Address) -> None:
+    def send_copy(self, datagram: memoryview, receiver: SocketAddress) -> None:
         """One receiver's copy of what everybody gets."""
         try:
             self._socket.sendto(datagram, receiver)

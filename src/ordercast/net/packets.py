@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.core import Packet
+from ordercast.core import InstanceId, Packet
+
+NET_INSTANCE: InstanceId = "net"
+"""Under this name sites talk about the network itself."""
 
 
 class Probe(Packet, frozen=True):

@@ -13,7 +13,6 @@ from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, MessageId, Packet
 from ordercast.core.effects import (
     Blocked,
     Broadcast,
-    CancelTimer,
     Credit,
     DeclareRecovered,
     Deliver,
@@ -21,20 +20,17 @@ from ordercast.core.effects import (
     JoinChannel,
     Replay,
     Send,
-    SetTimer,
 )
-from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
-from ordercast.net.multicast import Reach
-from ordercast.net.packets import Heard, Probe
+from ordercast.core.events import Arrival, Consumed, Received, Timer, TimerFired
+from ordercast.net.packets import NET_INSTANCE
+from ordercast.net.probing import Prober
+from ordercast.net.timers import Timers
 from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance
 from ordercast.trace.live import LiveRecorder
 from ordercast.wire.endpoint import Endpoint, Outgoing
 
 logger = logging.getLogger("ordercast.net")
-
-NET_INSTANCE: InstanceId = "net"
-"""Under this name sites talk about the network itself."""
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far
@@ -71,17 +67,6 @@ class Application(Protocol):
         """The site cannot go on."""
 
 
-class _TimerState:
-    """A timer that is pushed back or cancelled keeps its place in the event loop until that comes up."""
-
-    __slots__ = ("deadline", "handle", "queued_for")
-
-    def __init__(self, deadline: float, handle: asyncio.TimerHandle) -> None:
-        self.deadline = deadline
-        self.queued_for = deadline
-        self.handle = handle
-
-
 class LiveSite:
     """One process of the cluster. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
 
@@ -106,9 +91,12 @@ class LiveSite:
         self._start_sync = start_sync
         self._recorder = recorder
         self._transport: Transport | None = None
-        self._reach: Reach | None = None
+        self._prober: Prober | None = None
         self._by_unicast = True
-        self._timers: dict[tuple[InstanceId, Timer], _TimerState] = {}
+        self._timers = Timers(loop, self._on_timer_due)
+        # Called without a function of this class in between: most steps set a timer.
+        self.set_timer = self._timers.set_timer
+        self.cancel_timer = self._timers.cancel_timer
         self._deliveries: list[tuple[InstanceId, Deliver | Replay]] = []
         self._to_self: deque[tuple[InstanceId, Packet]] = deque()
         self._taken = 0
@@ -116,7 +104,6 @@ class LiveSite:
         self._tells_consumed = False
         self._tick_handle: asyncio.TimerHandle | None = None
         self._tick_at = inf
-        self._probe_handle: asyncio.TimerHandle | None = None
         self._running = False
         self._peers = 0
 
@@ -127,8 +114,8 @@ class LiveSite:
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
         if multicast:
-            self._reach = Reach(self._others)
-            self._send_probe()
+            self._prober = Prober(self._loop, self._endpoint, transport, self._others, self.end_turn)
+            self._prober.ask()
         self.tick()
         for instance in tuple(self.instances.values()):
             self._enter(instance.start)
@@ -138,12 +125,11 @@ class LiveSite:
         self._running = False
         for instance in self.instances.values():
             instance.crash()
-        for state in self._timers.values():
-            state.handle.cancel()
-        self._timers.clear()
-        for handle in (self._tick_handle, self._probe_handle):
-            if handle is not None:
-                handle.cancel()
+        self._timers.stop()
+        if self._prober is not None:
+            self._prober.stop()
+        if self._tick_handle is not None:
+            self._tick_handle.cancel()
 
     def _enter(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """One step from outside, and everything that it wants sent; a bug stops the site."""
@@ -154,7 +140,7 @@ class LiveSite:
         except Exception as error:
             self._fail(error)
             raise
-        self.leave()
+        self.end_turn()
         return result
 
     def _fail(self, error: BaseException) -> None:
@@ -166,25 +152,26 @@ class LiveSite:
         """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances."""
         endpoint, arrivals = self._endpoint, self._arrivals
         try:
-            for sender, name, message in (
+            for sender, name, packet in (
                 endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
             ):
                 instance = self.instances.get(name)
                 if instance is not None:
                     if self._recorder is not None:
-                        self._recorder.packet_received(sender, message)
+                        self._recorder.packet_received(sender, packet)
                     instance.handle(
-                        now, Received(sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                        now, Received(sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                     )
-                elif name == NET_INSTANCE:
-                    self._on_net(sender, message, multicast)
+                elif name == NET_INSTANCE and self._prober is not None:
+                    self._prober.on_packet(sender, packet, multicast)
         except Exception as error:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
             logger.exception("the site stops")
 
-    def leave(self) -> None:
-        """Let everything leave that the last steps have written, packed together."""
+    def end_turn(self) -> None:
+        """Let everything leave that the last steps have written, packed together; then the application gets what they
+        have delivered."""
         if self._to_self:
             self._hear_oneself()
         transport, endpoint = self._transport, self._endpoint
@@ -210,12 +197,12 @@ class LiveSite:
     def _hear_oneself(self) -> None:
         """What instances here have sent to instances here."""
         while self._to_self:
-            name, message = self._to_self.popleft()
+            name, packet = self._to_self.popleft()
             instance = self.instances.get(name)
             if instance is not None:
                 if self._recorder is not None:
-                    self._recorder.packet_received(self.name, message)
-                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+                    self._recorder.packet_received(self.name, packet)
+                instance.handle(self._loop.time(), Received(self.name, packet, _ARRIVAL))
 
     def _send(self, transport: Transport, outgoing: Outgoing) -> None:
         """By the way that reaches all of its receivers at once, where there is one."""
@@ -237,17 +224,17 @@ class LiveSite:
     @property
     def uses_multicast(self) -> bool:
         """Whether IP multicast is configured and reaches every process."""
-        return self._reach is not None and self._reach.everyone
+        return self._prober is not None and self._prober.reaches_everyone
 
     def on_drained(self) -> None:
         """A socket is empty for now."""
         if self._running:
             try:
-                self.leave()
+                self.end_turn()
                 # Last: nobody waits for it, and with every single bundle it would be a tenth of all work.
                 if self._taken >= CONSUMED_MANY:
                     self._tell_consumed(self._loop.time())
-                    self.leave()
+                    self.end_turn()
             except Exception as error:
                 self._fail(error)
                 logger.exception("the site stops")
@@ -257,7 +244,7 @@ class LiveSite:
         self._tick_at = inf
         if self._running:
             self._endpoint.tick(self._loop.time())
-            self.leave()
+            self.end_turn()
             if self._endpoint.refused is not None:
                 self._fail(UsageError(self._endpoint.refused))
 
@@ -267,38 +254,13 @@ class LiveSite:
         self._tick_at = deadline
         self._tick_handle = self._loop.call_at(deadline, self.tick)
 
-    def _send_probe(self) -> None:
-        reach, transport = self._reach, self._transport
-        if reach is None or transport is None or not self._running:
-            return
-        self.leave()
-        self._endpoint.send(self._others, NET_INSTANCE, Probe(reach.next_probe()))
-        # Only the probe is in there, and it goes by multicast whatever is known.
-        for outgoing in self._endpoint.flush():
-            transport.send_multicast(outgoing.buffer, outgoing.segment)
-        missing = reach.news()
-        if missing:
-            logger.warning(
-                "IP multicast does not reach %s: everything is sent to each process by unicast", ", ".join(missing)
-            )
-        elif missing is not None:
-            logger.info("IP multicast reaches every process")
-        self._probe_handle = self._loop.call_later(reach.seconds_to_next(), self._send_probe)
-
-    def _on_net(self, sender: SiteId, packet: Packet, multicast: bool) -> None:
-        if isinstance(packet, Probe):
-            if multicast:
-                self._endpoint.send((sender,), NET_INSTANCE, Heard(packet.number))
-        elif isinstance(packet, Heard) and self._reach is not None:
-            self._reach.on_heard(sender, packet.number)
-
     # ------------------------------------------------------------------ the application
     def request(
         self, payload: bytes, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None, count: int
     ) -> MessageId:
         """The application multicasts; `UsageError` when the core does not allow it."""
         message = self.instances[MAIN_INSTANCE].request(self._loop.time(), payload, groups, destinations, count)
-        self.leave()
+        self.end_turn()
         return message
 
     def consumed(self) -> None:
@@ -317,17 +279,13 @@ class LiveSite:
         taken, self._taken = self._taken, 0
         self.instances[MAIN_INSTANCE].handle(now, Consumed(taken))
 
-    def tell(self, instance: InstanceId, event: Event) -> None:
-        """Something else happens to an instance."""
-        self._enter(self.instances[instance].handle, event)
-
     # ------------------------------------------------------------------ driver: what instances want done
     def trace_time(self) -> float:
         """Seconds of this process' monotonic clock."""
         return self._loop.time()
 
     def send(self, instance: Instance, effect: Send) -> None:
-        """Pack a message for its receivers; it leaves at the end of the turn."""
+        """Pack a packet for its receivers; it leaves at the end of the turn."""
         name = effect.instance or instance.name
         to = effect.to
         if self._recorder is not None:
@@ -349,34 +307,8 @@ class LiveSite:
         """There is one channel, and everyone hears it."""
         self._arrivals[instance.name] = Arrival(channel=effect.channel)
 
-    def set_timer(self, instance: Instance, effect: SetTimer) -> None:
-        """Fire after so many seconds."""
-        key = (instance.name, effect.timer)
-        deadline = self._loop.time() + effect.after_seconds
-        state = self._timers.get(key)
-        if state is not None:
-            if state.queued_for <= deadline:
-                state.deadline = deadline
-                return
-            state.handle.cancel()
-        self._timers[key] = _TimerState(deadline, self._loop.call_at(deadline, self._timer_due, key))
-
-    def cancel_timer(self, instance: Instance, effect: CancelTimer) -> None:
-        """Do not fire; most timers are set again before they would have been due."""
-        state = self._timers.get((instance.name, effect.timer))
-        if state is not None:
-            state.deadline = inf
-
-    def _timer_due(self, key: tuple[InstanceId, Timer]) -> None:
-        state = self._timers[key]
-        if state.deadline == inf:
-            del self._timers[key]
-        elif state.deadline > self._loop.time():
-            state.queued_for = state.deadline
-            state.handle = self._loop.call_at(state.deadline, self._timer_due, key)
-        else:
-            del self._timers[key]
-            self._enter(self.instances[key[0]].handle, TimerFired(key[1]))
+    def _on_timer_due(self, instance: InstanceId, timer: Timer) -> None:
+        self._enter(self.instances[instance].handle, TimerFired(timer))
 
     def start_sync(self, instance: Instance, position: int) -> None:
         """Make the log stable up to a position."""

@@ -24,14 +24,14 @@ SEGMENTS_MAX = 64
 
 ANCILLARY_BYTES = socket.CMSG_SPACE(_RECEIVED_SEGMENT.size)
 
-Address = tuple[str, int] | tuple[str, int, int, int]
+SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 
 
 class Resolved(msgspec.Struct, frozen=True):
     """Where a process listens."""
 
     family: socket.AddressFamily
-    address: Address
+    address: SocketAddress
 
 
 def resolve(host: str, port: int) -> Resolved:
@@ -118,6 +118,15 @@ def receive_coalesced(opened: socket.socket) -> bool:
 def segment_option(size: int) -> list[tuple[int, int, bytes]]:
     """The ancillary data of a send that the kernel is to cut."""
     return [(socket.IPPROTO_UDP, _UDP_SEGMENT, _SEGMENT.pack(size))]
+
+
+def sent_segment(ancillary: list[tuple[int, int, bytes]]) -> int | None:
+    """What `segment_option` said; None when the kernel is to cut nothing."""
+    for level, kind, value in ancillary:
+        if level == socket.IPPROTO_UDP and kind == _UDP_SEGMENT:
+            size: int = _SEGMENT.unpack(value)[0]
+            return size
+    return None
 
 
 def received_segment(ancillary: list[tuple[int, int, bytes]], received: int) -> int:

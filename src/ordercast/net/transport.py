@@ -1,4 +1,4 @@
-"""Datagrams in and out: one UDP socket, and one more where IP multicast is configured."""
+"""Datagrams in and out: one UDP socket, one more for each receiver, and one where IP multicast is configured."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from ordercast.core import SiteId
 from ordercast.net import sockets
+from ordercast.net.disturbance import Disturbance, DisturbedSocket
 from ordercast.net.polling import BusyPoll
-from ordercast.net.sockets import Address, Resolved
+from ordercast.net.sockets import Resolved, SocketAddress
 
 DRAIN_MAX = 64
 """Datagrams taken from a socket before anything else gets its turn: a socket buffer's worth of the largest."""
@@ -45,20 +46,22 @@ class Transport:
         self._loop = loop
         self._on_datagram = on_datagram
         self._on_drained = on_drained
-        self._addresses: dict[SiteId, Address] = {site: where.address for site, where in addresses.items()}
-        self._socket = sockets.open_udp(own, buffer_bytes)
+        self._addresses: dict[SiteId, SocketAddress] = {site: where.address for site, where in addresses.items()}
+        self._socket: socket.socket = sockets.open_udp(own, buffer_bytes)
         others = {site: where for site, where in addresses.items() if where != own}
         connected = {site: sockets.connect_udp(own, where, buffer_bytes) for site, where in others.items()}
-        self._connected = {site: opened for site, opened in connected.items() if opened is not None}
+        self._connected: dict[SiteId, socket.socket] = {
+            site: opened for site, opened in connected.items() if opened is not None
+        }
         """Sockets for single receivers."""
         self.buffer_bytes = sockets.receive_buffer_bytes(self._socket)
         self._multicast_socket: socket.socket | None = None
-        self._multicast_address: Address | None = None
-        self._channel_address: Address | None = None
+        self._multicast_address: SocketAddress | None = None
+        self._channel_address: SocketAddress | None = None
         self._segments = sockets.can_segment(self._socket)
         self._coalesced = max_datagram < COALESCE_BELOW and sockets.receive_coalesced(self._socket)
         self._buffer = memoryview(bytearray(1 << 16))
-        self._backlog: deque[tuple[bytes | memoryview, int | None, Address]] = deque()
+        self._backlog: deque[tuple[bytes | memoryview, int | None, SocketAddress]] = deque()
         self._paused = False
         self._drained_at = 0.0
         self._polls = BusyPoll(loop, busy_poll_seconds) if busy_poll_seconds else None
@@ -152,7 +155,7 @@ class Transport:
         if self._channel_address is not None:
             self._send(buffer, segment, self._channel_address)
 
-    def _send(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
+    def _send(self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress) -> None:
         if self._backlog:
             self._queue(buffer, segment, address)
         elif segment is None or segment >= len(buffer):
@@ -165,7 +168,7 @@ class Transport:
         else:
             self._send_segments(memoryview(buffer), segment, address)
 
-    def _send_segments(self, buffer: memoryview, segment: int, address: Address) -> None:
+    def _send_segments(self, buffer: memoryview, segment: int, address: SocketAddress) -> None:
         step = (
             segment * max(1, min(sockets.SEGMENTS_MAX, sockets.DATAGRAM_MAX // segment)) if self._segments else segment
         )
@@ -185,7 +188,7 @@ class Transport:
                     self._send_segments(buffer[start:], segment, address)
                     return
 
-    def _queue(self, buffer: bytes | memoryview, segment: int | None, address: Address) -> None:
+    def _queue(self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress) -> None:
         if len(self._backlog) >= BACKLOG_MAX:
             self.counters["send-overflow"] += 1
             return
@@ -198,6 +201,18 @@ class Transport:
         self._loop.remove_writer(self._socket.fileno())
         for buffer, segment, address in backlog:
             self._send(buffer, segment, address)
+
+    def disturb(self, disturbance: Disturbance) -> None:
+        """For tests: from now on this decides what becomes of each datagram, whichever way it leaves. What it loses and
+        repeats is counted."""
+        reads = not self._paused
+        self.pause()
+        self._socket = DisturbedSocket(self._socket, disturbance, self.counters)
+        self._connected = {
+            site: DisturbedSocket(opened, disturbance, self.counters) for site, opened in self._connected.items()
+        }
+        if reads:
+            self.resume()
 
     # ------------------------------------------------------------------ the end
     def close(self) -> None:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ordercast.core import UsageError
+from ordercast.core import OrdercastError, UsageError
 from ordercast.node.deliveries import Delivery
-from ordercast.node.errors import OrdercastError
 
 if TYPE_CHECKING:
     from ordercast.node.node import Node
@@ -124,7 +123,7 @@ class ControlServer:
             sent += 1
 
     async def _tail(self, group: str, offset: int | None, writer: asyncio.StreamWriter) -> None:
-        async for delivery in self._node.history(group).follow(offset):
+        async for delivery in self._node.internals.history(group).follow(offset):
             writer.write(_encode([describe(delivery)]))
             await writer.drain()
 

@@ -9,13 +9,12 @@ from collections.abc import Callable
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
-from ordercast.net.packets import Heard, Probe
-from ordercast.net.site import NET_INSTANCE, Application, LiveSite
+from ordercast.net.packets import NET_INSTANCE, Heard, Probe
+from ordercast.net.site import Application, LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
-from ordercast.node.sender import Sender
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance, MessageNumbers
@@ -80,7 +79,6 @@ class Engine:
             self.journal.close()
             raise
         self.journal.site = self.site
-        self.sender = Sender(loop, self.site.request, configuration.payload_max)
 
     def _open_trace(self) -> LiveRecorder | None:
         folder = self._configuration.trace_directory

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, SiteId
+from ordercast.core import Address, GroupId, SiteId, UsageError
 from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.inbox import Inbox
-
-if TYPE_CHECKING:
-    from ordercast.node.node import Node
+from ordercast.node.internals import Internals
+from ordercast.node.sender import NoWayOut, Sender
 
 
 class Group:
@@ -19,12 +17,18 @@ class Group:
     Iterate over it, over its `batches()`, or give it a callback: one way at a time, and one task at a time.
     """
 
-    def __init__(self, node: Node, names: tuple[GroupId, ...], inbox: Inbox) -> None:
-        self._node = node
-        self._sender = node.sender
+    def __init__(self, internals: Internals, names: tuple[GroupId, ...], inbox: Inbox) -> None:
         self.names = names
+        self._internals = internals
+        self._sender = internals.sender
         self._inbox = inbox
-        self._address = (names, None)
+        self._address: Address = (names, None)
+        self._way_out: Sender | NoWayOut = self._sender
+        try:
+            internals.addresses[self._address]
+        except UsageError as error:
+            # Several groups can be read in one order where messages go to one group at a time.
+            self._way_out = NoWayOut(str(error))
 
     @property
     def name(self) -> str:
@@ -34,7 +38,18 @@ class Group:
     @property
     def members(self) -> tuple[SiteId, ...]:
         """Who is in it now, as far as this process knows."""
-        return tuple(sorted({site for name in self.names for site in self._node.members(name)}))
+        return tuple(sorted({site for name in self.names for site in self._internals.views.members(name)}))
+
+    @property
+    def offset(self) -> int:
+        """The offset that the next message gets that is delivered here; what waits for the application stands before
+        it."""
+        return self._inbox.offset
+
+    @property
+    def waiting_bytes(self) -> int:
+        """How much was delivered and waits for the application."""
+        return self._inbox.bytes
 
     # ------------------------------------------------------------------ out
     async def multicast(self, payload: bytes) -> None:
@@ -42,21 +57,21 @@ class Group:
 
         The message is on its way when this returns; `flush` waits until the protocol has it.
         """
-        while not self._sender.add(self._address, payload):
+        while not self._way_out.add(self._address, payload):
             await self._sender.wait_for_room()
 
     def try_multicast(self, payload: bytes) -> None:
         """The same, but `WouldBlock` instead of waiting."""
-        if not self._sender.add(self._address, payload):
+        if not self._way_out.add(self._address, payload):
             self._sender.refuse()
 
     async def multicast_many(self, payloads: Sequence[bytes]) -> None:
         """Send messages, in this order. Cancelled in the middle, it has sent the first ones."""
-        await self._node.multicast_many(payloads, self.names)
+        await self._sender.add_all(self._internals.addresses[self._address], payloads)
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""
-        await self._node.flush()
+        await self._sender.drain()
 
     # ------------------------------------------------------------------ in
     def __aiter__(self) -> AsyncIterator[Delivery]:
@@ -99,14 +114,9 @@ class Group:
 
     async def views(self) -> AsyncIterator[View]:
         """Who is in the group: now, and whenever that changes."""
-        async for view in self._node.views(self.names):
+        async for view in self._internals.views.follow(self.names):
             yield view
 
     async def leave(self) -> None:
         """Take no more deliveries; what waits is dropped."""
-        await self._node.leave(self)
-
-    @property
-    def inbox(self) -> Inbox:
-        """Where deliveries wait."""
-        return self._inbox
+        self._internals.receiver.release(self._inbox)

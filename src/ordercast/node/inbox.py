@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Multicast, Payload
+from ordercast.core import GroupId, Multicast, Payload
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.deliveries import Batch, Delivery
 from ordercast.node.history import History
@@ -151,15 +151,6 @@ class Inbox:
             batch.offset = self.offset
             self.offset += batch.count
             self.put(batch)
-
-    def take_back(self, bundles: set[MessageId]) -> None:
-        """Deliveries that the protocol takes back, as far as nobody has seen them."""
-        kept = [batch for batch in self._waiting if batch.bundle not in bundles]
-        for batch in self._waiting:
-            if batch.bundle in bundles:
-                self.bytes -= len(batch.packed)
-                batch.taken()
-        self._waiting = deque(kept)
 
     def discard(self) -> None:
         """The application will not take it."""

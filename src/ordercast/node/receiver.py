@@ -6,7 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from ordercast.core import GroupId, InstanceId, MessageId, Payload, WireError
+from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
 from ordercast.node.deliveries import Shared
@@ -18,9 +18,6 @@ logger = logging.getLogger("ordercast.node")
 
 DIRECT: GroupId = ""
 """Stands for messages to this process itself, which name no group."""
-
-ROUTES_MAX = 4096
-"""Addresses whose receivers are remembered: all combinations of a dozen groups."""
 
 
 class Receiver:
@@ -37,10 +34,12 @@ class Receiver:
         """`groups` are those of which this process is a member: their deliveries wait for it from the start."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
+        self.claimed: set[GroupId] = set()
+        """The groups that the application has joined."""
         self._on_taken = on_taken
         self._assembly = Assembly(payload_max, self.counters)
         self._ordinal = 0
-        self._routes: dict[tuple[GroupId, ...], tuple[Inbox, ...]] = {}
+        self._routes = AddressMemo(self._find_route)
         self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0)) for name in (*groups, DIRECT)]
         if with_history:
             for inbox in self._inboxes:
@@ -62,10 +61,7 @@ class Receiver:
                 self._on_taken()
                 return
             payload, unpacked = whole, [whole]
-        groups = multicast.groups or (DIRECT,)
-        route = self._routes.get(groups)
-        if route is None:
-            route = self._find_route(groups)
+        route = self._routes[multicast.groups, None]
         if not route:
             self._on_taken()
             return
@@ -82,17 +78,14 @@ class Receiver:
             logger.warning("dropped from %s: %s", message.source, error)
             return None
 
-    def _find_route(self, groups: tuple[GroupId, ...]) -> tuple[Inbox, ...]:
-        if len(self._routes) >= ROUTES_MAX:
-            self._routes.clear()
-        route = self._routes[groups] = tuple(
-            inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(groups)
-        )
-        return route
+    def _find_route(self, groups: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> tuple[Inbox, ...]:
+        wanted = groups or (DIRECT,)
+        return tuple(inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(wanted))
 
     # ------------------------------------------------------------------ who takes it
     def claim(self, names: tuple[GroupId, ...]) -> Inbox:
         """The inbox of a group; of several, one for all of them, with what waits in the order of delivery."""
+        self.claimed.update(names)
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
@@ -108,11 +101,7 @@ class Receiver:
         inbox.close()
         self._inboxes.remove(inbox)
         self._routes.clear()
-
-    def take_back(self, messages: tuple[MessageId, ...]) -> None:
-        """Deliveries are taken back, as far as nobody has seen them."""
-        for inbox in self._inboxes:
-            inbox.take_back(set(messages))
+        self.claimed.difference_update(inbox.groups)
 
     def close(self, error: BaseException | None) -> None:
         """Nothing more will come."""
@@ -131,9 +120,10 @@ class Receiver:
         """How much waits, of all groups together."""
         return sum(inbox.bytes for inbox in self._inboxes)
 
-    def waiting(self) -> list[GroupId]:
-        """The groups of which something waits."""
-        return [inbox.groups[0] for inbox in self._inboxes if inbox.bytes and inbox.groups[0] != DIRECT]
+    def unread(self) -> list[GroupId]:
+        """The groups of which something waits, and which nobody has joined."""
+        waiting = [inbox.groups[0] for inbox in self._inboxes if inbox.bytes]
+        return [name for name in waiting if name != DIRECT and name not in self.claimed]
 
     def attachment(self, snapshot: bytes | None) -> Attachment:
         """Kept with a checkpoint of the log: from there on the log knows no more what was delivered before."""

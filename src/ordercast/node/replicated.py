@@ -106,8 +106,8 @@ class Replicated(Generic[State]):
         self._group: Group = await node.join(group)
         self._group.on_end(self._close)
         self._group.on_delivery(self._on_delivery)
-        if self.applied < self._group.inbox.offset and self.state is not None:
-            self._on_gap(self._group.inbox.offset)
+        if self.applied < self._group.offset and self.state is not None:
+            self._on_gap(self._group.offset)
         return self
 
     # ------------------------------------------------------------------ calls

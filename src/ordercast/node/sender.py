@@ -11,11 +11,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from ordercast.core import GroupId, OrdercastError, SiteId, UsageError
+from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
 from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, encode_bundle, encode_pieces
 from ordercast.node.errors import GroupBlocked, WouldBlock
-
-Address = tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None]
 
 WAITING_BYTES_MAX = 4 * BUNDLE_BYTES_MAX
 """Messages that wait for credit; with more, `multicast` waits. Enough to have a bundle ready when credit comes."""
@@ -94,7 +92,12 @@ class Sender:
         ):
             # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
             self._credit = credit - 1
-            self._request(encode_bundle((payload,)), to[0], to[1], 1)
+            try:
+                self._request(encode_bundle((payload,)), to[0], to[1], 1)
+            except UsageError:
+                # The protocol has not taken it.
+                self._credit = credit
+                raise
             return True
         if not self.has_room:
             return False
@@ -138,6 +141,14 @@ class Sender:
         if not self._flush_due:
             self._flush_soon()
         return start
+
+    async def add_all(self, to: Address, payloads: Sequence[bytes]) -> None:
+        """Take all of them, in this order; wait where there is no room."""
+        taken = 0
+        while taken < len(payloads):
+            if not self.has_room:
+                await self.wait_for_room()
+            taken = self.add_many(to, payloads, taken)
 
     def _add_large(self, to: Address, payload: bytes) -> None:
         if len(payload) > self._payload_max:
@@ -250,3 +261,14 @@ class Sender:
         except OrdercastError:
             return False
         return self.is_idle
+
+
+class NoWayOut:
+    """Stands in a sender's place where the protocol cannot send, so that whoever can pays for no question."""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    def add(self, to: Address, payload: bytes) -> bool:
+        """Take nothing, and say why."""
+        raise UsageError(self._why)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,30 +18,27 @@ from ordercast.node.loop import run
 Result = TypeVar("Result")
 
 
-class SynchronousNode:
-    """A node whose methods block. Threads may share it; one thread at a time takes the deliveries of a group."""
+class _NodeThread:
+    """The thread in which a node is open, and its event loop."""
 
-    def __init__(
-        self, configuration: str | Path | Mapping[str, Any], process: SiteId, overrides: dict[str, Any]
-    ) -> None:
-        self._node = asynchronous.open(configuration, process, **overrides)
+    def __init__(self, node: asynchronous.Node) -> None:
+        self._node = node
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="ordercast-node", daemon=True)
 
-    def __enter__(self) -> SynchronousNode:
+    def start(self) -> None:
+        """Open the node; what goes wrong there is raised here."""
         self._thread.start()
         self._started.wait()
         if self._error is not None:
             self._thread.join()
             raise self._error
-        return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
+        """Close the node."""
         if self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
@@ -68,45 +65,64 @@ class SynchronousNode:
             raise RuntimeError("enter the node first: with ordercast.open_synchronous(…) as node")
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
+
+class SynchronousNode:
+    """A node whose methods block. Threads may share it; one thread at a time takes the deliveries of a group."""
+
+    def __init__(
+        self, configuration: str | Path | Mapping[str, Any], process: SiteId, overrides: dict[str, Any]
+    ) -> None:
+        self._node = asynchronous.open(configuration, process, **overrides)
+        self._thread = _NodeThread(self._node)
+
+    def __enter__(self) -> SynchronousNode:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._thread.stop()
+
     def join(self, *names: GroupId) -> SynchronousGroup:
         """Take the deliveries of a group; of several, in one order."""
-        return SynchronousGroup(self, self.wait_for(self._node.join(*names)))
+        return SynchronousGroup(self._thread, self._thread.wait_for(self._node.join(*names)))
 
     def multicast(
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
     ) -> None:
         """Send a message to one or several groups; waits while the window is full."""
-        self.wait_for(self._node.multicast(payload, groups, destinations))
+        self._thread.wait_for(self._node.multicast(payload, groups, destinations))
 
     def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
         """Send messages to the same groups, in this order."""
-        self.wait_for(self._node.multicast_many(payloads, groups))
+        self._thread.wait_for(self._node.multicast_many(payloads, groups))
 
     def flush(self) -> None:
         """Wait until everything that was sent is accepted."""
-        self.wait_for(self._node.flush())
+        self._thread.wait_for(self._node.flush())
 
 
 class SynchronousGroup:
     """A group whose methods block. Iterating waits for deliveries and ends when the node is closed."""
 
-    def __init__(self, node: SynchronousNode, group: Group) -> None:
-        self._node = node
-        self._group = group
+    def __init__(self, thread: _NodeThread, group: Group) -> None:
         self.name = group.name
+        self._thread = thread
+        self._group = group
 
     def multicast(self, payload: bytes) -> None:
         """Send a message to the group; waits while the window is full."""
-        self._node.wait_for(self._group.multicast(payload))
+        self._thread.wait_for(self._group.multicast(payload))
 
     def multicast_many(self, payloads: Sequence[bytes]) -> None:
         """Send messages, in this order."""
-        self._node.wait_for(self._group.multicast_many(payloads))
+        self._thread.wait_for(self._group.multicast_many(payloads))
 
     def batches(self) -> Iterator[Batch]:
         """Deliveries a bundle at a time."""
         batches = self._group.batches()
-        while (batch := self._node.wait_for(_next(batches))) is not None:
+        while (batch := self._thread.wait_for(_next(batches))) is not None:
             yield batch
 
     def __iter__(self) -> Iterator[Delivery]:
@@ -115,10 +131,10 @@ class SynchronousGroup:
 
     def leave(self) -> None:
         """Take no more deliveries."""
-        self._node.wait_for(self._group.leave())
+        self._thread.wait_for(self._group.leave())
 
 
-async def _next(batches: Any) -> Batch | None:
+async def _next(batches: AsyncIterator[Batch]) -> Batch | None:
     return await anext(batches, None)
 
 

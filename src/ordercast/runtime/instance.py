@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 import msgspec
 
 from ordercast.core import (
+    Address,
     Context,
     GroupId,
     InstanceId,
@@ -20,11 +21,11 @@ from ordercast.core import (
     Multicast,
     Record,
     SiteId,
-    UsageError,
     WireError,
 )
 from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
+from ordercast.core.address import check_address
 from ordercast.core.effects import Effect
 from ordercast.core.events import Event, MulticastRequested, Recovered, Started
 from ordercast.storage import StableLog
@@ -45,10 +46,10 @@ class Driver(Protocol):
         """The time to write into the trace now."""
 
     def send(self, instance: Instance, effect: effect_types.Send) -> None:
-        """Hand a message to the network."""
+        """Hand a packet to the network."""
 
     def broadcast(self, instance: Instance, effect: effect_types.Broadcast) -> None:
-        """Hand a message to the network for everyone on the channel."""
+        """Hand a packet to the network for everyone on the channel."""
 
     def join_channel(self, instance: Instance, effect: effect_types.JoinChannel) -> None:
         """Hear the channel."""
@@ -124,7 +125,7 @@ class Instance:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._numbers = numbers
-        self._last_address: tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None] | None = None
+        self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
         # Effects that may not leave the site before the log is stable up to a position, in order.
         self._held: deque[tuple[int, Effect]] = deque()
@@ -176,7 +177,8 @@ class Instance:
     ) -> MessageId:
         """The application multicasts; `UsageError` when the address or the core does not allow it."""
         if (groups, destinations) != self._last_address:
-            self._check_address(groups, destinations)
+            # A node has asked before, where the mistake was made; a simulation asks here.
+            check_address(self.core.contract, self.context.groups, self.context.sites, (groups, destinations))
             self._last_address = (groups, destinations)
         number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)
@@ -213,22 +215,6 @@ class Instance:
         """Stop at once; nothing that is held ever leaves."""
         self.alive = False
         self._held.clear()
-
-    def _check_address(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> None:
-        contract = self.core.contract
-        if destinations is not None:
-            if not contract.explicit_destinations:
-                raise UsageError(f"{contract.name} addresses groups, not single sites")
-            for site in destinations:
-                if site not in self.context.sites:
-                    raise UsageError(f"there is no site {site!r}")
-        elif not groups:
-            raise UsageError("a multicast needs at least one group")
-        if len(groups) > 1 and not contract.several_groups:
-            raise UsageError(f"{contract.name} multicasts to one group at a time, not to {', '.join(groups)}")
-        for group in groups:
-            if group not in self.context.groups:
-                raise UsageError(f"there is no group {group!r}; known: {', '.join(self.context.groups)}")
 
     # ------------------------------------------------------------------ effects
     def _interpret(self) -> None:

@@ -1,4 +1,4 @@
-"""Frames: one protocol message with the name of its instance, as bytes and back."""
+"""Frames: one packet with the name of its instance, as bytes and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Decode = Callable[[memoryview], Packet]
 
 
 class Codec:
-    """Bytes <-> messages of the instances that run here."""
+    """Bytes <-> packets of the instances that run here."""
 
     def __init__(self, instances: Mapping[InstanceId, tuple[type[Packet], ...]]) -> None:
         self._encode_into = msgspec.msgpack.Encoder().encode_into
@@ -32,7 +32,7 @@ class Codec:
         self._decoders: dict[bytes, tuple[InstanceId, Decode]] = {}
         for instance, types in instances.items():
             if not types:
-                raise UsageError(f"the instance {instance!r} has no messages")
+                raise UsageError(f"the instance {instance!r} has no packets")
             name = b"" if instance == MAIN_INSTANCE else instance.encode()
             if len(name) > NAME_BYTES_MAX or (not name and instance != MAIN_INSTANCE):
                 raise UsageError(f"an instance has a name of 1 to {NAME_BYTES_MAX} bytes, not {instance!r}")
@@ -52,7 +52,7 @@ class Codec:
 
     def decode(self, plaintext: bytes | memoryview) -> list[tuple[InstanceId, Packet]]:
         """All frames of a datagram; `WireError` for anything else."""
-        return [(instance, message) for _, instance, message in self.decode_from("", plaintext)]
+        return [(instance, packet) for _, instance, packet in self.decode_from("", plaintext)]
 
     def decode_from(self, sender: SiteId, plaintext: bytes | memoryview) -> list[tuple[SiteId, InstanceId, Packet]]:
         """All frames of a datagram, each with its sender; `WireError` for anything else."""
@@ -70,7 +70,7 @@ class Codec:
                 frames.append((sender, instance, decode(view[start:at])))
         except KeyError:
             raise WireError("a frame is for an instance that is not here") from None
-        # Besides its own errors, msgspec raises UnicodeDecodeError (a ValueError) and RecursionError; a message may
+        # Besides its own errors, msgspec raises UnicodeDecodeError (a ValueError) and RecursionError; a packet may
         # check its fields and raise ours.
         except (struct.error, msgspec.MsgspecError, ValueError, RecursionError, OrdercastError) as error:
             raise WireError(f"a frame is garbage: {error}") from None

@@ -121,7 +121,7 @@ class Endpoint:
         )
         self._sessions = self._handshake.sessions
         self.established: KeysView[SiteId] = self._handshake.peers.keys()
-        """The processes from which messages are taken."""
+        """The processes from which packets are taken."""
         self._hears_itself = hears_itself
         if hears_itself:
             # A session counts the datagram that proved it as taken: here it is one that was never sent.
@@ -233,7 +233,7 @@ class Endpoint:
 
     def _send_fragments(self, filling: _Filling, frame: bytearray) -> None:
         if len(frame) > FRAME_BYTES_MAX:
-            raise UsageError(f"a message of {len(frame)} bytes cannot be sent: the longest has {FRAME_BYTES_MAX}")
+            raise UsageError(f"a packet of {len(frame)} bytes cannot be sent: the longest has {FRAME_BYTES_MAX}")
         count = -(-len(frame) // self._fragment_max)
         size = -(-len(frame) // count)
         number = self._frame_number
@@ -245,7 +245,7 @@ class Endpoint:
 
     # ------------------------------------------------------------------ in
     def receive(self, datagram: memoryview | bytes, now: float) -> Received:
-        """The messages of a datagram. What the network brings never raises: it is dropped, and `counters` says why."""
+        """The packets of a datagram. What the network brings never raises: it is dropped, and `counters` says why."""
         self._now = now
         view = datagram if type(datagram) is memoryview else memoryview(datagram)
         try:
@@ -270,7 +270,7 @@ class Endpoint:
         return ()
 
     def receive_train(self, train: memoryview, size: int, now: float) -> Received:
-        """The messages of several datagrams that the kernel hands over in one piece, one every `size` bytes: as a rule
+        """The packets of several datagrams that the kernel hands over in one piece, one every `size` bytes: as a rule
         fragments of one frame, which cost half as much when they are opened in one go."""
         self._now = now
         received: list[tuple[SiteId, InstanceId, Packet]] = []

@@ -12,7 +12,7 @@ from math import inf
 from ordercast.wire.datagram import Dropped
 
 FRAME_BYTES_MAX = 4 << 20
-"""The longest frame. Bundles are cut at about 60 kB; this leaves room for the largest messages about many bundles."""
+"""The longest frame. Bundles are cut at about 60 kB; this leaves room for the largest packets about many bundles."""
 
 FRAMES_MAX = 64
 """Incomplete frames of one peer at a time: with bundles of 60 kB about as much as `BYTES_MAX`."""

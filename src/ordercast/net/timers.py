@@ -1,0 +1,67 @@
+"""The timers of a live site's instances. Most are set again before they are due, so that must be cheap."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import inf
+
+from ordercast.core import InstanceId
+from ordercast.core.effects import CancelTimer, SetTimer
+from ordercast.core.events import Timer
+from ordercast.runtime import Instance
+
+
+class _Waiting:
+    """A timer that is pushed back or cancelled keeps its place in the event loop until that comes up."""
+
+    __slots__ = ("deadline", "handle", "queued_for")
+
+    def __init__(self, deadline: float, handle: asyncio.TimerHandle) -> None:
+        self.deadline = deadline
+        self.queued_for = deadline
+        self.handle = handle
+
+
+class Timers:
+    """Timers by instance and name, in one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_due: Callable[[InstanceId, Timer], None]) -> None:
+        self._loop = loop
+        self._on_due = on_due
+        self._waiting: dict[tuple[InstanceId, Timer], _Waiting] = {}
+
+    def set_timer(self, instance: Instance, effect: SetTimer) -> None:
+        """Fire after so many seconds."""
+        key = (instance.name, effect.timer)
+        deadline = self._loop.time() + effect.after_seconds
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            if waiting.queued_for <= deadline:
+                waiting.deadline = deadline
+                return
+            waiting.handle.cancel()
+        self._waiting[key] = _Waiting(deadline, self._loop.call_at(deadline, self._come_up, key))
+
+    def cancel_timer(self, instance: Instance, effect: CancelTimer) -> None:
+        """Do not fire; most timers are set again before they would have been due."""
+        waiting = self._waiting.get((instance.name, effect.timer))
+        if waiting is not None:
+            waiting.deadline = inf
+
+    def stop(self) -> None:
+        """No timer fires any more."""
+        for waiting in self._waiting.values():
+            waiting.handle.cancel()
+        self._waiting.clear()
+
+    def _come_up(self, key: tuple[InstanceId, Timer]) -> None:
+        waiting = self._waiting[key]
+        if waiting.deadline == inf:
+            del self._waiting[key]
+        elif waiting.deadline > self._loop.time():
+            waiting.queued_for = waiting.deadline
+            waiting.handle = self._loop.call_at(waiting.deadline, self._come_up, key)
+        else:
+            del self._waiting[key]
+            self._on_due(*key)

@@ -1,0 +1,157 @@
+"""A node from the inside: what stands between the application and the protocol. Nothing here is for applications."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ordercast.core import Address, AddressMemo, GroupId, InstanceId, SiteId, UsageError
+from ordercast.core.address import check_address
+from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.node.configuration import Configuration
+from ordercast.node.engine import Engine
+from ordercast.node.errors import NodeClosed, NodeFailed
+from ordercast.node.history import History
+from ordercast.node.journal import Attachment
+from ordercast.node.obstacles import Obstacles
+from ordercast.node.receiver import Receiver
+from ordercast.node.sender import Sender
+from ordercast.node.views import Views
+
+logger = logging.getLogger("ordercast.node")
+
+
+class Internals:
+    """One process from its start to its end. It is what a live site calls its application (see
+    `ordercast.net.site.Application`)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
+        """Open everything; `UsageError` when something cannot be opened."""
+        self.process = process
+        self.failure: NodeFailed | None = None
+        self.over = asyncio.Event()
+        """Set when nothing comes or leaves any more."""
+        self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
+        self.sender = Sender(loop, engine.site.request, configuration.payload_max)
+        """The way out."""
+        heard = engine.protocol.wants_consumed
+        self.receiver = Receiver(
+            [name for name, members in engine.groups.items() if process in members],
+            configuration.payload_max,
+            engine.journal.attachment,
+            with_history=configuration.control is not None,
+            on_taken=engine.site.consumed if heard else self._on_taken_unheard,
+        )
+        """The way in."""
+        self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
+            self.receiver.deliver if heard else self._deliver_unheard
+        )
+        """Takes bundles from the protocol."""
+        self.views = Views(engine.groups)
+        self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
+        self.addresses: AddressMemo[Address] = AddressMemo(self._check)
+        """Groups and destinations as the caller names them -> the address of the message; `UsageError` for what the
+        protocol cannot do."""
+        self._loop = loop
+        self._queue_bytes = configuration.queue_bytes
+        self._holds_the_network = False
+        self._peer_waiters: list[asyncio.Future[None]] = []
+        self._take_snapshot: Callable[[], bytes | None] | None = None
+
+    # ------------------------------------------------------------------ the end
+    def end(self, settled: bool) -> None:
+        """Stop at once; `settled` is what the trace says of the run."""
+        if self.over.is_set():
+            return
+        self.over.set()
+        self.obstacles.stop()
+        self.engine.stop(settled)
+        self.sender.fail(self.failure or NodeClosed("the node is closed"))
+        self.receiver.close(self.failure)
+        self.views.end(self.failure)
+        self.peers_changed()
+
+    def failed(self, error: BaseException) -> None:
+        """The process cannot go on."""
+        if not self.over.is_set():
+            self.failure = error if isinstance(error, NodeFailed) else NodeFailed(str(error) or type(error).__name__)
+            if self.failure is not error:
+                self.failure.__cause__ = error
+            logger.error("process %s stops: %s", self.process, error)
+            self.end(settled=False)
+
+    # ------------------------------------------------------------------ addresses
+    def _check(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
+        # Here and not when the bundle leaves: the mistake is this caller's, and others' messages are in the bundle.
+        engine = self.engine
+        address = (groups, None) if destinations is None else ((), tuple(sorted(set(destinations))))
+        check_address(engine.protocol.contract, engine.groups, engine.sites, address, "process")
+        return address
+
+    # ------------------------------------------------------------------ the others
+    def peers_changed(self) -> None:
+        """Another process is within reach."""
+        waiting, self._peer_waiters = self._peer_waiters, []
+        for waiter in waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait_for_peers(self, wanted: set[SiteId]) -> None:
+        """Wait until these processes talk with this one."""
+        while not wanted <= self.engine.endpoint.established:
+            if self.over.is_set():
+                raise self.failure or NodeClosed("the node is closed")
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._peer_waiters.append(waiter)
+            await waiter
+
+    def install_view(self, instance: InstanceId, effect: InstallView) -> None:
+        """The members of a group have agreed on who they are."""
+        self.views.install(effect)
+
+    # ------------------------------------------------------------------ flow
+    def credit(self, instance: InstanceId, available: int) -> None:
+        """The protocol takes so many more bundles."""
+        self.sender.on_credit(available)
+
+    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
+        """Something is in the way, or no longer."""
+        self.obstacles.change(by, reason)
+
+    def recovered(self, instance: InstanceId) -> None:
+        """The instance takes part fully again after a crash."""
+        logger.info("process %s has recovered as incarnation %d", self.process, self.engine.journal.incarnation)
+
+    def _deliver_unheard(self, instance: InstanceId, effect: Deliver | Replay) -> None:
+        self.receiver.deliver(instance, effect)
+        if not self._holds_the_network and self.receiver.waiting_bytes >= self._queue_bytes:
+            # The protocol does not care whether anybody reads: the only way to hold its senders is the network's.
+            logger.warning("the application of %s is too slow: the network has to wait", self.process)
+            self._holds_the_network = True
+            self.engine.transport.pause()
+
+    def _on_taken_unheard(self) -> None:
+        if self._holds_the_network and self.receiver.waiting_bytes <= self._queue_bytes // 2:
+            self._holds_the_network = False
+            self.engine.transport.resume()
+
+    # ------------------------------------------------------------------ what was delivered before
+    def history(self, group: GroupId) -> History:
+        """The last deliveries of a group, where the configuration has a `control`."""
+        self.views.members(group)
+        if group not in self.receiver.histories:
+            raise UsageError(f"process {self.process} is not in group {group!r} and sees nothing of it")
+        return self.receiver.histories[group]
+
+    def keep_snapshot(self, take: Callable[[], bytes | None]) -> bytes | None:
+        """From now on ask for a snapshot of the application whenever the log is cut short; the last one that was
+        kept."""
+        self._take_snapshot = take
+        return self.engine.journal.attachment.snapshot
+
+    def _attachment(self) -> Attachment:
+        # The log is about to forget what it has delivered: what has not reached us yet would be lost.
+        self.engine.site.hand_over()
+        snapshot = self.engine.journal.attachment.snapshot if self._take_snapshot is None else self._take_snapshot()
+        return self.receiver.attachment(snapshot)
