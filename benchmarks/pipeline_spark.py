@@ -18,7 +18,7 @@ try:
 except ModuleNotFoundError:  # run as a file
     from pipeline_processes import cpu_seconds
 
-from ordercast.cli.verify import session_settings
+from ordercast.cli.verify.command import session_settings
 from ordercast.spark.session import open_session
 from ordercast.spark.tables import open_trace
 from ordercast.spark.verify import verify

@@ -19,14 +19,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check import WITNESSES_MAX, Verdict, judge
-from ordercast.check.acyclic import find_cyclic_components
 from ordercast.check.facts import Facts
 from ordercast.core.errors import UsageError
-from ordercast.spark.verify import large_order, large_tables
 from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
-from ordercast.spark.verify.large_merge import Merge, Stretch
-from ordercast.spark.verify.large_order import ORDER
-from ordercast.spark.verify.large_tables import Limits
+from ordercast.spark.verify.large import order as large_order
+from ordercast.spark.verify.large import tables as large_tables
+from ordercast.spark.verify.large.merge import Merge, Stretch
+from ordercast.spark.verify.large.order import ORDER
+from ordercast.spark.verify.large.tables import Limits
 from ordercast.trace.schema import EVENTS, Run
 from tests.check.build import describe, events
 from tests.naive.generate import generate
@@ -143,7 +143,7 @@ def components(orders: list[list[int]]) -> set[frozenset[int]]:
     ]
     facts = Facts(Run(run="run"), pa.Table.from_pylist(rows, schema=EVENTS))
     name = facts.columns.message_name
-    return {frozenset(int(name(message)) for message in part) for part in find_cyclic_components(facts)}
+    return {frozenset(int(name(message)) for message in part) for part in facts.cycles.components}
 
 
 def random_orders(random: Random) -> list[list[int]]:

@@ -8,22 +8,22 @@ from typing import Final
 
 import pyarrow as pa
 
-from ordercast.check.acyclic import judge_acyclic_order
-from ordercast.check.bounded import judge_bounded
-from ordercast.check.causality import (
+from ordercast.check.facts import Facts
+from ordercast.check.judges.acyclic import judge_acyclic_order
+from ordercast.check.judges.bounded import judge_bounded
+from ordercast.check.judges.causality import (
     judge_causal_order,
     judge_reliable_source_order,
     judge_reliable_timestamp_order,
     judge_timestamp_order,
 )
-from ordercast.check.facts import Facts
-from ordercast.check.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
-from ordercast.check.integrity import judge_integrity, judge_no_duplication
-from ordercast.check.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
-from ordercast.check.order import judge_order, judge_source_order
-from ordercast.check.packets import judge_genuineness, judge_message_size
+from ordercast.check.judges.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
+from ordercast.check.judges.integrity import judge_integrity, judge_no_duplication
+from ordercast.check.judges.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
+from ordercast.check.judges.order import judge_order, judge_source_order
+from ordercast.check.judges.packets import judge_genuineness, judge_message_size
+from ordercast.check.judges.views import judge_self_inclusion, judge_virtual_synchrony
 from ordercast.check.verdict import Finding, Verdict
-from ordercast.check.views import judge_self_inclusion, judge_virtual_synchrony
 from ordercast.core.errors import UsageError
 from ordercast.trace.schema import Run
 
