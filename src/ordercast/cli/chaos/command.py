@@ -18,11 +18,12 @@ from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.schedule import Plan, draw_plan
 from ordercast.cli.chaos.clusters import describe_crossings, make_terrain, options_for, show_crossings
 from ordercast.cli.terminal import make_console
-from ordercast.cli.verify.command import Verified, verify_folder
 from ordercast.cli.verify.summary import show
+from ordercast.cli.verify.work import verify_and_report
 from ordercast.core import Contract, UsageError
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
+from ordercast.spark.verify.folder import Verified
 
 GROUP = "accounts"
 
@@ -95,12 +96,12 @@ def chaos(
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     with KeptFolder(keep) as folder:
         outcome = run_cluster(cluster, plan, seed, folder, people)
-        verified = verify_folder(str(outcome.trace), report=report, show_progress=not as_json)
+        verified, page = verify_and_report(str(outcome.trace), report=report, show_progress=not as_json)
         document = describe(cluster, outcome, verified)
     if as_json:
         print(json.dumps(document, indent=2))
     else:
-        show(people, verified.summary, verified.examples, verified.page)
+        show(people, verified.summary, verified.examples, page)
         if "crossings" in document:
             show_crossings(people, document["crossings"])
         show_outcome(people, outcome, document)

@@ -21,11 +21,12 @@ from ordercast.cli.chaos.command import KeptFolder, describe, run_cluster
 from ordercast.cli.demo.simulated import bank_options, simulate_bank
 from ordercast.cli.measure.tables import seconds_text
 from ordercast.cli.terminal import make_console
-from ordercast.cli.verify.command import Verified, verify_folder
 from ordercast.cli.verify.summary import show
+from ordercast.cli.verify.work import verify_and_report
 from ordercast.core import UsageError
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
+from ordercast.spark.verify.folder import Verified
 
 ORDERS_PER_SECOND = 60.0
 """Of each branch."""
@@ -80,16 +81,16 @@ def demo(
     with KeptFolder(keep) as folder:
         outcome = run_cluster(cluster, PLAN, seed, folder, people)
         people.print(Text("the processes have ended; their traces go through Spark", "dim"))
-        verified = verify_folder(
-            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, measure_too=True
+        verified, page = verify_and_report(
+            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, speed=True
         )
     document = describe(cluster, outcome, verified) | {
         "balances": {
             site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results
         },
-        "latency": verified.measured["latency"],
-        "throughput": verified.measured["throughput"],
-        "report": verified.page,
+        "latency": verified.speed["latency"],
+        "throughput": verified.speed["throughput"],
+        "report": page,
         "demo_seconds": round(time.monotonic() - began, 1),
     }
     if as_json:
@@ -133,13 +134,13 @@ def _conclude(people: Console, outcome: Outcome, verified: Verified, document: d
     _row(table, "orders applied", [f"{ledger['applied']:,}" for ledger in ledgers.values()])
     _row(table, "orders refused", [f"{ledger['refused']:,}" for ledger in ledgers.values()])
     people.print(table)
-    latency = {row["at"]: row for row in verified.measured["latency"]}
+    latency = {row["at"]: row for row in verified.speed["latency"]}
     last = latency.get("all", next(iter(latency.values()), None))
     if last is not None:
         half, most = seconds_text(last["p50"]), seconds_text(last["p99"])
         words = f"half of the messages were everywhere within {half}, 99 % within {most}"
         people.print(Text(f"{document['messages_per_second']:,.0f} orders a second; {words}, faults included", "dim"))
-    people.print(Text(f"the page with pictures: {verified.page}", "dim"))
+    people.print(Text(f"the page with pictures: {document['report']}", "dim"))
     for problem in outcome.problems:
         people.print(Text(problem, "bold red"))
     if document["fine"]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-
-import pyarrow as pa
 
 from ordercast.check import Verdict
 from ordercast.cli.pictures import delivery_figure, space_time_figure
 from ordercast.cli.report import Cell, Page
-from ordercast.cli.verify.summary import Counterexample, Summary, claimed_words
+from ordercast.cli.verify.summary import claimed_words, shown_events, shown_sites
+from ordercast.spark.verify.folder import Verified
+from ordercast.spark.verify.summary import Summary
 
 RUNS_MAX = 200
 """Lines of the list of runs with violated claims; --json has all."""
@@ -28,15 +28,9 @@ class VerifyPage:
     def file(self) -> Path:
         return self._page.file
 
-    def add(
-        self,
-        summary: Summary,
-        verdicts: Mapping[str, Mapping[str, Verdict]],
-        examples: Sequence[Counterexample],
-        curves: tuple[str, pa.Table],
-    ) -> None:
+    def write(self, verified: Verified) -> None:
         """Everything that is on it."""
-        page = self._page
+        page, summary = self._page, verified.summary
         page.text(f"{summary.runs:,} run{'s' if summary.runs != 1 else ''}, {summary.events:,} events", "note")
         for note in summary.notes:
             page.text(note, "doubt")
@@ -46,26 +40,22 @@ class VerifyPage:
             "bad" if count else "good",
         )
         page.table(*_verdict_table(summary))
-        for example in examples:
-            assert example.verdict.first is not None
-            first = example.verdict.first
-            page.heading(f"Counterexample: {example.verdict.property}, run {example.run}")
-            page.text(first.why, "bad")
+        for example in verified.examples:
+            witness = example.witness
+            page.heading(f"Counterexample: {example.property}, run {example.run}")
+            page.text(witness.why, "bad")
             page.picture(
-                space_time_figure(example.shown, set(first.messages), example.sites),
+                space_time_figure(shown_events(example), set(witness.messages), shown_sites(example)),
                 "Only what concerns these messages: "
-                + (", ".join(first.messages) or "none")
+                + (", ".join(witness.messages) or "none")
                 + ". M multicast, D delivery, · receipt, x lost packet, F fails, A awake, R recovered.",
             )
-        run, table = curves
-        if len(table):
-            page.heading(f"Deliveries over time, run {run}")
-            page.picture(delivery_figure(table), "Messages delivered at each site so far; ✕ fails, ▲ recovers.")
-        self._add_violated_runs(verdicts)
-
-    def write(self) -> None:
-        """Write the page."""
-        self._page.write()
+        curves = verified.curves
+        if curves is not None and len(curves.table):
+            page.heading(f"Deliveries over time, run {curves.run}")
+            page.picture(delivery_figure(curves.table), "Messages delivered at each site so far; ✕ fails, ▲ recovers.")
+        self._add_violated_runs(verified.verdicts)
+        page.write()
 
     def _add_violated_runs(self, verdicts: Mapping[str, Mapping[str, Verdict]]) -> None:
         violated = [

@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from ordercast.check import WITNESSES_MAX, Verdict, Witness, judge
+from ordercast.check import WITNESSES_MAX, Verdict, Witness, choose, judge
 from ordercast.check.verdict import Finding
 from ordercast.trace.schema import COLUMNS, EVENTS, Run
 
@@ -94,9 +94,11 @@ def _filled(name: str) -> Column:
 def _part_judge(run: Run, properties: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
     """The judges, as a function from the rows of a part to what is found in it."""
 
+    choice = choose(properties)
+
     def judge_part(rows: pa.Table) -> pa.Table:
         part = rows.column("part")[0].as_py()
-        verdicts = judge(run, rows, properties)
+        verdicts = judge(run, rows, choice)
         found = [row for verdict in verdicts.values() for row in _rows(part, verdict)]
         return pa.Table.from_pylist(found, schema=_FOUND)
 
@@ -127,6 +129,6 @@ def _combine(found: pa.Table, run: Run, properties: Sequence[str]) -> dict[str, 
         findings[name] = Finding("holds" in outcomes, witnesses, judged=outcomes != {"not-judged"})
         if not own:
             # Not a single part: what the judge says of a run in which nothing happens.
-            nothing = judge(run, EVENTS.empty_table(), [name])[name]
+            nothing = judge(run, EVENTS.empty_table(), choose([name]))[name]
             findings[name] = Finding(nothing.verdict == "holds", judged=nothing.verdict != "not-judged")
     return findings
