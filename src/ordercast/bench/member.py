@@ -1,7 +1,7 @@
-"""One process of `ordercast bench`: sends and receives as an application would, and says what it saw.
+"""One process of a cluster under load: sends and receives as an application would, and says what it saw.
 
-It talks with the command by its standard input and output: `ready` when the cluster talks, then a line with the time to
-begin, `done` when everything has come. What it saw lies beside its configuration when it has ended.
+It talks with whoever measures by its standard input and output: `ready` when the cluster talks, then a line with the
+time to begin, `done` when everything has come. What it saw lies beside its configuration when it has ended.
 """
 
 from __future__ import annotations
@@ -214,11 +214,10 @@ async def _send_lists(node: Node, counts: Counts, work: Work, until: float) -> N
         counts.sent[group] += len(payloads)
 
 
-async def _send_paced(node: Node, group: Group, counts: Counts, work: Work, until: float) -> None:
+async def _send_paced(node: Node, group: Group, counts: Counts, work: Work, rate: float, until: float) -> None:
     """One message after the other, by the event loop's timer: a task that sleeps in between would be measured too."""
-    assert work.rate is not None
     loop = asyncio.get_running_loop()
-    pause = 1 / work.rate
+    pause = 1 / rate
     filler = bytes(max(0, work.size - _STAMP.size))
     ways: cycle[tuple[str, Callable[[bytes], None]]] = cycle(
         (name, group.try_multicast if group.names == (name,) else partial(node.try_multicast, groups=[name]))
@@ -296,7 +295,7 @@ async def _main(work: Work) -> dict[str, object]:
         await asyncio.sleep(begin - time.monotonic())
         used = time.process_time()
         if work.rate:
-            await _send_paced(node, group, counts, work, counts.end)
+            await _send_paced(node, group, counts, work, work.rate, counts.end)
         else:
             await _send_lists(node, counts, work, counts.end)
         used = time.process_time() - used
