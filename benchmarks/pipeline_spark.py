@@ -18,10 +18,11 @@ try:
 except ModuleNotFoundError:  # run as a file
     from pipeline_processes import cpu_seconds
 
-from ordercast.cli.verify import session_settings
+from ordercast.check import choose
 from ordercast.spark.session import open_session
 from ordercast.spark.tables import open_trace
 from ordercast.spark.verify import verify
+from ordercast.spark.verify.folder import session_settings
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
             start, cpu_start = time.perf_counter(), cpu_seconds(os.getpid())
             trace = open_trace(spark, folder)
             large_rows = 0 if len(trace.runs) == 1 else sys.maxsize
-            with verify(spark, trace, properties, large_rows=large_rows) as verification:
+            with verify(spark, trace, choose(properties), large_rows) as verification:
                 verdicts = verification.collect()
             seconds.append(time.perf_counter() - start)
             cpu.append(cpu_seconds(os.getpid()) - cpu_start)

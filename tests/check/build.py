@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ordercast.check import Verdict, judge
+from ordercast.check import Verdict, choose, judge
 from ordercast.trace.schema import COLUMNS, EVENTS, Run
 
 _SECOND_WORD = {
@@ -65,7 +65,7 @@ def describe(groups: str = "", guarantees: tuple[str, ...] = (), **more: Any) ->
 
 def verdict_of(name: str, text: str, groups: str = "g:a,b,c", guarantees: tuple[str, ...] = (), **more: Any) -> Verdict:
     """What the judge of one property says about these rows."""
-    return judge(describe(groups, guarantees, **more), events(text), [name])[name]
+    return judge(describe(groups, guarantees, **more), events(text), choose([name]))[name]
 
 
 def outcome(name: str, text: str, groups: str = "g:a,b,c", **more: Any) -> str:

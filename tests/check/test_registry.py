@@ -5,7 +5,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from ordercast.check import PROPERTIES, judge
+from ordercast.check import EVERYTHING, PROPERTIES, choose, judge
 from ordercast.core.errors import UsageError
 from ordercast.trace.schema import EVENTS
 from tests.check.build import describe, events
@@ -22,7 +22,7 @@ def test_claimed_properties_are_judged_and_the_others_are_not() -> None:
 
 
 def test_everything_is_judged_when_asked_for() -> None:
-    verdicts = judge(describe("g:b,c"), events(ROWS), everything=True)
+    verdicts = judge(describe("g:b,c"), events(ROWS), EVERYTHING)
     assert verdicts["integrity"].verdict == "violated"
     assert not verdicts["integrity"].claimed
     assert verdicts["uniform-agreement"].verdict == "holds"
@@ -30,7 +30,7 @@ def test_everything_is_judged_when_asked_for() -> None:
 
 
 def test_named_properties_are_judged_and_no_others_are_mentioned() -> None:
-    verdicts = judge(describe("g:b,c"), events(ROWS), ["termination", "integrity"])
+    verdicts = judge(describe("g:b,c"), events(ROWS), choose(["termination", "integrity"]))
     assert [(name, verdict.verdict) for name, verdict in verdicts.items()] == [
         ("termination", "holds"),
         ("integrity", "violated"),
@@ -39,7 +39,7 @@ def test_named_properties_are_judged_and_no_others_are_mentioned() -> None:
 
 def test_an_unknown_property_is_refused_with_the_nearest_known_one() -> None:
     with pytest.raises(UsageError, match=r"'integrty'.*'integrity'"):
-        judge(describe("g:a"), events(ROWS), ["integrty"])
+        choose(["integrty"])
     with pytest.raises(UsageError, match=r"run 'run' claims .*'R4'"):
         judge(describe("g:a", ("R4",)), events(ROWS))
 
@@ -60,7 +60,7 @@ def test_an_empty_run_proves_nothing(name: str) -> None:
     expected = "holds" if name in ("P0", "Q0", "R0") else "vacuous"
     for groups in ("", "g:a,b"):
         run = describe(groups, bounds=bounds)
-        assert judge(run, EVENTS.empty_table(), [name])[name].verdict == expected
+        assert judge(run, EVENTS.empty_table(), choose([name]))[name].verdict == expected
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
@@ -86,14 +86,14 @@ def test_the_order_of_the_rows_in_the_table_does_not_matter(name: str) -> None:
     run, table = describe("g:a,b,c", bounds=bounds), events(rows)
     backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
     in_pieces = pa.concat_tables([table.slice(place, 4) for place in range(0, len(table), 4)])
-    expected = judge(run, table, [name])[name]
+    expected = judge(run, table, choose([name]))[name]
     for other in (backwards, in_pieces):
-        assert judge(run, other, [name])[name].verdict == expected.verdict
-        assert judge(run, other, [name])[name].first == expected.first
+        assert judge(run, other, choose([name]))[name].verdict == expected.verdict
+        assert judge(run, other, choose([name]))[name].first == expected.first
 
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_columns_that_a_foreign_table_lacks_are_null(name: str) -> None:
     table = events("a multicast m g\nb deliver m").select(["run", "site", "seq", "time", "kind", "message", "groups"])
     bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
-    assert judge(describe("g:b", bounds=bounds), table, [name])[name].verdict in ("holds", "vacuous")
+    assert judge(describe("g:b", bounds=bounds), table, choose([name]))[name].verdict in ("holds", "vacuous")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ordercast.chaos.proxy import FLAT, Terrain
-from ordercast.cli.chaos_clusters import describe_crossings, make_terrain, options_for
+from ordercast.cli.chaos.clusters import describe_crossings, make_terrain, options_for
 from ordercast.core import UsageError
 
 NAMES = ["p1", "p2", "p3", "p4", "p5"]

@@ -6,7 +6,7 @@ import pytest
 
 from ordercast.chaos.bank import Ledger
 from ordercast.cli import main
-from ordercast.cli.demo_simulated import bank_scenario, run_bank
+from ordercast.cli.demo.simulated import bank_scenario, run_bank
 
 
 @pytest.mark.parametrize("seed", range(1, 9))

@@ -17,7 +17,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from ordercast.check import PROPERTIES, Verdict, Witness, judge
+from ordercast.check import PROPERTIES, Verdict, Witness, choose, judge
 from ordercast.trace import schema
 
 from . import CHECKERS
@@ -136,7 +136,7 @@ def compare(profile: str) -> dict[str, Comparison]:
     comparisons = {name: Comparison() for name in names}
     for seed in range(TRACES):
         run, rows = generate(profile, seed)
-        verdicts = judge(msgspec.convert(run, schema.Run), as_table(rows, seed), properties=names, everything=True)
+        verdicts = judge(msgspec.convert(run, schema.Run), as_table(rows, seed), choose(names))
         terms = Terms(run, rows)
         for name in names:
             difference = describe_disagreement(name, verdicts[name], run, rows, terms)
@@ -172,7 +172,7 @@ def test_every_property_that_promises_something_is_compared() -> None:
 def test_properties_that_promise_nothing_hold_always() -> None:
     run, rows = generate("failures", 0)
     table = pa.Table.from_pylist(rows, schema=schema.EVENTS)
-    verdicts = judge(msgspec.convert(run, schema.Run), table, properties=sorted(PROMISE_NOTHING), everything=True)
+    verdicts = judge(msgspec.convert(run, schema.Run), table, choose(sorted(PROMISE_NOTHING)))
     assert {verdict.verdict for verdict in verdicts.values()} == {HOLDS}
 
 

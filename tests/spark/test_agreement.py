@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from ordercast.check import PROPERTIES, Verdict, Witness, judge
+from ordercast.check import EVERYTHING, PROPERTIES, Verdict, Witness, judge
 from ordercast.spark.tables import compact, open_trace, read_events
 from ordercast.spark.verify import verify
 from ordercast.trace import EVENTS, Run, write_trace
@@ -53,7 +53,7 @@ def write(folder: Path, layout: str, runs: list[Traced]) -> Path:
 
 def found_by_spark(spark: SparkSession, folder: Path) -> dict[str, dict[str, Verdict]]:
     """All verdicts with all their witnesses."""
-    with verify(spark, open_trace(spark, folder), everything=True) as verification:
+    with verify(spark, open_trace(spark, folder), EVERYTHING) as verification:
         verdicts = verification.collect()
         found: dict[tuple[str, str], list[Witness]] = {}
         for row in verification.findings.where("why is not null").orderBy("run", "property", "number").collect():
@@ -76,7 +76,7 @@ def test_spark_and_judges_and_naive_checkers_agree(spark: SparkSession, profile:
     found = found_by_spark(spark, write(tmp_path / "trace", layout, runs))
     counts = {name: Counter[str]() for name in PROPERTIES}
     for seed, (run, table) in enumerate(runs):
-        assert found[run.run] == judge(run, table, everything=True), (profile, seed, layout)
+        assert found[run.run] == judge(run, table, EVERYTHING), (profile, seed, layout)
         for name in PROPERTIES_OF_PROFILE[profile]:
             expected, _ = CHECKERS[name](*generate(profile, seed))
             assert found[run.run][name].verdict == expected, (profile, seed, layout, name)
@@ -91,7 +91,7 @@ def test_the_layout_of_a_trace_changes_no_verdict(spark: SparkSession, layout: s
     runs = [one for profile in PROFILES for one in traced(profile)[:3]]
     folder = write(tmp_path / "trace", layout, runs)
     found = found_by_spark(spark, folder)
-    assert found == {run.run: judge(run, table, everything=True) for run, table in runs}
+    assert found == {run.run: judge(run, table, EVERYTHING) for run, table in runs}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ordercast.cli import main
-from ordercast.cli.measure_tables import number_with_interval, seconds_text, seconds_with_interval
+from ordercast.cli.measure.tables import number_with_interval, seconds_text, seconds_with_interval
 from ordercast.trace import read_events
 from tests.spark.traces import by_hand
 

@@ -14,6 +14,7 @@ import msgspec
 from ordercast.campaign.draw import Draw, Sources
 from ordercast.campaign.outcome import run_draw
 from ordercast.campaign.workers import work
+from ordercast.check import choose
 from ordercast.protocols import find_protocol
 
 ORDERS = ("single-source-order", "multiple-source-order", "multiple-group-order")
@@ -145,7 +146,7 @@ def _draw(place: int, network: str, seed: int) -> Draw:
 
 
 def _run(job: Job) -> _Result:
-    trial = run_draw(_draw(*job), ORDERS)
+    trial = run_draw(_draw(*job), choose(ORDERS))
     # A core that crashes keeps no order; a campaign tells more about it.
     crash = {violation.why for violation in trial.outcome.violations if violation.property not in ORDERS}
     found: dict[str, tuple[str, str]] = {}

@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from ordercast.campaign.draw import Draw
-from ordercast.check import Verdict, judge
+from ordercast.check import CLAIMED, Choice, Verdict, judge
 from ordercast.core import Protocol
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
@@ -84,17 +84,17 @@ def run_seed(protocol: type[Protocol], seed: int) -> Trial:
     return run_draw(Draw(protocol, seed))
 
 
-def run_draw(draw: Draw, properties: tuple[str, ...] | None = None) -> Trial:
+def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
     """Execute and judge a draw. One that proves nothing is drawn again; what the last one proves counts."""
     for attempt in range(ATTEMPTS_MAX):
-        trial = run_scenario(draw.scenario(attempt), properties)
+        trial = run_scenario(draw.scenario(attempt), choice)
         if not trial.outcome.vacuous:
             break
     return trial
 
 
-def run_scenario(scenario: Scenario, properties: tuple[str, ...] | None = None, events_max: int = EVENTS_MAX) -> Trial:
-    """Execute a run and judge what its protocol claims (or the properties that are named)."""
+def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int = EVENTS_MAX) -> Trial:
+    """Execute a run and judge what is chosen, and nothing else has a verdict."""
     simulation = scenario.simulation()
     simulation.queue.events_max = events_max
     failure = None
@@ -108,7 +108,7 @@ def run_scenario(scenario: Scenario, properties: tuple[str, ...] | None = None, 
     run, table = simulation.header(), simulation.table()
     if failure is not None:
         return Trial(scenario, _outcome(scenario, simulation, (failure,), events=len(table)), run, table)
-    verdicts = judge(run, table, run.guarantees if properties is None else properties)
+    verdicts = judge(run, table, Choice(choice.judged(run)))
     violations = tuple(
         Violation(name, verdict.first.why, verdict.first.messages, verdict.first.sites)
         for name, verdict in verdicts.items()

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ordercast.campaign.outcome import Trial, run_scenario
 from ordercast.campaign.tuning import tuning_of
-from ordercast.check import PROPERTIES
+from ordercast.check import CLAIMED, PROPERTIES, choose
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.sim.faults import AnyFault, Cut, Delay, Duplication, Partition
 from ordercast.sim.scenario import Scenario
@@ -61,7 +61,7 @@ class _Search:
         self._cost = _cost(trial.scenario)
         self._events = 0
         self._property = violated
-        self._judged = (violated,) if violated in PROPERTIES else None
+        self._choice = choose([violated]) if violated in PROPERTIES else CLAIMED
         self._why = self._kind_of(trial)
         self._events_max = events_max
         self._on_progress = on_progress
@@ -89,7 +89,7 @@ class _Search:
         for seed in range(self.best.scenario.seed, self.best.scenario.seed + SEEDS_TRIED):
             if self.exhausted:
                 return False
-            trial = run_scenario(replace(candidate, seed=seed), self._judged)
+            trial = run_scenario(replace(candidate, seed=seed), self._choice)
             self._events += trial.outcome.events + _RUN_OVERHEAD
             self._on_progress(min(self._events, self._events_max), self._events_max)
             if self._fails_alike(trial):

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from collections.abc import Callable, Mapping
 from typing import Final
 
-import pyarrow as pa
-
-from ordercast.check.acyclic import judge_acyclic_order
-from ordercast.check.bounded import judge_bounded
-from ordercast.check.causality import (
+from ordercast.check.facts import Facts
+from ordercast.check.judges.acyclic import judge_acyclic_order
+from ordercast.check.judges.bounded import judge_bounded
+from ordercast.check.judges.causality import (
     judge_causal_order,
     judge_reliable_source_order,
     judge_reliable_timestamp_order,
     judge_timestamp_order,
 )
-from ordercast.check.facts import Facts
-from ordercast.check.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
-from ordercast.check.integrity import judge_integrity, judge_no_duplication
-from ordercast.check.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
-from ordercast.check.order import judge_order, judge_source_order
-from ordercast.check.packets import judge_genuineness, judge_message_size
-from ordercast.check.verdict import Finding, Verdict
-from ordercast.check.views import judge_self_inclusion, judge_virtual_synchrony
-from ordercast.core.errors import UsageError
-from ordercast.trace.schema import Run
+from ordercast.check.judges.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
+from ordercast.check.judges.integrity import judge_integrity, judge_no_duplication
+from ordercast.check.judges.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
+from ordercast.check.judges.order import judge_order, judge_source_order
+from ordercast.check.judges.packets import judge_genuineness, judge_message_size
+from ordercast.check.judges.views import judge_self_inclusion, judge_virtual_synchrony
+from ordercast.check.verdict import Finding
 
 Judge = Callable[[Facts], Finding]
 
@@ -34,7 +29,7 @@ def _promise_nothing(facts: Facts) -> Finding:
     return Finding(obliged=True)
 
 
-_JUDGES: Final[dict[str, Judge]] = {
+JUDGES: Final[Mapping[str, Judge]] = {
     "integrity": judge_integrity,
     "no-duplication": judge_no_duplication,
     "single-source-order": judge_order("single-source"),
@@ -77,33 +72,4 @@ _JUDGES: Final[dict[str, Judge]] = {
     "message-size": judge_message_size,
 }
 
-PROPERTIES: Final[tuple[str, ...]] = tuple(_JUDGES)
-
-
-def judge(
-    run: Run, events: pa.Table, properties: Iterable[str] | None = None, everything: bool = False
-) -> dict[str, Verdict]:
-    """Judge one run by the events of that run.
-
-    Without `properties` every property has a verdict, and those that the run does not claim are `not-judged` unless
-    `everything` is asked for; with `properties` exactly those are judged, claimed or not.
-    """
-    claimed = set(run.guarantees)
-    _check_names(run.guarantees, f"run {run.run!r} claims")
-    named = None if properties is None else list(properties)
-    _check_names(named or (), "asked for")
-    facts = Facts(run, events)
-    verdicts = {}
-    for name in PROPERTIES if named is None else named:
-        if named is not None or everything or name in claimed:
-            verdicts[name] = _JUDGES[name](facts).verdict(name, name in claimed)
-        else:
-            verdicts[name] = Verdict(name, False, "not-judged")
-    return verdicts
-
-
-def _check_names(names: Iterable[str], who: str) -> None:
-    for name in names:
-        if name not in _JUDGES:
-            near = get_close_matches(name, PROPERTIES, 1, cutoff=0.0)
-            raise UsageError(f"{who} the unknown property {name!r}; the nearest known one is {near[0]!r}")
+PROPERTIES: Final[tuple[str, ...]] = tuple(JUDGES)

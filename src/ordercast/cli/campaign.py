@@ -17,6 +17,7 @@ from ordercast.campaign.keep import keep_failures
 from ordercast.campaign.matrix import ORDERS
 from ordercast.campaign.shrink import shrink
 from ordercast.campaign.state import Job, default_path
+from ordercast.check import CLAIMED, choose
 from ordercast.cli.progress import late_bar
 from ordercast.cli.run_report import counts_table, named_counts, verdict_table, verdicts_as_json, witness_diagram
 from ordercast.cli.terminal import make_console
@@ -117,7 +118,7 @@ def replay_run(name: str, shrinks: bool, write: Path | None, as_json: bool) -> i
     """Run a seed again; show what it violates, smaller if that is asked for. The exit code is 1 when it does."""
     draw = campaign.read_draw(name)
     # A run with other sources than the contract speaks of is one of the matrix of orders.
-    trial = campaign.run_draw(draw, None if draw.sources == "promised" else ORDERS)
+    trial = campaign.run_draw(draw, CLAIMED if draw.sources == "promised" else choose(ORDERS))
     original = trial.outcome
     if shrinks and original.violations:
         with late_bar("shrinking") as on_progress:

@@ -1,4 +1,6 @@
-"""The table of commands: to add one, write `cli/<module>.py` with `register(app)` and a line here.
+"""The table of commands: to add one, write `cli/<name>.py` with `register(app)`, and a line here.
+
+A command of several modules is a folder, `cli/<name>/`, with `register` in its `command.py`.
 
 Standard library only, for it is read before the extras are known to be installed.
 """
@@ -17,7 +19,7 @@ class CommandEntry:
 
 COMMANDS: dict[str, CommandEntry] = {
     "demo": CommandEntry(
-        "ordercast.cli.demo", "A replicated bank on this machine, faults and all, verified.", ("lab",)
+        "ordercast.cli.demo.command", "A replicated bank on this machine, faults and all, verified.", ("lab",)
     ),
     "node": CommandEntry("ordercast.cli.node", "Run one process of a cluster."),
     "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
@@ -25,14 +27,16 @@ COMMANDS: dict[str, CommandEntry] = {
     "hub": CommandEntry("ordercast.cli.hub", "The one channel of a cluster, for protocols that need one."),
     "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
     "chaos": CommandEntry(
-        "ordercast.cli.chaos", "Real processes under kills, partitions and loss, then verified.", ("lab", "spark")
+        "ordercast.cli.chaos.command",
+        "Real processes under kills, partitions and loss, then verified.",
+        ("lab", "spark"),
     ),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
     "verify": CommandEntry(
-        "ordercast.cli.verify", "Every property of a trace, checked on Spark, with counterexamples.", ("spark",)
+        "ordercast.cli.verify.command", "Every property of a trace, checked on Spark, with counterexamples.", ("spark",)
     ),
     "measure": CommandEntry(
-        "ordercast.cli.measure", "Latency, throughput, packets and load of a trace, on Spark.", ("spark",)
+        "ordercast.cli.measure.command", "Latency, throughput, packets and load of a trace, on Spark.", ("spark",)
     ),
     "reproduce": CommandEntry(
         "ordercast.cli.reproduce",
@@ -40,7 +44,7 @@ COMMANDS: dict[str, CommandEntry] = {
         ("lab", "spark", "dashboard"),
     ),
     "graph": CommandEntry(
-        "ordercast.cli.graph", "Which site will order which groups, and what it costs: propagation graphs."
+        "ordercast.cli.graph.command", "Which site will order which groups, and what it costs: propagation graphs."
     ),
     "protocols": CommandEntry("ordercast.cli.protocols", "The protocols there are and what each guarantees."),
     "config": CommandEntry("ordercast.cli.config", "Make, check and show the configuration of a cluster."),

@@ -16,7 +16,7 @@ from ordercast.cli.live import ConfigOption
 from ordercast.core import UsageError
 from ordercast.net.hub import Hub
 from ordercast.net.sockets import resolve
-from ordercast.node.addresses import show_address
+from ordercast.node.addresses import HostPort, show_address
 from ordercast.node.configuration import Configuration, read_configuration
 
 
@@ -36,18 +36,17 @@ def hub(
     configuration = read_configuration(config, os.environ, {})
     if configuration.channel is None:
         raise UsageError(f'{config} has no channel: add channel = "HOST:PORT", the address at which this is to listen')
-    return ordercast.run(_main(configuration, as_json))
+    return ordercast.run(_main(configuration, configuration.channel, as_json))
 
 
-async def _main(configuration: Configuration, as_json: bool) -> int:
-    assert configuration.channel is not None
+async def _main(configuration: Configuration, channel: HostPort, as_json: bool) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     processes = {name: resolve(*where) for name, where in configuration.processes.items()}
-    relay = Hub(loop, resolve(*configuration.channel), processes, configuration.socket_buffer)
-    where = show_address(configuration.channel)
+    relay = Hub(loop, resolve(*channel), processes, configuration.socket_buffer)
+    where = show_address(channel)
     if as_json:
         print(json.dumps({"channel": where, "processes": sorted(processes)}), flush=True)
     else:

@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 
 from ordercast.core.errors import UsageError
+from ordercast.spark.internals import adopt_gateway, forget_gateway
 
 EXIT_SECONDS_MAX = 10.0
 """Java's own tidying up at the end (temporary folders, sockets) takes half a second; past this it hangs."""
@@ -48,13 +49,13 @@ def launch(settings: Mapping[str, str], folder: Path, log: Path, level: str) -> 
             gateway = launch_gateway(conf, popen_kwargs={"stdout": output, "stderr": output})
     except (PySparkRuntimeError, OSError) as error:
         raise UsageError(f"Spark did not start: {explain(log, str(error))}") from error
-    SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+    adopt_gateway(gateway)
     return gateway
 
 
 def end(gateway: Any) -> None:
     """End the Java process; afterwards another one can be started."""
-    SparkContext._gateway = SparkContext._jvm = None
+    forget_gateway()
     with contextlib.suppress(Exception):
         gateway.shutdown()
     process: subprocess.Popen[bytes] | None = gateway.proc

@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ordercast.core.errors import UsageError
+from ordercast.spark.internals import active_context, count_executors, forget_session
 from ordercast.spark.java import prepare_environment
 from ordercast.spark.launch import end, explain, launch
 from ordercast.spark.master import Master, find_master
@@ -83,7 +84,7 @@ def open_session(
     name: str, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
     """A session named `ordercast NAME`, on the given master, or the environment's ORDERCAST_MASTER, or this machine."""
-    if SparkContext._active_spark_context is not None:
+    if active_context() is not None:
         yield _share(master)
         return
     # Before Java is started, for that takes seconds.
@@ -177,8 +178,7 @@ def _await_workers(context: SparkContext, master: Master) -> None:
     """Without this a job on a cluster that has no room waits, silently and for ever."""
     give_up = time.monotonic() + WORKERS_SECONDS_MAX
     while True:
-        # This process counts as one.
-        if len(context._jsc.sc().statusTracker().getExecutorInfos()) > 1:
+        if count_executors(context) > 1:
             return
         if time.monotonic() > give_up:
             raise UsageError(
@@ -240,15 +240,14 @@ def _cancel(context: SparkContext) -> None:
 
 def _finish(gateway: Any) -> None:
     """Stop what there is to be stopped, whatever state it is in; afterwards another session can begin."""
-    context = SparkContext._active_spark_context
+    context = active_context()
     if context is not None:
         # Not from this thread: an interrupt may have left its connection to Java in the middle of an answer.
         thread = threading.Thread(target=_stop, args=(context,), name="ordercast-spark-stop", daemon=True)
         thread.start()
         thread.join(STOP_SECONDS_MAX)
     end(gateway)
-    SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None
+    forget_session()
 
 
 def _stop(context: SparkContext) -> None:

@@ -22,7 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from ordercast.core.errors import UsageError
+from ordercast.core.errors import InvariantViolation, UsageError
 from ordercast.spark.event_file import EventFile
 from ordercast.spark.tasks import plain_errors, spread
 from ordercast.trace.json_lines import decode_lines
@@ -203,7 +203,8 @@ def _write_runs(spark: SparkSession, trace: Trace, hidden: Path) -> list[Path]:
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
-        assert context is not None
+        if context is None:
+            raise InvariantViolation("a part is written outside of any task")
         # A task that was given up may still be writing: each attempt has its own folder, and only one is told about.
         folder = hidden / f"task-{context.partitionId():05d}-{context.taskAttemptId()}"
         parts = 0

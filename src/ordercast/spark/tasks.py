@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.core.errors import UsageError
+from ordercast.spark.internals import frame_of_bytes
 
 Work = Callable[[bytes], Iterable[pa.RecordBatch]]
 
@@ -35,23 +36,7 @@ def spread(spark: SparkSession, pieces: Sequence[bytes], work: Work, schema: pa.
             for piece in batch.column(0).to_pylist():
                 yield from work(piece)
 
-    return _hand_out(spark, pieces).mapInArrow(do, from_arrow_schema(schema))
-
-
-def _hand_out(spark: SparkSession, pieces: Sequence[bytes]) -> DataFrame:
-    """A row and a task for each piece.
-
-    What `parallelize` makes of Python's objects passes through a Python process of its own, in each task, before it is
-    a row. Bytes that Java has been given are one at once.
-    """
-    context = spark.sparkContext
-    java = context._jvm
-    assert java is not None
-    listed = java.java.util.ArrayList()
-    for piece in pieces:
-        listed.add(bytearray(piece))
-    rdd = context._jsc.parallelize(listed, max(1, len(pieces))).rdd()
-    return DataFrame(spark._jsparkSession.createDataset(rdd, java.org.apache.spark.sql.Encoders.BINARY()).toDF(), spark)
+    return frame_of_bytes(spark, pieces).mapInArrow(do, from_arrow_schema(schema))
 
 
 def ask_together(spark: SparkSession, questions: Sequence[Callable[[], Any]]) -> list[Any]:

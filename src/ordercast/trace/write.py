@@ -84,7 +84,7 @@ class TraceWriter:
         self._pending.append(table)
         self._pending_rows += len(table)
         if self._format == "parquet" and self._pending_rows >= _ROWS_PER_FILE:
-            self._write_part()
+            self._write_part(self._hidden)
 
     def close(self) -> None:
         """Finish the files and let the folder appear."""
@@ -92,9 +92,9 @@ class TraceWriter:
             return
         try:
             if self._format == "jsonl":
-                self._write_json()
+                self._write_json(self._hidden)
             elif self._pending_rows or not self._parts:
-                self._write_part()
+                self._write_part(self._hidden)
             encoder = msgspec.json.Encoder(order="deterministic")
             with (self._hidden / "runs.jsonl").open("wb") as file:
                 for name in sorted(self._runs):
@@ -144,9 +144,8 @@ class TraceWriter:
         self._pending_rows = 0
         return tables
 
-    def _write_part(self) -> None:
-        assert self._hidden is not None
-        part = self._hidden / "events" / f"part-{self._parts:05d}.parquet"
+    def _write_part(self, folder: Path) -> None:
+        part = folder / "events" / f"part-{self._parts:05d}.parquet"
         part.parent.mkdir(exist_ok=True)
         tables = self._take_pending()
         # One chunk a column: the pages of the file must not depend on how the caller's tables were chunked.
@@ -154,9 +153,8 @@ class TraceWriter:
         write_part(table, part)
         self._parts += 1
 
-    def _write_json(self) -> None:
-        assert self._hidden is not None
-        with (self._hidden / "events.jsonl").open("wb") as file:
+    def _write_json(self, folder: Path) -> None:
+        with (folder / "events.jsonl").open("wb") as file:
             for table in self._take_pending():
                 file.writelines(encode_events(table))
 

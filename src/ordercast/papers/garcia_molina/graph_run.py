@@ -44,12 +44,12 @@ def network() -> Servers:
     )
 
 
-def simulation() -> Simulation:
-    """The run, not begun; the same one for every moment."""
+def simulation(servers: Servers) -> Simulation:
+    """The run on that network, not begun; the same one for every moment."""
     return Simulation(
         BroadcastTree,
         {"all": list(HOSTS)},
-        network(),
+        servers,
         seed=SEED,
         workloads=[Workload(sources=("A1",), groups=("all",), rate=4.0, arrivals="regular")],
         faults=[
@@ -78,15 +78,15 @@ def parents_at(run: Simulation) -> dict[SiteId, SiteId | None]:
 def run_moment(point: Point, _seed: int) -> dict[str, float | None]:
     """The graph at one moment: the number of each host's parent, from 0; -1 for none, and nothing for a host that is
     down. And what can be counted of it."""
-    run = simulation()
+    servers = network()
+    run = simulation(servers)
     moment = float(point["moment"])
     seen: list[dict[SiteId, SiteId | None]] = []
     clusters: list[tuple[tuple[SiteId, ...], ...]] = []
 
     def look() -> None:
         seen.append(parents_at(run))
-        assert isinstance(run.network, Servers)
-        clusters.append(run.network.clusters())
+        clusters.append(servers.clusters())
 
     run.queue.schedule(moment, look)
     run.execute()

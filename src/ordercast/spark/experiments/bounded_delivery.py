@@ -10,8 +10,8 @@ import math
 
 import msgspec
 
-from ordercast.check.bounded import judge_bounded
 from ordercast.check.facts import Facts
+from ordercast.check.judges.bounded import judge_bounded
 from ordercast.core import Bounds
 from ordercast.protocols import find_protocol
 from ordercast.sim.faults import AnyFault, Crash, Cut, Delay, Loss

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pyarrow as pa
 
-from ordercast.check import Verdict, judge
+from ordercast.check import Choice, Verdict, judge
 from ordercast.spark.event_file import EventFile, RunEvents
 from ordercast.spark.verify.plan import Assignment, Task
 
@@ -33,8 +33,8 @@ def judge_files(piece: bytes) -> Iterator[pa.RecordBatch]:
     """Judge the runs of one task."""
     task = msgspec.msgpack.decode(piece, type=Task)
     for assignment, events in iterate_events(task.assignments):
-        verdicts = judge(assignment.run, events, task.properties, task.everything)
-        rows = [row for verdict in verdicts.values() for row in as_rows(assignment.run.run, verdict, task)]
+        verdicts = judge(assignment.run, events, task.choice)
+        rows = [row for verdict in verdicts.values() for row in as_rows(assignment.run.run, verdict, task.choice)]
         yield pa.RecordBatch.from_pylist(rows, schema=FINDINGS)
 
 
@@ -53,10 +53,9 @@ def iterate_events(assignments: list[Assignment]) -> Iterator[tuple[Assignment, 
                 del opened[file]
 
 
-def as_rows(run: str, verdict: Verdict, task: Task) -> Iterator[dict[str, object]]:
+def as_rows(run: str, verdict: Verdict, choice: Choice) -> Iterator[dict[str, object]]:
     """The findings about one property of one run."""
-    asked = verdict.claimed or task.everything or task.properties is not None
-    if not asked:
+    if not verdict.claimed and not choice.unclaimed_too:
         return
     common = {
         "run": run,

@@ -7,6 +7,7 @@ from itertools import groupby, pairwise
 
 import msgspec
 
+from ordercast.check import Choice
 from ordercast.spark.tables import Piece
 from ordercast.trace.schema import Run
 
@@ -38,8 +39,7 @@ class Task(msgspec.Struct, frozen=True):
     """What one Spark task has to do."""
 
     assignments: list[Assignment]
-    properties: list[str] | None
-    everything: bool
+    choice: Choice
 
 
 def assign(runs: Mapping[str, Run], pieces: Mapping[str, Sequence[Piece]]) -> list[Assignment]:

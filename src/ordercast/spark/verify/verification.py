@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 
 import msgspec
@@ -14,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from ordercast.check import PROPERTIES, Verdict, Witness
-from ordercast.core.errors import UsageError
+from ordercast.check import CLAIMED, Choice, Verdict, Witness
+from ordercast.check.choice import check_claims
 from ordercast.spark.tables import Trace, compact, read_events
 from ordercast.spark.tasks import plain_errors, spread
 from ordercast.spark.verify import plan
@@ -34,7 +33,7 @@ class Verification:
     findings: DataFrame
     """run, property, claimed, verdict, witnesses, number, sites, messages, why: a row a witness (see `files.py`)."""
     runs: Mapping[str, Run]
-    properties: Sequence[str] | None
+    choice: Choice
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -58,9 +57,8 @@ class Verification:
             found[row["run"]][row["property"]] = Verdict(
                 row["property"], row["claimed"], row["verdict"], row["witnesses"], first
             )
-        names = PROPERTIES if self.properties is None else self.properties
         return {
-            run: {name: verdicts.get(name) or Verdict(name, False, "not-judged") for name in names}
+            run: {name: verdicts.get(name) or Verdict(name, False, "not-judged") for name in self.choice.listed}
             for run, verdicts in found.items()
         }
 
@@ -69,27 +67,26 @@ class Verification:
 def verify(
     spark: SparkSession,
     trace: Trace,
-    properties: Sequence[str] | None = None,
-    everything: bool = False,
+    choice: Choice = CLAIMED,
     large_rows: int = LARGE_ROWS,
 ) -> Iterator[Verification]:
-    """Judge every run: what it claims, or these properties, or everything. The findings live as long as the block."""
-    _check_names(trace, properties)
+    """Judge every run: what it claims, unless the choice is another. The findings live as long as the block."""
+    check_claims(trace.runs.values())
     with tempfile.TemporaryDirectory(prefix="ordercast-verify-") as temporary:
         assignments = assign(trace.runs, trace.pieces_of_runs())
         large = [each for each in assignments if each.rows > large_rows]
         small = [each for each in assignments if each.rows <= large_rows]
         tasks = _tasks(spark, trace, small, Path(temporary))
-        payload = [msgspec.msgpack.encode(Task(task, _listed(properties), everything)) for task in tasks]
+        payload = [msgspec.msgpack.encode(Task(task, choice)) for task in tasks]
         findings = spread(spark, payload, judge_files, FINDINGS)
         notes: list[str] = []
         for each in large:
-            rows, note = _judge_large(spark, trace, each, properties, everything)
+            rows, note = _judge_large(spark, trace, each, choice)
             notes.extend(note)
             findings = findings.unionByName(spark.createDataFrame(pa.Table.from_pylist(rows, schema=FINDINGS)))
         findings = findings.persist()
         try:
-            yield Verification(findings, trace.runs, properties, notes)
+            yield Verification(findings, trace.runs, choice, notes)
         finally:
             findings.unpersist()
 
@@ -112,14 +109,14 @@ def _tasks(
 
 
 def _judge_large(
-    spark: SparkSession, trace: Trace, each: Assignment, properties: Sequence[str] | None, everything: bool
+    spark: SparkSession, trace: Trace, each: Assignment, choice: Choice
 ) -> tuple[list[dict[str, object]], list[str]]:
     # Imported here: few traces need it.
     from ordercast.spark.sound import refuse_unsound
     from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
 
     run = each.run
-    asked = list(properties) if properties is not None else list(PROPERTIES) if everything else run.guarantees
+    asked = choice.judged(run)
     possible = [name for name in asked if name in LARGE_PROPERTIES]
     events = read_events(spark, trace, [run.run])
     with plain_errors():
@@ -127,21 +124,7 @@ def _judge_large(
         verdicts = judge_large(spark, events, run, possible)
     left = [name for name in asked if name not in LARGE_PROPERTIES]
     verdicts = {**verdicts, **{name: Verdict(name, name in run.guarantees, "not-judged") for name in left}}
-    task = Task([], _listed(properties), everything)
-    rows = [row for verdict in verdicts.values() for row in as_rows(run.run, verdict, task)]
+    rows = [row for verdict in verdicts.values() for row in as_rows(run.run, verdict, choice)]
     if not left:
         return rows, []
     return rows, [f"run {run.run!r} has {each.rows:,} events, too many for one worker; not judged: {', '.join(left)}"]
-
-
-def _listed(properties: Sequence[str] | None) -> list[str] | None:
-    return None if properties is None else list(properties)
-
-
-def _check_names(trace: Trace, properties: Sequence[str] | None) -> None:
-    """Before any work: a name that no judge has."""
-    claims = [(f"run {run.run!r} claims", name) for run in trace.runs.values() for name in run.guarantees]
-    for who, name in [*(("asked for", name) for name in properties or ()), *claims]:
-        if name not in PROPERTIES:
-            near = get_close_matches(name, PROPERTIES, 1, cutoff=0.0)
-            raise UsageError(f"{who} the unknown property {name!r}; the nearest known one is {near[0]!r}")

@@ -1,0 +1,63 @@
+"""What must happen in the end: agreement and termination, judged in settled runs only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ordercast.check.facts import Facts
+from ordercast.check.facts.columns import Bools
+from ordercast.check.verdict import NOT_JUDGED, WITNESSES_MAX, Finding, Witness
+
+
+def judge_uniform_agreement(facts: Facts) -> Finding:
+    """Delivered anywhere, correct site or not: delivered at every correct destination."""
+    if not facts.run.settled:
+        return NOT_JUDGED
+    delivered = facts.deliveries.first_row >= 0
+    elsewhere = (facts.deliveries.delivered_at - delivered) > 0
+    why = "{a} is delivered at another site, but never at {0}, which is correct"
+    return _everywhere(facts, elsewhere, delivered, why)
+
+
+def judge_termination(facts: Facts) -> Finding:
+    """Multicast by a correct site: delivered at every correct destination."""
+    if not facts.run.settled:
+        return NOT_JUDGED
+    delivered = facts.deliveries.first_row >= 0
+    return _everywhere(
+        facts,
+        _from_correct_source(facts)[np.newaxis, :],
+        delivered,
+        "{a} is multicast by a correct site, but never delivered at {0}, which is correct",
+    )
+
+
+def judge_selective_information(facts: Facts) -> Finding:
+    """Every message reaches exactly its destinations; that it reaches all of them is judged in settled runs only."""
+    deliveries = facts.deliveries
+    known = facts.messages.known[deliveries.message]
+    site, message = deliveries.site[known], deliveries.message[known]
+    stray = np.flatnonzero(~facts.membership.ever_addressed(site, message))
+    why = "{0} delivers {a}, which is not addressed to it"
+    witnesses: list[Witness] = [
+        facts.witness((site[index],), (message[index],), why) for index in stray[:WITNESSES_MAX].tolist()
+    ]
+    obliged = bool(known.any())
+    if facts.run.settled:
+        missing = judge_termination(facts)
+        obliged |= missing.obliged
+        witnesses += missing.witnesses
+    return Finding(obliged, witnesses)
+
+
+def _from_correct_source(facts: Facts) -> Bools:
+    messages = facts.messages
+    return messages.known & facts.outages.correct[messages.source] if len(messages.row) else messages.known
+
+
+def _everywhere(facts: Facts, due: Bools, delivered: Bools, why: str) -> Finding:
+    """Whether every correct destination delivered what is due there ([site, message] or [1, message])."""
+    owed = facts.membership.owed & facts.outages.correct[:, np.newaxis] & due
+    missing = np.argwhere((owed & ~delivered).T)
+    witnesses = [facts.witness((site,), (message,), why) for message, site in missing[:WITNESSES_MAX].tolist()]
+    return Finding(bool(owed.any()), witnesses)

@@ -1,0 +1,1 @@
+"""`ordercast chaos`: what is asked, and what is shown."""

@@ -1,0 +1,1 @@
+"""`ordercast demo`: the bank as processes, or in simulated time."""

@@ -1,0 +1,1 @@
+"""`ordercast graph`: what is asked, what is shown, and the picture."""

@@ -1,0 +1,1 @@
+"""`ordercast verify`: what is asked, what is shown, and the page of a report."""
