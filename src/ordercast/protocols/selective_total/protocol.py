@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import TOTAL_ORDER, Contract, Options
 from ordercast.core.events import Event, Received
+from ordercast.protocols.selective_total.arrangement import ARRANGEMENT
 from ordercast.protocols.selective_total.options import SelectiveTotalOptions
 from ordercast.protocols.selective_total.packets import (
     Abort,
@@ -65,6 +66,7 @@ class SelectiveTotal(SourceOrder):
         one_channel=True,
         not_guaranteed=_not_guaranteed,
     )
+    arrangement = ARRANGEMENT
     packets = (
         Data,
         ReceiveReady,

@@ -6,6 +6,7 @@ from typing import cast
 
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Contract, InvariantViolation
 from ordercast.core.events import Recovered, Started, TimerFired
+from ordercast.protocols.classic.token.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.packets import (
     Accept,
@@ -76,6 +77,7 @@ class Token(Reformation):
         options=TokenOptions,
         minority_may_die=True,
     )
+    arrangement = ARRANGEMENT
     packets = (
         Data,
         Acknowledge,
