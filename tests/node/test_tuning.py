@@ -18,9 +18,7 @@ QUEUE_BYTES = 64 << 20
 
 
 def chosen(processes: int, buffer_bytes: int = BUFFER_BYTES, queue_bytes: int = QUEUE_BYTES) -> SequencerOptions:
-    return cast(
-        SequencerOptions, live_options(find_protocol("sequencer"), {}, buffer_bytes, queue_bytes, processes)
-    )
+    return cast(SequencerOptions, live_options(find_protocol("sequencer"), {}, buffer_bytes, queue_bytes, processes))
 
 
 @pytest.mark.parametrize("processes", range(2, 15))
