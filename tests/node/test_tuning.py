@@ -94,6 +94,6 @@ def test_every_protocol_says_itself_what_it_makes_of_the_machine(name: str) -> N
 
 
 def test_what_the_user_gives_counts_more_than_the_machine() -> None:
-    options = live_options(find_protocol("token"), {"window_messages": 3}, BUFFER_BYTES, QUEUE_BYTES, 4)
+    options = live_options(find_protocol("token"), {"window_messages": 5}, BUFFER_BYTES, QUEUE_BYTES, 4)
     assert isinstance(options, TokenOptions)
-    assert (options.window_messages, options.batch_messages_max) == (3, 4)
+    assert (options.window_messages, options.batch_messages_max) == (5, 4)
