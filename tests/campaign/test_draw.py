@@ -10,7 +10,6 @@ import pytest
 from ordercast.campaign import Draw, draw_scenario, read_draw, run_scenario
 from ordercast.campaign.draw import SOURCES
 from ordercast.campaign.swarm import _DRAWERS, draw_kinds
-from ordercast.campaign.tuning import TUNING
 from ordercast.core import UsageError, random_stream
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.sim.faults import FAULT_KINDS, Delay, Duplication
@@ -72,9 +71,11 @@ def test_a_single_kind_is_always_on() -> None:
     assert draw_kinds(random_stream(1), ("loss",)) == ("loss",)
 
 
-def test_every_line_of_the_tuning_is_of_a_protocol_that_exists() -> None:
-    # Tests of the parts add lines for the protocols that they put around a part.
-    assert {name for name in TUNING if not name.startswith("part-")} <= set(PROTOCOL_NAMES)
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
+def test_the_options_that_are_drawn_are_the_protocols_own(name: str) -> None:
+    protocol = find_protocol(name)
+    known = set(protocol.contract.options.__struct_fields__)
+    assert all(set(draw_scenario(protocol, seed).options) <= known for seed in SEEDS)
 
 
 def test_a_seed_means_the_same_in_another_process_with_other_hashes() -> None:

@@ -11,6 +11,7 @@ import pytest
 from ordercast.chaos.proxy import FLAT, Terrain
 from ordercast.cli.chaos.clusters import describe_crossings, make_terrain, options_for
 from ordercast.core import UsageError
+from ordercast.protocols import find_protocol
 
 NAMES = ["p1", "p2", "p3", "p4", "p5"]
 
@@ -33,8 +34,9 @@ def test_what_cannot_be_is_refused() -> None:
 
 def test_the_broadcast_tree_is_to_find_the_clusters_itself() -> None:
     terrain = make_terrain(NAMES, 2, 0.05, one_channel=False)
-    assert options_for("broadcast-tree", terrain) == {"clusters": "transit-time", "transit_seconds": 0.025}
-    assert options_for("broadcast-tree", FLAT) == options_for("token", terrain) == {}
+    tree, token = find_protocol("broadcast-tree"), find_protocol("token")
+    assert options_for(tree, terrain) == {"clusters": "transit-time", "transit_seconds": 0.025}
+    assert options_for(tree, FLAT) == options_for(token, terrain) == {}
 
 
 def test_packets_that_cross_are_counted_for_each_message_and_the_others_apart(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from ordercast.node.bundles import BUNDLE_BYTES_MAX
 from ordercast.node.tuning import KERNEL_SHARE, live_options
-from ordercast.protocols import find_protocol
+from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.protocols.classic.sequencer import SequencerOptions
 from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.scalatom.options import ScalatomOptions
@@ -18,8 +18,7 @@ QUEUE_BYTES = 64 << 20
 
 
 def chosen(processes: int, buffer_bytes: int = BUFFER_BYTES, queue_bytes: int = QUEUE_BYTES) -> SequencerOptions:
-    contract = find_protocol("sequencer").contract
-    return cast(SequencerOptions, live_options(contract, {}, buffer_bytes, queue_bytes, processes))
+    return cast(SequencerOptions, live_options(find_protocol("sequencer"), {}, buffer_bytes, queue_bytes, processes))
 
 
 @pytest.mark.parametrize("processes", range(2, 15))
@@ -41,8 +40,8 @@ def test_a_small_buffer_still_lets_a_source_have_some_bundles_under_way() -> Non
 def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     def batch(protocol: str) -> tuple[int, int]:
         """The largest of a live node, and by default."""
-        contract = find_protocol(protocol).contract
-        live, usual = live_options(contract, {}, BUFFER_BYTES, QUEUE_BYTES, 4), contract.options()
+        core = find_protocol(protocol)
+        live, usual = live_options(core, {}, BUFFER_BYTES, QUEUE_BYTES, 4), core.contract.options()
         assert isinstance(live, TokenOptions | ScalatomOptions)
         assert isinstance(usual, TokenOptions | ScalatomOptions)
         return live.batch_messages_max, usual.batch_messages_max
@@ -51,3 +50,50 @@ def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     assert live < usual
     live, usual = batch("scalatom")
     assert live == usual
+
+
+FITTING = {
+    "fan-0": {},
+    "fan-1": {"log_messages_max": 109},
+    "fan-2": {"log_messages_max": 109},
+    "fan-3": {"log_messages_max": 109},
+    "sequencer": {"window_messages": 8, "history_bytes_max": 6_976_000, "acknowledge_bytes": 128_000},
+    "token": {"window_messages": 8, "batch_messages_max": 4},
+    "two-phase": {"window_messages": 8, "acknowledge_every": 2},
+    "lamport": {"window_messages": 8, "acknowledge_every": 2},
+    "propagation-graph": {"window_messages": 8, "history_bytes_max": 6_976_000, "acknowledge_every": 2},
+    "broadcast-tree": {"burst_messages": 8},
+    "scalatom": {"window_messages": 8, "acknowledge_every": 2},
+    "selective-total": {"window_messages": 8},
+}
+"""Four processes with the usual buffers."""
+
+TIGHT = {
+    "fan-0": {},
+    "fan-1": {"log_messages_max": 8},
+    "fan-2": {"log_messages_max": 8},
+    "fan-3": {"log_messages_max": 8},
+    "sequencer": {"window_messages": 4, "history_bytes_max": 512_000, "acknowledge_bytes": 64_000},
+    "token": {"window_messages": 4, "batch_messages_max": 2},
+    "two-phase": {"window_messages": 4, "acknowledge_every": 1},
+    "lamport": {"window_messages": 4, "acknowledge_every": 1},
+    "propagation-graph": {"window_messages": 4, "history_bytes_max": 512_000, "acknowledge_every": 1},
+    "broadcast-tree": {"burst_messages": 4},
+    "scalatom": {"window_messages": 4, "acknowledge_every": 1},
+    "selective-total": {"window_messages": 4},
+}
+"""Three processes with buffers that a kernel grants to everybody."""
+
+
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
+def test_every_protocol_says_itself_what_it_makes_of_the_machine(name: str) -> None:
+    protocol = find_protocol(name)
+    options = protocol.contract.options
+    assert live_options(protocol, {}, BUFFER_BYTES, QUEUE_BYTES, 4) == options(**FITTING[name])
+    assert live_options(protocol, {}, 212_992, QUEUE_BYTES, 3) == options(**TIGHT[name])
+
+
+def test_what_the_user_gives_counts_more_than_the_machine() -> None:
+    options = live_options(find_protocol("token"), {"window_messages": 5}, BUFFER_BYTES, QUEUE_BYTES, 4)
+    assert isinstance(options, TokenOptions)
+    assert (options.window_messages, options.batch_messages_max) == (5, 4)

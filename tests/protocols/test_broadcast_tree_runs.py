@@ -11,7 +11,8 @@ import pytest
 from ordercast.campaign import draw_scenario
 from ordercast.check import choose, judge
 from ordercast.core import Options, Protocol
-from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions, SeparateCopies
+from ordercast.papers.garcia_molina.separate_copies import SeparateCopies
+from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.packets import StreamId
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Delay, Duplication, Fault, Loss, Outage

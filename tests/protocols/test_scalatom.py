@@ -42,8 +42,8 @@ def test_cells_that_tolerate_no_failure_are_named_before_the_start() -> None:
     assert len(warnings) == 1
     assert warnings[0].startswith("the sites d are a cell of their own")
     assert "g, h" in warnings[0]
-    assert len(Scalatom.warnings(PAIRWISE)) == 6
-    assert Scalatom.warnings(THREE) == ()
+    assert len(tuple(Scalatom.arrangement.warnings(PAIRWISE))) == 6
+    assert tuple(Scalatom.arrangement.warnings(THREE)) == ()
 
 
 @pytest.mark.parametrize(

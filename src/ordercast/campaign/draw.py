@@ -8,9 +8,8 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
-from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, log_uniform
-from ordercast.campaign.tuning import SITES_MAX, Situation, Tuning, tuning_of
-from ordercast.core import GroupId, Protocol, SiteId, UsageError, random_stream
+from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds
+from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
 from ordercast.protocols import find_protocol
 from ordercast.sim.network_table import (
     BroadcastTable,
@@ -26,6 +25,8 @@ from ordercast.sim.random_servers import random_servers
 from ordercast.sim.scenario import SEED_MAX, Scenario
 from ordercast.sim.workload import Workload
 
+SITES_MAX = 6
+"""Unless a protocol is made for more."""
 GROUPS_MAX = 3
 MESSAGES_MIN, MESSAGES_MAX = 12, 48
 """Of a run, all sources together: enough for gaps, windows and inversions, few enough for ten milliseconds."""
@@ -86,9 +87,9 @@ def draw_scenario(
     A subclass of a protocol that keeps its contract gets the same run: this is how mutants are compared with it.
     """
     contract = protocol.contract
-    tuning = tuning_of(contract.name)
+    tuning = protocol.arrangement.campaign
     random = random_stream(seed, "campaign", contract.name, attempt)
-    sites = _draw_sites(random, 2 if sources == "promised" else 4, SITES_MAX if calm else tuning.sites_max)
+    sites = _draw_sites(random, 2 if sources == "promised" else 4, SITES_MAX if calm else tuning.sites_max or SITES_MAX)
     publishers = sites[: random.randint(1, 2)] if sources == "outside" else ()
     groups = _draw_groups(random, sites[len(publishers) :])
     if tuning.layout is not None and sources == "promised":
@@ -133,7 +134,7 @@ def draw_scenario(
         extra_sites=tuple(site for site in sites if site not in members),
         network=table,
         duration=duration,
-        settle=tuning.settle_seconds,
+        settle=DELAY_SECONDS_MAX + tuning.settle,
         sync_seconds=0.0 if calm else sync_seconds,
         options={}
         if calm

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from ordercast.campaign.outcome import Trial, run_scenario
-from ordercast.campaign.tuning import tuning_of
 from ordercast.check import CLAIMED, PROPERTIES, choose
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.sim.faults import AnyFault, Cut, Delay, Duplication, Partition
@@ -244,7 +243,7 @@ def _less_time(scenario: Scenario, violated: str) -> Iterator[Scenario]:
     end of the run looks as if nobody had been meant to get it.
     """
     delays = [fault.seconds for fault in scenario.faults if isinstance(fault, Delay | Duplication)]
-    patience = tuning_of(scenario.protocol.contract.name).settle if violated in _LIVENESS else _ARRIVAL_SECONDS
+    patience = scenario.protocol.arrangement.campaign.settle if violated in _LIVENESS else _ARRIVAL_SECONDS
     settle = round(max(delays, default=0.0) + patience, 3)
     if settle < scenario.settle:
         yield replace(scenario, settle=settle)

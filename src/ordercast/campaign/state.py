@@ -1,6 +1,6 @@
 """What a campaign has done so far, on disk: an interrupted one goes on where it was.
 
-The file's name holds a hash of the package's source, for an outcome is worth nothing under other code.
+The file's name holds a hash of the source, for an outcome is worth nothing under other code.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-import ordercast
 from ordercast.campaign.outcome import Outcome
 from ordercast.core import StorageError
+from ordercast.protocols import find_protocol
 
 DEFAULT_FOLDER = Path(".ordercast") / "campaign"
 
@@ -23,19 +23,23 @@ Job = tuple[str, int]
 """Protocol and seed."""
 
 
-def code_version() -> str:
-    """A hash of everything that decides what a seed does: the package's source and the version of Python."""
-    package = Path(ordercast.__file__).parent
+def code_version(protocols: Iterable[str] = ()) -> str:
+    """A hash of everything that decides what a seed does: the package's source, that of packages which bring these
+    protocols, and the version of Python."""
     digest = hashlib.blake2b(sys.version.encode(), digest_size=8)
-    for file in sorted(package.rglob("*.py")):
-        digest.update(file.relative_to(package).as_posix().encode())
-        digest.update(file.read_bytes())
+    brought = {find_protocol(protocol).__module__.partition(".")[0] for protocol in protocols}
+    for package in ("ordercast", *sorted(brought - {"ordercast"})):
+        origin = Path(sys.modules[package].__file__ or "")
+        folder = origin.parent
+        for file in sorted(folder.rglob("*.py")) if origin.name == "__init__.py" else [origin]:
+            digest.update(file.relative_to(folder).as_posix().encode())
+            digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
-def default_path() -> Path:
+def default_path(protocols: Iterable[str]) -> Path:
     """Where a campaign keeps its outcomes unless it is told where."""
-    return DEFAULT_FOLDER / f"{code_version()}.jsonl"
+    return DEFAULT_FOLDER / f"{code_version(protocols)}.jsonl"
 
 
 class State:

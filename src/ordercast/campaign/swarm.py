@@ -7,12 +7,11 @@ Each kind is on with probability one half: rare mixtures happen that way, and a 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from math import exp, log
 from random import Random
 
 import msgspec
 
-from ordercast.core import SiteId
+from ordercast.core import SiteId, log_uniform
 from ordercast.sim.faults import (
     AnyFault,
     BurstLoss,
@@ -78,11 +77,6 @@ class Arena(msgspec.Struct, frozen=True):
     def delay(self) -> float:
         """Extra seconds on the way, short ones as likely as long ones."""
         return round(log_uniform(self.random, min(0.002, self.delay_max / 4), self.delay_max), 6)
-
-
-def log_uniform(random: Random, low: float, high: float) -> float:
-    """A number whose order of magnitude is uniform."""
-    return exp(random.uniform(log(low), log(max(low, high))))
 
 
 def _loss(arena: Arena) -> AnyFault:

@@ -19,10 +19,11 @@ from ordercast.campaign.shrink import shrink
 from ordercast.campaign.state import Job, default_path
 from ordercast.check import CLAIMED, choose
 from ordercast.cli.progress import late_bar
+from ordercast.cli.protocols import known_protocols
 from ordercast.cli.run_report import counts_table, named_counts, verdict_table, verdicts_as_json, witness_diagram
 from ordercast.cli.terminal import make_console
 from ordercast.core import UsageError
-from ordercast.protocols import PROTOCOL_NAMES, find_protocol
+from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX, dump_scenario
 
 FAILURES_SHOWN = 20
@@ -40,9 +41,7 @@ def run_campaign(
     keep: Path | None = None,
 ) -> int:
     """So many seeds for each protocol, or for one; the exit code is 1 when a claim was violated."""
-    if protocol is not None:
-        find_protocol(protocol)
-    protocols = PROTOCOL_NAMES if protocol is None else (protocol,)
+    protocols = tuple(known_protocols()) if protocol is None else (find_protocol(protocol).contract.name,)
     first = seed or 0
     if first + number - 1 > SEED_MAX:
         raise UsageError(f"--seed: the last seed of the campaign would be above {SEED_MAX}")
@@ -53,7 +52,7 @@ def run_campaign(
             range(first, first + number),
             workers=workers,
             run=run,
-            state=state or default_path(),
+            state=state or default_path(protocols),
             on_progress=on_progress,
         )
     seconds = time.monotonic() - began

@@ -159,9 +159,8 @@ def show(file: FileArgument, as_json: JsonOption = False) -> int:
 
 def plain_values(configuration: Configuration) -> dict[str, Any]:
     """Key -> the value that counts, as it could stand in a file; the protocol's options with those that are chosen."""
-    contract = find_protocol(configuration.protocol).contract
     options = live_options(
-        contract,
+        find_protocol(configuration.protocol),
         dict(configuration.options),
         configuration.socket_buffer,
         configuration.queue_bytes,

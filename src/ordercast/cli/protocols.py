@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from ordercast.core import Bounds, Contract, Options, Protocol, UsageError
-from ordercast.protocols import PROTOCOL_NAMES, find_protocol
+from ordercast.protocols import find_protocol, find_protocols
 
 README_LINES = 12
 """Enough for what it is and what it gives; the rest is for an editor."""
@@ -48,12 +48,20 @@ def protocols(
         else:
             _show_one(protocol)
         return 0
-    known = [find_protocol(each) for each in PROTOCOL_NAMES]
+    known = list(known_protocols().values())
     if as_json:
         print(json.dumps({"protocols": [describe(each) for each in known]}, indent=2))
     else:
         _show_all(known)
     return 0
+
+
+def known_protocols() -> dict[str, type[Protocol]]:
+    """All that can be chosen; a warning for each that an installed package brings and that cannot."""
+    found, problems = find_protocols()
+    for problem in problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    return found
 
 
 def describe(protocol: type[Protocol]) -> dict[str, Any]:
@@ -66,6 +74,7 @@ def describe(protocol: type[Protocol]) -> dict[str, Any]:
         "guarantees": list(contract.guarantees),
         "faults": list(contract.faults),
         "crash": contract.crash,
+        "in_short": {"order": protocol.arrangement.order, "crash": protocol.arrangement.crash},
         "promised": bound_formulas(contract),
         "options": msgspec.to_builtins(contract.options()),
         "branches": list(contract.branches),
@@ -151,6 +160,7 @@ def _show_one(protocol: type[Protocol]) -> None:
     console.print(Text.assemble((contract.name, "bold"), f": {contract.title}"))
     formulas = bound_formulas(contract)
     rows = {
+        "order": protocol.arrangement.order,
         "paper": contract.paper,
         "guarantees": ", ".join(
             f"{guarantee} (within {formulas[guarantee]})" if guarantee in formulas else guarantee
@@ -184,14 +194,12 @@ def _addresses(contract: Contract) -> str:
 
 
 def find_readme(protocol: type[Protocol]) -> Path | None:
-    """The README beside the protocol's module, or above it where several protocols share one."""
-    file = sys.modules[protocol.__module__].__file__
-    folder = Path(file or "").parent
-    while folder.name and folder.name != "protocols":
-        if (folder / "README.md").is_file():
-            return folder / "README.md"
-        folder = folder.parent
-    return None
+    """The README beside the protocol's module, or above it where several protocols share one; none from outside the
+    package."""
+    module = sys.modules[protocol.__module__]
+    file = Path(module.__file__ or "")
+    depth = module.__name__.count(".") + (file.name == "__init__.py")
+    return next((each for folder in file.parents[:depth] if (each := folder / "README.md").is_file()), None)
 
 
 def _console(width: int) -> Any:

@@ -1,5 +1,6 @@
 """The core: identifiers, events, effects and the contract that every protocol fulfils. No input or output here."""
 
+from ordercast.core.arrangement import Arrangement, Capacity, OptionValues, Situation, Tuning, no_options
 from ordercast.core.clocks import HybridClock, LamportClock
 from ordercast.core.contract import (
     CRASH_FAULTS,
@@ -28,7 +29,7 @@ from ordercast.core.memo import Address, AddressMemo
 from ordercast.core.packets import Packet, Record, encode, encoded_size
 from ordercast.core.part import Part
 from ordercast.core.protocol import Context, Protocol
-from ordercast.core.randomness import random_stream
+from ordercast.core.randomness import log_uniform, random_stream
 
 __all__ = [
     "CRASH_FAULTS",
@@ -38,7 +39,9 @@ __all__ = [
     "TOTAL_ORDER",
     "Address",
     "AddressMemo",
+    "Arrangement",
     "Bounds",
+    "Capacity",
     "ChannelId",
     "Context",
     "Contract",
@@ -50,6 +53,7 @@ __all__ = [
     "LamportClock",
     "MessageId",
     "Multicast",
+    "OptionValues",
     "Options",
     "OrdercastError",
     "Packet",
@@ -60,11 +64,15 @@ __all__ = [
     "Renamed",
     "RenamedOption",
     "SiteId",
+    "Situation",
     "StorageError",
+    "Tuning",
     "UsageError",
     "WireError",
     "encode",
     "encoded_size",
+    "log_uniform",
+    "no_options",
     "random_stream",
     "times",
 ]

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from ordercast.core import effects, events
+from ordercast.core.arrangement import Arrangement
 from ordercast.core.contract import Contract, Options
 from ordercast.core.errors import InvariantViolation, UsageError, WireError
 from ordercast.core.events import Received
@@ -69,6 +70,8 @@ class Protocol(ABC):
     """
 
     contract: ClassVar[Contract]
+    arrangement: ClassVar[Arrangement]
+    """What every protocol has that can be chosen by its name."""
     parts: ClassVar[tuple[type[Part], ...]] = ()
     """The parts that instances attach; their packets and records become the protocol's."""
     packets: ClassVar[tuple[type[Packet], ...]] = ()
@@ -94,11 +97,6 @@ class Protocol(ABC):
                 _require(cls, timer_handler(timer), (part,))
             for record in part.records:
                 _require(cls, record_handler(record), (cls, part))
-
-    @classmethod
-    def warnings(cls, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> tuple[str, ...]:
-        """What an operator should know about these groups before the start, one sentence each."""
-        return ()
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -39,7 +39,7 @@ def _warnings(configuration: Configuration) -> Iterator[str]:
         )
     if "loss" not in contract.faults:
         yield f"{contract.name} does not tolerate the loss of packets, and every network loses some under load"
-    yield from protocol.warnings(configuration.groups)
+    yield from protocol.arrangement.warnings(configuration.groups)
     if configuration.interface is not None and configuration.multicast is None:
         yield "interface has no effect without multicast"
     literals = [literal for host, _ in configuration.processes.values() if (literal := as_ip(host)) is not None]

@@ -285,7 +285,7 @@ class _Reader:
             given = {key: getattr(checked, key) for key in table}
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
-            options = live_options(protocol.contract, given, socket_buffer, queue_bytes, len(sites))
+            options = live_options(protocol, given, socket_buffer, queue_bytes, len(sites))
             members = {group: tuple(sorted(names)) for group, names in groups.items()}
             protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
         except UsageError as error:

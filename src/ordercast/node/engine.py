@@ -52,7 +52,7 @@ class Engine:
         }
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
-        for warning in self.protocol.warnings(self.groups):
+        for warning in self.protocol.arrangement.warnings(self.groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
         addresses = {name: resolve(*where) for name, where in configuration.processes.items()}
@@ -139,7 +139,7 @@ class Engine:
             groups=self.groups,
             sites=self.sites,
             options=live_options(
-                self.protocol.contract,
+                self.protocol,
                 dict(configuration.options),
                 min(configuration.socket_buffer, self.transport.buffer_bytes),
                 configuration.queue_bytes,

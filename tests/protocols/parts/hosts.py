@@ -6,10 +6,10 @@ from typing import Any, ClassVar, cast
 
 import msgspec
 
-from ordercast.campaign.tuning import TUNING, Situation, Tuning
 from ordercast.core import (
     EVERY_FAULT,
     TOTAL_ORDER,
+    Arrangement,
     Context,
     Contract,
     MessageId,
@@ -19,6 +19,9 @@ from ordercast.core import (
     Protocol,
     Record,
     SiteId,
+    Situation,
+    Tuning,
+    no_options,
 )
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, TimerFired
@@ -499,15 +502,17 @@ def _options(situation: Situation) -> dict[str, Any]:
     }
 
 
+def _arrange(tuning: Tuning) -> Arrangement:
+    return Arrangement(order="none", crash="the others go on", campaign=tuning, live=no_options)
+
+
+LinkHost.arrangement = _arrange(Tuning(options=_options, settle=20.0))
 # Nobody who is in a group dies: agreement is not uniform.
-_MULTICAST = Tuning(
-    _options, majorities=lambda groups: [(site,) for members in groups.values() for site in members], settle=20.0
+MulticastHost.arrangement = _arrange(
+    Tuning(
+        options=_options,
+        majorities=lambda groups: [(site,) for members in groups.values() for site in members],
+        settle=20.0,
+    )
 )
-TUNING.update(
-    {
-        "part-link": Tuning(_options, settle=20.0),
-        "part-multicast": _MULTICAST,
-        "part-eager-multicast": _MULTICAST,
-        "part-consensus": Tuning(_options, settle=30.0),
-    }
-)
+ConsensusHost.arrangement = _arrange(Tuning(options=_options, settle=30.0))

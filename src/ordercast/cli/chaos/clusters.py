@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ordercast.chaos.proxy import FLAT, Terrain
-from ordercast.core import SiteId, UsageError
+from ordercast.core import OptionValues, Protocol, SiteId, UsageError
 from ordercast.trace import read_events
 
 LATELY = 0.5
@@ -38,11 +38,9 @@ def make_terrain(names: Sequence[SiteId], clusters: int, between_seconds: float,
     )
 
 
-def options_for(protocol: str, terrain: Terrain) -> dict[str, Any]:
-    """Processes that can make use of clusters are to find them themselves."""
-    if protocol != "broadcast-tree" or not terrain.clusters:
-        return {}
-    return {"clusters": "transit-time", "transit_seconds": terrain.between_seconds / 2}
+def options_for(protocol: type[Protocol], terrain: Terrain) -> OptionValues:
+    """What the protocol makes of the clusters; nothing where there are none."""
+    return protocol.arrangement.clusters(terrain.between_seconds) if terrain.clusters else {}
 
 
 def describe_crossings(trace: Path, terrain: Terrain, datagrams: int, seconds: float) -> dict[str, Any]:

@@ -71,7 +71,8 @@ def chaos(
     Example: ordercast chaos --protocol token --seconds 60 --kills 6 --loss 0.2 --seed 7
     """
     names = [f"p{index}" for index in range(1, processes + 1)]
-    contract = find_protocol(protocol).contract
+    core = find_protocol(protocol)
+    contract = core.contract
     plan = draw_plan(
         seed,
         names,
@@ -88,7 +89,7 @@ def chaos(
         protocol,
         {GROUP: tuple(names)},
         dict.fromkeys(names, rate),
-        options=options_for(protocol, terrain),
+        options=options_for(core, terrain),
         terrain=terrain,
         one_channel=contract.one_channel,
         recovers="crash" in contract.faults,

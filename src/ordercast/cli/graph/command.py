@@ -12,13 +12,22 @@ import typer
 from ordercast.cli.graph.files import read_groups_file
 from ordercast.cli.graph.report import as_json, show
 from ordercast.core import GroupId, SiteId, UsageError, random_stream
-from ordercast.protocols.propagation_graph.balance import balance
-from ordercast.protocols.propagation_graph.bypass import Dependence, add_bypasses
-from ordercast.protocols.propagation_graph.choice import AT_RANDOM, Ties
-from ordercast.protocols.propagation_graph.design import METHODS, design
-from ordercast.protocols.propagation_graph.graph import Graph, Groups
-from ordercast.protocols.propagation_graph.random_groups import draw_groups, site_names
-from ordercast.protocols.propagation_graph.topology import Grid, Links, Topology
+from ordercast.protocols.propagation_graph import (
+    AT_RANDOM,
+    METHODS,
+    Dependence,
+    Graph,
+    Grid,
+    Groups,
+    Links,
+    Ties,
+    Topology,
+    add_bypasses,
+    balance,
+    design,
+    draw_groups,
+    site_names,
+)
 
 
 def register(app: typer.Typer) -> None:

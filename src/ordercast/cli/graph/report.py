@@ -13,10 +13,15 @@ from rich.text import Text
 
 from ordercast.cli.terminal import make_console
 from ordercast.core import GroupId, SiteId
-from ordercast.protocols.propagation_graph.bypass import Dependence
-from ordercast.protocols.propagation_graph.graph import Graph
-from ordercast.protocols.propagation_graph.metrics import Metrics, centralised_load, measure, two_phase_load
-from ordercast.protocols.propagation_graph.topology import Topology
+from ordercast.protocols.propagation_graph import (
+    Dependence,
+    Graph,
+    Metrics,
+    Topology,
+    centralised_load,
+    measure,
+    two_phase_load,
+)
 
 SITES_MAX = 120
 """Of the forest, in the terminal: what people can take in."""

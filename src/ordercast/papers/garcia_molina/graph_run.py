@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Protocol, cast
+
 from ordercast.core import SiteId
-from ordercast.protocols.broadcast_tree import BroadcastTree
+from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import Crash, Outage
 from ordercast.sim.networks import Servers
@@ -33,6 +36,16 @@ SEED = 5
 _AFTERWARDS_SECONDS = 2.0
 
 
+class _Broadcast(Protocol):
+    parent: SiteId | None
+
+
+class _Host(Protocol):
+    """What the pictures show of a host of the tree."""
+
+    streams: Mapping[object, _Broadcast]
+
+
 def network() -> Servers:
     """Four clusters in a ring of expensive links, and one across."""
     home = {host: host[0] for host in HOSTS} | {"D3": "D'", "D4": "D'"}
@@ -47,7 +60,7 @@ def network() -> Servers:
 def simulation(servers: Servers) -> Simulation:
     """The run on that network, not begun; the same one for every moment."""
     return Simulation(
-        BroadcastTree,
+        find_protocol("broadcast-tree"),
         {"all": list(HOSTS)},
         servers,
         seed=SEED,
@@ -68,9 +81,8 @@ def parents_at(run: Simulation) -> dict[SiteId, SiteId | None]:
     """Host -> parent, of the hosts that are up and know of the broadcast."""
     found: dict[SiteId, SiteId | None] = {}
     for name, site in run.sites.items():
-        core = site.instances["main"].core if site.up else None
-        if isinstance(core, BroadcastTree):
-            streams = list(core.streams.values())
+        if site.up:
+            streams = list(cast(_Host, site.instances["main"].core).streams.values())
             found[name] = streams[0].parent if streams else None
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import SiteId, random_stream
 from ordercast.core.effects import Deliver, Replay
-from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
+from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import Outage
 from ordercast.sim.networks import Servers
@@ -40,12 +40,13 @@ def run_openings(point: Point, seed: int) -> dict[str, float | None]:
             arrived.append(time)
 
     end = WHOLE_SECONDS + CYCLE_SECONDS * OPENINGS
+    tree = find_protocol("broadcast-tree")
     simulation = Simulation(
-        BroadcastTree,
+        tree,
         {"all": [*HERE, *THERE]},
         network,
         seed=seed,
-        options=BroadcastTreeOptions(
+        options=tree.contract.options(
             ein_seconds=exchange, gfn_seconds=exchange, gfo_seconds=2 * exchange, np1_seconds=min(1.0, exchange)
         ),
         workloads=[Workload(sources=("a1",), groups=("all",), rate=0.2, arrivals="regular")],

@@ -7,12 +7,8 @@ from statistics import fmean
 from ordercast.core import MessageId, Options, Protocol, SiteId, random_stream
 from ordercast.core.effects import Deliver, Replay
 from ordercast.papers.garcia_molina.optimal import optimal_delays, optimal_expensive_packets
-from ordercast.protocols.broadcast_tree import (
-    BroadcastTree,
-    BroadcastTreeOptions,
-    SeparateCopies,
-    SeparateCopiesOptions,
-)
+from ordercast.papers.garcia_molina.separate_copies import SeparateCopies, SeparateCopiesOptions
+from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.network_table import ServersTable
 from ordercast.sim.networks import Servers
@@ -31,12 +27,12 @@ WARM_UP_SECONDS = 21.0
 DRAIN_SECONDS = 5.0
 
 
-def _tree_options(hosts: int) -> BroadcastTreeOptions:
+def _tree_options(hosts: int) -> Options:
     """n hosts tell n others what they have, so in a network ten times as large they do it ten times as seldom, and it
     still takes ten times the packets; within clusters only when there are very many hosts."""
     between = max(2.0, hosts / 10)
     within = max(0.5, hosts / 500)
-    return BroadcastTreeOptions(
+    return find_protocol("broadcast-tree").contract.options(
         ein_seconds=between,
         gfn_seconds=between,
         gfo_seconds=2 * between,
@@ -62,7 +58,7 @@ def run_comparison(point: Point, seed: int) -> dict[str, float | None]:
         int(point["clusters"]),
         bandwidth=BANDWIDTH if len(hosts) <= HOSTS_LIMITED_MAX else None,
     )
-    tree = _measure(BroadcastTree, _tree_options(len(hosts)), table, seed, "Data", "Control")
+    tree = _measure(find_protocol("broadcast-tree"), _tree_options(len(hosts)), table, seed, "Data", "Control")
     copies = _measure(
         SeparateCopies, SeparateCopiesOptions(retransmit_seconds=20.0), table, seed, "Copy", "Acknowledgment"
     )

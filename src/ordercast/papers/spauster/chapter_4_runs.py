@@ -6,13 +6,19 @@ from collections import Counter
 from random import Random
 
 from ordercast.core import random_stream
-from ordercast.protocols.propagation_graph.choice import Ties
-from ordercast.protocols.propagation_graph.design import design
-from ordercast.protocols.propagation_graph.graph import Groups, read_groups
-from ordercast.protocols.propagation_graph.metrics import centralised_load, measure, two_phase_load
-from ordercast.protocols.propagation_graph.random_groups import draw_groups, site_names
-from ordercast.protocols.propagation_graph.spanning import minimum_spanning_tree
-from ordercast.protocols.propagation_graph.topology import Grid
+from ordercast.protocols.propagation_graph import (
+    Grid,
+    Groups,
+    Ties,
+    centralised_load,
+    design,
+    draw_groups,
+    measure,
+    minimum_spanning_tree,
+    read_groups,
+    site_names,
+    two_phase_load,
+)
 from ordercast.spark.experiments import Point
 
 RANDOM_METHODS = ("most-groups", "random", "random-intersecter")

@@ -8,11 +8,14 @@ from collections.abc import Mapping
 from ordercast.core import Options, random_stream
 from ordercast.papers.spauster.classic import FRAME_SECONDS, SOURCE
 from ordercast.protocols import find_protocol
-from ordercast.protocols.propagation_graph.graph import Groups
-from ordercast.protocols.propagation_graph.metrics import measure
-from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
-from ordercast.protocols.propagation_graph.random_groups import draw_groups, site_names
-from ordercast.protocols.propagation_graph.routes import make_routes
+from ordercast.protocols.propagation_graph import (
+    Groups,
+    PropagationGraphOptions,
+    draw_groups,
+    make_routes,
+    measure,
+    site_names,
+)
 from ordercast.sim import Simulation
 from ordercast.sim.networks import BroadcastMedium, Network, PointToPoint
 from ordercast.sim.workload import Workload

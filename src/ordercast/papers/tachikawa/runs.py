@@ -7,8 +7,7 @@ from collections import Counter
 from ordercast.core import ChannelId, InstanceId, MessageId, Packet, SiteId
 from ordercast.core.effects import Deliver, Replay
 from ordercast.papers.tachikawa import formulas
-from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
-from ordercast.protocols.selective_total.packets import Data, Retransmission
+from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.networks import OneChannel
 from ordercast.sim.site import SimulatedSite
@@ -35,7 +34,7 @@ class CountingChannel(OneChannel):
         self, sender: SimulatedSite, channel: ChannelId, packet: Packet, instance: InstanceId, ttl: int | None
     ) -> None:
         """As on any channel."""
-        if isinstance(packet, Data | Retransmission):
+        if type(packet).__name__ in ("Data", "Retransmission"):
             self.sends[packet.served()[0]] += 1
         super().broadcast(sender, channel, packet, instance, ttl)
 
@@ -47,12 +46,13 @@ def run_losses(point: Point, seed: int) -> dict[str, float | None]:
     recovery = str(point["recovery"])
     sites = tuple(f"p{number}" for number in range(PROCESSES))
     channel = CountingChannel(processing=0.0, buffers=4 * MESSAGES, loss=f)
+    protocol = find_protocol("selective-total")
     simulation = Simulation(
-        SelectiveTotal,
+        protocol,
         {"all": sites},
         channel,
         seed=seed,
-        options=SelectiveTotalOptions(recovery=recovery),  # type: ignore[arg-type]
+        options=protocol.contract.options(recovery=recovery),
         workloads=[
             Workload(
                 sources=sites,
@@ -95,12 +95,13 @@ def run_overrun(point: Point, seed: int) -> dict[str, float | None]:
     def take(site: SiteId, time: float, effect: Deliver | Replay) -> None:
         delivered.append(time)
 
+    protocol = find_protocol("selective-total")
     simulation = Simulation(
-        SelectiveTotal,
+        protocol,
         {"all": sites},
         channel,
         seed=seed,
-        options=SelectiveTotalOptions(recovery=str(point["recovery"])),  # type: ignore[arg-type]
+        options=protocol.contract.options(recovery=str(point["recovery"])),
         workloads=[Workload(sources=sites, destinations=3, rate=1e5, count=count, start=_START_SECONDS)],
         duration=_START_SECONDS + 1.0,
         settle=30.0,

@@ -2,6 +2,5 @@
 
 from ordercast.protocols.broadcast_tree.options import BroadcastTreeOptions
 from ordercast.protocols.broadcast_tree.protocol import BroadcastTree
-from ordercast.protocols.broadcast_tree.separate_copies import SeparateCopies, SeparateCopiesOptions
 
-__all__ = ["BroadcastTree", "BroadcastTreeOptions", "SeparateCopies", "SeparateCopiesOptions"]
+__all__ = ["BroadcastTree", "BroadcastTreeOptions"]

@@ -19,6 +19,7 @@ from ordercast.core import (
 )
 from ordercast.core.effects import Credit, Deliver, Replay
 from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started, TimerFired
+from ordercast.protocols.broadcast_tree.arrangement import ARRANGEMENT
 from ordercast.protocols.broadcast_tree.attachment import Attachment
 from ordercast.protocols.broadcast_tree.clusters import Clusters
 from ordercast.protocols.broadcast_tree.exchange import Exchange
@@ -94,6 +95,7 @@ class BroadcastTree(Protocol):
         options=BroadcastTreeOptions,
         not_guaranteed=_not_guaranteed,
     )
+    arrangement = ARRANGEMENT
     packets = (Data, Control)
     records = (Stored, State)
     wants_consumed = True

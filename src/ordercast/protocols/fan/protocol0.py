@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, Options, Protocol, SiteId
 from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested
+from ordercast.protocols.fan.arrangement import FAN_0
 from ordercast.protocols.fan.packets import Data
 
 
@@ -28,6 +29,7 @@ class Fan0(Protocol):
         promised=_promised,
         several_groups=False,
     )
+    arrangement = FAN_0
     packets = (Data,)
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:

@@ -20,6 +20,7 @@ from ordercast.core import (
 )
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, MulticastRequested, Recovered
+from ordercast.protocols.fan.arrangement import FAN_1
 from ordercast.protocols.fan.packets import Data, Delivered, Progress, Sent, Skipped
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
 
@@ -68,6 +69,7 @@ class Fan1(Protocol):
         single_source=True,
         several_groups=False,
     )
+    arrangement = FAN_1
     packets: ClassVar[tuple[type[Packet], ...]] = (Data,)
     records = (Delivered, Skipped, Sent, Progress)
     keeps_log: ClassVar[bool] = False

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, GroupId, Options, Packet, SiteId
 from ordercast.core.events import Arrival, MulticastRequested
+from ordercast.protocols.fan.arrangement import FAN_2
 from ordercast.protocols.fan.packets import Data, Request, Skip
 from ordercast.protocols.fan.protocol1 import Fan1, FanOptions
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
@@ -37,6 +38,7 @@ class Fan2(Fan1):
         single_source=True,
         several_groups=False,
     )
+    arrangement = FAN_2
     packets: ClassVar[tuple[type[Packet], ...]] = (Data, Request, Skip)
     keeps_log = True
 

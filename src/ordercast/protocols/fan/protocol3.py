@@ -8,6 +8,7 @@ from typing import ClassVar, cast
 from ordercast.core import Bounds, Contract, GroupId, Multicast, Options, Packet, SiteId
 from ordercast.core.effects import Credit, Deliver
 from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started, TimerFired
+from ordercast.protocols.fan.arrangement import FAN_3
 from ordercast.protocols.fan.packets import Acknowledge, Data, Delivered, Null, Request
 from ordercast.protocols.fan.protocol1 import FanOptions
 from ordercast.protocols.fan.protocol2 import Fan2
@@ -58,6 +59,7 @@ class Fan3(Fan2):
         single_source=True,
         several_groups=False,
     )
+    arrangement = FAN_3
     packets: ClassVar[tuple[type[Packet], ...]] = (Data, Request, Null, Acknowledge)
 
     def on_started(self, event: Started) -> None:

@@ -21,6 +21,7 @@ from ordercast.core import (
 )
 from ordercast.core.effects import Credit, Deliver, Send
 from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started, TimerFired
+from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
 from ordercast.protocols.propagation_graph.edges import WAITING_MAX, Incoming, Numbered, Outgoing
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import (
@@ -77,6 +78,7 @@ class PropagationGraph(Protocol):
         ),
         options=PropagationGraphOptions,
     )
+    arrangement = ARRANGEMENT
     packets = (Submit, Forward, Request, Null, Acknowledge)
     records = (Submitted, Taken, State)
     wants_consumed = True

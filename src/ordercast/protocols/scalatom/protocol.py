@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import takewhile
 from typing import ClassVar, cast
 
@@ -10,7 +9,6 @@ from ordercast.core import (
     EVERY_FAULT,
     Context,
     Contract,
-    GroupId,
     MessageId,
     Multicast,
     Packet,
@@ -27,6 +25,7 @@ from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
 from ordercast.protocols.parts.quorum import Quorum
 from ordercast.protocols.scalatom.address import Address, Entry
+from ordercast.protocols.scalatom.arrangement import ARRANGEMENT
 from ordercast.protocols.scalatom.catching import Catching, is_time_to_ask
 from ordercast.protocols.scalatom.cells import Cells
 from ordercast.protocols.scalatom.histories import Histories
@@ -96,6 +95,7 @@ class Scalatom(Protocol):
         minority_may_die=True,
         message_size={"a": 192, "b": 64},
     )
+    arrangement = ARRANGEMENT
     packets: ClassVar[tuple[type[Packet], ...]] = (
         *Link.packets,
         *FailureDetector.packets,
@@ -206,11 +206,6 @@ class Scalatom(Protocol):
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries."""
         self.keeping.on_consumed(event.count)
-
-    @classmethod
-    def warnings(cls, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> tuple[str, ...]:
-        """The cells that tolerate no failure."""
-        return Cells(groups).warnings()
 
     # ------------------------------------------------------------------ messages of the parts
     def on_receipt(self, sender: SiteId, packet: Receipt, arrival: Arrival) -> None:

@@ -19,6 +19,7 @@ from ordercast.core import (
 from ordercast.core.effects import Broadcast, InstallView, JoinChannel
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, Started
 from ordercast.protocols.selective_total.acknowledgement import Acknowledgement
+from ordercast.protocols.selective_total.arrangement import ARRANGEMENT
 from ordercast.protocols.selective_total.cluster import Cluster
 from ordercast.protocols.selective_total.establishment import Establishment
 from ordercast.protocols.selective_total.options import SelectiveTotalOptions
@@ -73,6 +74,7 @@ class SelectiveTotal(Protocol):
         one_channel=True,
         not_guaranteed=_not_guaranteed,
     )
+    arrangement = ARRANGEMENT
     parts = _ROLES
     wants_consumed = True
 

@@ -29,6 +29,7 @@ from ordercast.core.events import (
     Started,
     TimerFired,
 )
+from ordercast.protocols.classic.lamport.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.lamport.asking import Asking
 from ordercast.protocols.classic.lamport.destination import Destination
 from ordercast.protocols.classic.lamport.options import LamportOptions
@@ -79,6 +80,7 @@ class Lamport(Protocol):
         options=LamportOptions,
         explicit_destinations=True,
     )
+    arrangement = ARRANGEMENT
     packets = (Data, Tick, Request)
     records = (Reserved, Sent, Delivered, State)
     wants_consumed = True

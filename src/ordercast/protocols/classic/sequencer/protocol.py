@@ -14,6 +14,7 @@ from ordercast.core.events import (
     Started,
     TimerFired,
 )
+from ordercast.protocols.classic.sequencer.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.sequencer.center import ROUTES_MAX, Center
 from ordercast.protocols.classic.sequencer.options import SequencerOptions
 from ordercast.protocols.classic.sequencer.packets import (
@@ -60,6 +61,7 @@ class Sequencer(Protocol):
         ),
         options=SequencerOptions,
     )
+    arrangement = ARRANGEMENT
     packets = (Submit, Accepted, Ordered, Placed, Request, Announce, Acknowledge)
     records = (Submitted, Sequenced, Delivered, DeliveredOwn, State)
     wants_consumed = True

@@ -6,6 +6,7 @@ from typing import cast
 
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol
 from ordercast.core.events import Consumed, MulticastRequested, Started
+from ordercast.protocols.classic.token.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.token.attempt import Attempt
 from ordercast.protocols.classic.token.backlog import Backlog
 from ordercast.protocols.classic.token.delivery import Delivery
@@ -41,6 +42,7 @@ class Token(Protocol):
         options=TokenOptions,
         minority_may_die=True,
     )
+    arrangement = ARRANGEMENT
     parts = (Sites, Ledger, Backlog, *ROLES)
     records = (State,)
     wants_consumed = True

@@ -24,6 +24,7 @@ from ordercast.core.events import (
     Started,
     TimerFired,
 )
+from ordercast.protocols.classic.two_phase.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.two_phase.destination import Destination
 from ordercast.protocols.classic.two_phase.options import TwoPhaseOptions
 from ordercast.protocols.classic.two_phase.packets import (
@@ -75,6 +76,7 @@ class TwoPhase(Protocol):
         options=TwoPhaseOptions,
         explicit_destinations=True,
     )
+    arrangement = ARRANGEMENT
     packets = (Data, Proposal, Final, Noted, Acknowledge)
     records = (Sent, Proposed, Decided, State)
     wants_consumed = True

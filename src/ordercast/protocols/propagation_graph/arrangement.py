@@ -1,0 +1,53 @@
+"""What others must know of the propagation graph beside its contract."""
+
+from __future__ import annotations
+
+from random import Random
+
+from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
+from ordercast.core.arrangement import Groups
+
+
+def _options(situation: Situation) -> OptionValues:
+    random = situation.random
+    return {
+        "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
+        "load_bound": situation.rarely(0, 2, 6),
+        "window_messages": situation.rarely(256, 1, 3),
+        "history_messages_max": situation.rarely(4096, 2, 8),
+        "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
+        "reader_messages_max": situation.rarely(4096, 1, 4),
+        "acknowledge_every": situation.rarely(32, 1, 4),
+        "retransmit_seconds": (retransmit := situation.timeout(0.3)),
+        "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
+    }
+
+
+def _layout(random: Random) -> Groups:
+    """Many small groups: where they overlap in few sites the trees are deep, with extra nodes, or there are several."""
+    sites = "abcdefgh"[: random.randint(3, 8)]
+    names = ("g", "h", "i", "j", "k", "l")[: random.randint(1, 6)]
+    return {name: tuple(sorted(random.sample(sites, random.randint(2, min(4, len(sites)))))) for name in names}
+
+
+def _live(capacity: Capacity) -> OptionValues:
+    return {
+        "window_messages": capacity.window,
+        # What is sent ahead of the slowest reader is what fits into that one's buffer, and into its queue.
+        "history_bytes_max": capacity.ahead * capacity.bundle_bytes,
+        # Often enough that nobody waits for news of what everyone has.
+        "acknowledge_every": max(1, capacity.window // 4),
+    }
+
+
+ARRANGEMENT = Arrangement(
+    order="total, across overlapping groups, by a forest of sites that spreads the load (Spauster 1991)",
+    crash="what passes through it waits",
+    campaign=Tuning(
+        options=_options,
+        layout=_layout,
+        # Fifty messages through histories of two on each level of a tree, each pair waiting for a look.
+        settle=30.0,
+    ),
+    live=_live,
+)

@@ -1,0 +1,86 @@
+"""What others must know of SCALATOM beside its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from ordercast.core import Arrangement, Capacity, OptionValues, SiteId, Situation, Tuning
+from ordercast.core.arrangement import Groups
+from ordercast.protocols.scalatom.cells import Cells
+
+
+def _options(situation: Situation) -> OptionValues:
+    random = situation.random
+    window = situation.rarely(256, 1, 4)
+    retransmit = situation.timeout(0.3)
+    ping = situation.seconds(0.03, 0.2)
+    return {
+        "batch_messages_max": random.choice((64, 64, 2, 1)),
+        "relay_eagerly": random.random() < 0.3,
+        "history_seconds": random.choice((0.0, 0.0, 0.02, 0.2)),
+        "window_messages": window,
+        "kept_messages_max": max(window, situation.rarely(16384, 4, 16)),
+        "acknowledge_every": situation.rarely(32, 1, 4),
+        "acknowledge_seconds": situation.timeout(0.1),
+        "retransmit_seconds": retransmit,
+        "retransmit_seconds_max": round(random.uniform(1.0, 8.0) * retransmit, 4),
+        "receipt_seconds": round(random.uniform(0.1, 0.4) * retransmit, 4),
+        "letters_max": situation.rarely(2048, 16, 48),
+        "want_seconds": situation.timeout(0.2),
+        # Often shorter than a round trip: coordinators are suspected wrongly all the time.
+        "ping_seconds": ping,
+        "suspicion_seconds": round(random.uniform(0.5, 4.0) * ping, 4),
+        "blocked_seconds": situation.seconds(0.2, 2.0),
+    }
+
+
+def _layout(random: Random) -> Groups:
+    """Groups of three that share nothing, three that share pairwise one site each, and others in between."""
+    layouts: tuple[tuple[str, ...], ...] = (
+        ("abc", "def", "ghi"),
+        ("abc", "cde", "efa"),
+        ("abc",),
+        ("abcde",),
+        ("abc", "def"),
+        ("abcd", "bcde"),
+        ("abcdef", "defghi"),
+        ("abcd", "ab"),
+    )
+    names = ("g", "h", "i")
+    return {name: tuple(members) for name, members in zip(names, random.choice(layouts), strict=False)}
+
+
+def _majorities(groups: Groups) -> Iterable[tuple[SiteId, ...]]:
+    return Cells(groups).cells
+
+
+def _live(capacity: Capacity) -> OptionValues:
+    # Batches keep their default: they hold names and not bundles, and a consensus that orders 64 instead of 4 makes a
+    # group a tenth faster.
+    return {
+        "window_messages": capacity.window,
+        # Often enough that nobody waits for news of what everyone has.
+        "acknowledge_every": max(1, capacity.window // 4),
+    }
+
+
+def _warnings(groups: Groups) -> Iterable[str]:
+    """The cells that tolerate no failure."""
+    return Cells(groups).warnings()
+
+
+ARRANGEMENT = Arrangement(
+    order="total, across groups; only the addressees take part; open senders (Rodrigues, Guerraoui, Schiper 1998)",
+    crash="nobody waits while a majority of each group is up",
+    campaign=Tuning(
+        options=_options,
+        layout=_layout,
+        majorities=_majorities,
+        # A site that was away is told that it is behind, asks, is answered in pieces, and asks for bodies; then every
+        # message needs a round of each step, with suspicions that are wrong at first.
+        settle=40.0,
+    ),
+    live=_live,
+    warnings=_warnings,
+)
