@@ -20,7 +20,7 @@ from tests.support import COMMAND_SECONDS_MAX, RUN_ORDERCAST
 PAGE = Path(__file__).parents[1] / "docs" / "write-a-protocol.md"
 
 FILE = re.compile(r"^`([\w./-]+)`:\n```\w+\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMANDS = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 class Shell:

@@ -13,6 +13,7 @@ DOCUMENTS = (
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "src").rglob("README.md")),
 )
+TUTORIAL = ROOT / "docs" / "write-a-protocol.md"
 LANGUAGES = ("python", "toml", "json", "console", "text")
 """`console` is what one types (behind a `$` where the output is shown too); `text` is drawings and formats."""
 
@@ -32,8 +33,11 @@ class Block(NamedTuple):
 
 
 def iterate_blocks(*languages: str) -> Iterator[Block]:
-    """Every block of these languages, in all documents; of any language without one."""
+    """Every block of these languages, in all documents; of any language without one. The tutorial's files and commands
+    belong together, and are run by a test of their own."""
     for path in DOCUMENTS:
+        if languages and path == TUTORIAL:
+            continue
         text = path.read_text(encoding="utf-8")
         for found in _FENCED.finditer(text):
             if not languages or found[1] in languages:
