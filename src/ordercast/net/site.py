@@ -23,11 +23,12 @@ from ordercast.core.effects import (
     Send,
     SetTimer,
 )
-from ordercast.core.events import Arrival, Consumed, Event, Received, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Event, Timer, TimerFired
 from ordercast.net.multicast import Reach
 from ordercast.net.packets import Heard, Probe
 from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance
+from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
 from ordercast.wire.endpoint import Endpoint, Outgoing
 
@@ -171,11 +172,7 @@ class LiveSite:
             ):
                 instance = self.instances.get(name)
                 if instance is not None:
-                    if self._recorder is not None:
-                        self._recorder.packet_received(sender, message)
-                    instance.handle(
-                        now, Received(sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
-                    )
+                    instance.receive(now, sender, message, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                 elif name == NET_INSTANCE:
                     self._on_net(sender, message, multicast)
         except Exception as error:
@@ -213,9 +210,7 @@ class LiveSite:
             name, message = self._to_self.popleft()
             instance = self.instances.get(name)
             if instance is not None:
-                if self._recorder is not None:
-                    self._recorder.packet_received(self.name, message)
-                instance.handle(self._loop.time(), Received(self.name, message, _ARRIVAL))
+                instance.receive(self._loop.time(), self.name, message, _ARRIVAL)
 
     def _send(self, transport: Transport, outgoing: Outgoing) -> None:
         """By the way that reaches all of its receivers at once, where there is one."""
@@ -331,8 +326,9 @@ class LiveSite:
         name = effect.instance or instance.name
         to = effect.to
         if self._recorder is not None:
+            envelope = describe(self.name, name, effect.packet)
             for site in to:
-                self._recorder.packet_sent(site, effect.packet)
+                self._recorder.send(self.trace_time(), site, envelope)
         if self.name in to:
             self._to_self.append((name, effect.packet))
             to = tuple(site for site in to if site != self.name)
@@ -342,7 +338,7 @@ class LiveSite:
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Everyone hears it, the sender too, where the channel shows it."""
         if self._recorder is not None:
-            self._recorder.packet_sent(None, effect.packet)
+            self._recorder.send(self.trace_time(), None, describe(self.name, instance.name, effect.packet))
         self._endpoint.send(self._everyone, instance.name, effect.packet)
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
@@ -407,5 +403,5 @@ class LiveSite:
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""
         if self._recorder is not None:
-            self._recorder.recover()
+            self._recorder.recover(self.trace_time())
         self._application.recovered(instance.name)
