@@ -201,7 +201,13 @@ class Instance:
             if envelope is None:
                 envelope = describe(sender, self.name, packet)
             recorder.receive(self._driver.trace_time(), envelope, number, arrival.cost)
-        self.handle(now, Received(sender, packet, arrival))
+        # As `handle`, without a call in between: this is the way of every packet.
+        try:
+            self.core.step(now, Received(sender, packet, arrival))
+        except WireError:
+            self.wire_errors += 1
+        if self.core.outbox or self._check_invariants:
+            self._interpret()
 
     def handle(self, now: float, event: Event) -> None:
         """Feed one event to the core and do what it wants done."""

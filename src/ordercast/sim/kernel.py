@@ -42,8 +42,12 @@ class EventQueue:
         queue = self._queue
         left = self.events_max - self.handled
         try:
-            while queue and queue[0][0] <= until:
-                time, _, function, arguments = heappop(queue)
+            while queue:
+                entry = heappop(queue)
+                time, _, function, arguments = entry
+                if time > until:
+                    heappush(queue, entry)
+                    break
                 if time > self.now:
                     self.now = time
                 function(*arguments)

@@ -84,26 +84,23 @@ class Network(ABC):
                 members.discard(site)
 
     # ------------------------------------------------------------------ sending
-    def send(self, sender: SimulatedSite, to: tuple[SiteId, ...], packet: Packet, instance: InstanceId) -> None:
-        """A site sends a packet to one or several sites."""
-        self._send(sender, to, packet, instance, None)
-
     def broadcast(
         self, sender: SimulatedSite, channel: ChannelId, packet: Packet, instance: InstanceId, ttl: int | None
     ) -> None:
         """A site broadcasts a packet on a channel; it hears it itself when it has joined."""
         members = sorted(self._channels.get((instance, channel), ()))
         receivers = tuple(site for site in members if self.in_scope(sender.name, site, ttl))
-        self._send(sender, receivers, packet, instance, channel)
+        self.send(sender, receivers, packet, instance, channel)
 
-    def _send(
+    def send(
         self,
         sender: SimulatedSite,
         to: tuple[SiteId, ...],
         packet: Packet,
         instance: InstanceId,
-        channel: ChannelId | None,
+        channel: ChannelId | None = None,
     ) -> None:
+        """A site sends a packet to one or several sites, on a channel when it is a broadcast."""
         recorder, processor, name = sender.recorder, sender.processor, sender.name
         envelope = Envelope(name, instance, packet) if recorder is None else describe(name, instance, packet)
         shared = self.one_frame_for_all and len(to) > 1

@@ -32,10 +32,7 @@ class Disk:
 
     def _synced(self, instance: Instance, position: int) -> None:
         if instance.alive:
-            self._processor.do(self._release_held, instance, position)
-
-    def _release_held(self, now: float, instance: Instance, position: int) -> None:
-        instance.on_synced(position)
+            self._processor.do(lambda _now, instance: instance.on_synced(position), instance)
 
     def crash(self, instance: InstanceId, torn: bool) -> None:
         """Lose what was not synced (torn: but for a random part of it)."""

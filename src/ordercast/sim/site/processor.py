@@ -9,11 +9,13 @@ from typing import Any, TypeVar
 from ordercast.sim.kernel import EventQueue
 from ordercast.sim.site.clock import SiteClock
 
+Step = Callable[[float, Any], None]
 Kind = TypeVar("Kind")
 
 
 class Processor:
-    """Runs steps: functions that get the site's own time and arguments. A step begins when the one before has ended."""
+    """Runs steps: functions that get the site's own time and one argument. A step begins when the one before has
+    ended."""
 
     def __init__(self, queue: EventQueue, clock: SiteClock, on_caught_up: Callable[[float], None]) -> None:
         """`on_caught_up` hears when what had gathered during a pause is done."""
@@ -26,18 +28,18 @@ class Processor:
         self._queue = queue
         self._clock = clock
         self._on_caught_up = on_caught_up
-        self._inbox: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
+        self._inbox: deque[tuple[Step, Any]] = deque()
         self._wakes = False
         """Whether the event queue will come for the inbox."""
         self._backlog: int | None = None
         """How much of what had gathered during the last pause is still to be done; None when nobody asks."""
 
     # ------------------------------------------------------------------ steps
-    def do(self, function: Callable[..., None], *arguments: Any) -> None:
+    def do(self, step: Step, argument: Any) -> None:
         """Run a step now, or queue it when the site is busy or paused."""
         now = self._queue.now
         if self.paused or self._inbox or self.cursor > now:
-            self._inbox.append((function, arguments))
+            self._inbox.append((step, argument))
             if not self.paused:
                 self._wake_at(self.cursor)
             return
@@ -45,18 +47,18 @@ class Processor:
         self.cursor = now
         self.steps += 1
         clock = self._clock
-        function(now if clock.untouched else clock.read(now), *arguments)
+        step(now if clock.untouched else clock.read(now), argument)
         taken = self.cursor - now
         if taken > self.slowest_seconds:
             self.slowest_seconds = taken
 
-    def run(self, function: Callable[..., None], *arguments: Any) -> None:
+    def run(self, step: Step, argument: Any) -> None:
         """Run a step as soon as the one before has ended, in front of what is queued."""
         now = self._queue.now
         begin = self.cursor if self.cursor > now else now
         self.cursor = begin
         self.steps += 1
-        function(self._clock.read(begin), *arguments)
+        step(self._clock.read(begin), argument)
         taken = self.cursor - now
         if taken > self.slowest_seconds:
             self.slowest_seconds = taken
@@ -71,8 +73,7 @@ class Processor:
         self._wakes = False
         if self.paused or not self._inbox:
             return
-        function, arguments = self._inbox.popleft()
-        self.run(function, *arguments)
+        self.run(*self._inbox.popleft())
         if self._backlog is not None:
             self._backlog -= 1
             self._finish_backlog(self.cursor)
@@ -99,7 +100,7 @@ class Processor:
 
     def waiting(self, kind: type[Kind]) -> list[Kind]:
         """The objects of a kind with which steps are queued, in order."""
-        return [argument for _, arguments in self._inbox for argument in arguments if isinstance(argument, kind)]
+        return [argument for _, argument in self._inbox if isinstance(argument, kind)]
 
     def halt(self) -> None:
         """Forget what waits: the site has crashed."""

@@ -23,14 +23,11 @@ class Reader:
         unread = self._unread.get(instance.name, 0)
         self._unread[instance.name] = unread + 1
         if unread == 0:
-            self._read_later(instance)
+            self._queue.schedule(self._processor.cursor + self.seconds, self._read, instance)
 
     def forget(self, instance: InstanceId) -> None:
         """The instance has crashed, and its application with it."""
         self._unread.pop(instance, None)
-
-    def _read_later(self, instance: Instance) -> None:
-        self._queue.schedule(self._processor.cursor + self.seconds, self._read, instance)
 
     def _read(self, instance: Instance) -> None:
         if instance.alive:
@@ -41,5 +38,5 @@ class Reader:
         taken = 1 if self.seconds > 0 else unread
         self._unread[instance.name] = unread - taken
         if unread > taken:
-            self._read_later(instance)
+            self._queue.schedule(self._processor.cursor + self.seconds, self._read, instance)
         instance.handle(now, Consumed(taken))

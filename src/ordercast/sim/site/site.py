@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class SimulatedSite:
         self.incarnation = 0
         self.instances: dict[InstanceId, Instance] = {}
         self.blocked_reasons: list[str] = []
+        self._network = simulation.network
         queue = self._queue = simulation.queue
         self.clock = SiteClock(queue)
         self.processor = Processor(queue, self.clock, self._caught_up)
@@ -53,6 +55,10 @@ class SimulatedSite:
         self._timers = Timers(queue, self.clock, self.processor, self._fire)
         self._requests = CreditQueue()
         self._recovering: set[InstanceId] = set()
+        # Bound once, because every packet needs them.
+        self.arrive: Callable[[Flight], None] = self._arrive
+        """A packet reaches the site's interface."""
+        self._receive_step = self._receive
 
     # ------------------------------------------------------------------ life
     def start(self) -> None:
@@ -67,7 +73,10 @@ class SimulatedSite:
             core = self.simulation.make_core(self, name)
             self.instances[name] = Instance(core, self, self.disk.log(name), self.recorder, numbers, check)
         for name in names:
-            self.processor.run(self.instances[name].start)
+            self.processor.run(self._start_instance, name)
+
+    def _start_instance(self, now: float, name: InstanceId) -> None:
+        self.instances[name].start(now)
 
     def crash(self, torn: bool = False) -> None:
         """Stop at once: memory is gone, the log keeps what was synced (torn: and a random part of the rest)."""
@@ -92,7 +101,7 @@ class SimulatedSite:
         self._timers.forget(name)
         self._requests.forget(name)
         self.reader.forget(name)
-        self.simulation.network.leave_all(self.name, name)
+        self._network.leave_all(self.name, name)
 
     def recover_instance(self, name: InstanceId) -> None:
         """An instance that crashed apart runs again, under an incarnation that no other ever had."""
@@ -136,10 +145,9 @@ class SimulatedSite:
             self.recorder.fail(now if self.processor.paused else max(now, self.processor.cursor))
 
     # ------------------------------------------------------------------ packets
-    def arrive(self, flight: Flight) -> None:
-        """A packet reaches the site's interface."""
+    def _arrive(self, flight: Flight) -> None:
         if self.up:
-            self.processor.do(self._receive, flight)
+            self.processor.do(self._receive_step, flight)
         else:
             self._record_unreached(flight)
 
@@ -196,15 +204,15 @@ class SimulatedSite:
 
     def send(self, instance: Instance, effect: Send) -> None:
         """Hand a packet to the network."""
-        self.simulation.network.send(self, effect.to, effect.packet, effect.instance or instance.name)
+        self._network.send(self, effect.to, effect.packet, effect.instance or instance.name)
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Hand a packet to the network for everyone on the channel."""
-        self.simulation.network.broadcast(self, effect.channel, effect.packet, instance.name, effect.ttl)
+        self._network.broadcast(self, effect.channel, effect.packet, instance.name, effect.ttl)
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """Hear the channel."""
-        self.simulation.network.join(self.name, instance.name, effect.channel)
+        self._network.join(self.name, instance.name, effect.channel)
 
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""

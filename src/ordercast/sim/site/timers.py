@@ -13,9 +13,11 @@ from ordercast.sim.site.clock import SiteClock
 from ordercast.sim.site.processor import Processor
 
 
-class _Running(msgspec.Struct, gc=False):
+class _Running(msgspec.Struct, eq=False, gc=False):
     """A running timer. One that is pushed back again and again keeps one entry in the event queue, not one per push."""
 
+    instance: InstanceId
+    timer: Timer
     deadline: float
     queued_for: float
 
@@ -44,8 +46,8 @@ class Timers:
         if running is not None and running.queued_for <= deadline:
             running.deadline = deadline
             return
-        running = self._running[key] = _Running(deadline, deadline)
-        self._queue.schedule(deadline, self._due, key, running)
+        running = self._running[key] = _Running(instance, timer, deadline, deadline)
+        self._queue.schedule(deadline, self._due, running)
 
     def cancel(self, instance: InstanceId, timer: Timer) -> None:
         """Do not fire."""
@@ -55,21 +57,22 @@ class Timers:
         """The instance has crashed: none of its timers fires."""
         self._running = {key: running for key, running in self._running.items() if key[0] != instance}
 
-    def _due(self, key: tuple[InstanceId, Timer], running: _Running) -> None:
-        if self._running.get(key) is not running:
+    def _due(self, running: _Running) -> None:
+        if self._running.get((running.instance, running.timer)) is not running:
             return
         if running.deadline > self._queue.now:
             running.queued_for = running.deadline
-            self._queue.schedule(running.deadline, self._due, key, running)
+            self._queue.schedule(running.deadline, self._due, running)
             return
-        self._processor.do(self._run_out, key, running)
+        self._processor.do(self._run_out, running)
 
-    def _run_out(self, now: float, key: tuple[InstanceId, Timer], running: _Running) -> None:
+    def _run_out(self, now: float, running: _Running) -> None:
         # It may have been cancelled or pushed back while it waited for the processor.
+        key = (running.instance, running.timer)
         if self._running.get(key) is not running:
             return
         if running.deadline > self._processor.cursor:
-            self._due(key, running)
+            self._due(running)
             return
         del self._running[key]
-        self._fire(now, *key)
+        self._fire(now, running.instance, running.timer)
