@@ -231,7 +231,7 @@ class LiveRecorder:
             "view": effect.view,
         }
 
-    # ------------------------------------------------------------------ the process, its groups and views
+    # ------------------------------------------------------------------ the process and its views
     def recover(self, _time: float) -> None:
         """The process takes part fully again."""
         self._write("recover")

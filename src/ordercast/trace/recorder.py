@@ -13,9 +13,8 @@ import pyarrow as pa
 
 from ordercast.core import MessageId, Multicast, SiteId
 from ordercast.core.effects import Deliver, InstallView, Replay
-from ordercast.trace.columns import Columns
+from ordercast.trace.columns import WIDTH, Columns
 from ordercast.trace.interface import Envelope
-from ordercast.trace.schema import KINDS
 
 _VALUES_PER_CHUNK = 1 << 16
 """Some ten thousand rows: few enough to lie in the processor's cache when they become columns, and to be forgotten."""
@@ -26,7 +25,7 @@ class Recorder:
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self._rows: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+        self._rows: dict[str, list[Any]] = {kind: [] for kind in WIDTH}
         self._columns = Columns(run)
         self._sites: dict[SiteId, SiteRecorder] = {}
 
@@ -132,7 +131,7 @@ class SiteRecorder:
         self._rows["replay"].extend((self.site, self._next(), time, self.incarnation, effect))
         return True
 
-    # ------------------------------------------------------------------ the site, its groups and views
+    # ------------------------------------------------------------------ the site and its views
     def fail(self, time: float) -> None:
         """The site fails: it crashes, or is too slow for phi_p."""
         self._rows["fail"].extend((self.site, self._next(), time, self.incarnation))

@@ -183,8 +183,9 @@ class SimulatedSite:
         destinations: tuple[SiteId, ...] | None = None,
         instance: InstanceId = MAIN_INSTANCE,
     ) -> None:
-        """The application multicasts; without credit the message waits at the application."""
-        if self.up:
+        """The application multicasts; without credit the message waits at the application, which is down when its
+        instance is."""
+        if instance in self.instances:
             self._requests.put(instance, Request(payload, groups, destinations))
             self.processor.do(self._release, instance)
 
