@@ -141,7 +141,7 @@ def test_separate_copies_cost_one_for_each_host_elsewhere() -> None:
 def test_transit_times_do_as_well_as_the_cost_bit_although_clocks_disagree() -> None:
     simulation = run(cities(), options=BroadcastTreeOptions(clusters="transit-time"), tracing=False)
     for place, site in enumerate(simulation.sites.values()):
-        site.change_clock(1.0 + 0.001 * place, 1000.0 * place)
+        site.clock.change(1.0 + 0.001 * place, 1000.0 * place)
     assert expensive_packets_per_message(simulation, 6.05, "Data") == 2
     assert clusters_known(simulation) == {host: {other for other in HOSTS if other[0] == host[0]} for host in HOSTS}
 
@@ -298,7 +298,7 @@ def test_what_is_kept_is_bounded_by_pruning_and_the_log_by_checkpoints() -> None
     # News of a message is back within two exchanges between clusters, and known within the cluster a second later.
     assert 0 < max(kept) <= 150 * 6
     for site in simulation.sites.values():
-        recovery = site.logs["main"].recover()
+        recovery = site.disk.logs["main"].recover()
         assert recovery.checkpoint is not None
         assert len(recovery.checkpoint) < 50_000
         assert len(recovery.records) < 512 + 2 * 150 * 6

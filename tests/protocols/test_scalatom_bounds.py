@@ -106,7 +106,7 @@ def test_buffers_histories_and_logs_are_bounded_in_a_long_run() -> None:
     assert leftovers(simulation) == {}
     for name, site in simulation.sites.items():
         if name != "x":
-            recovery = site.logs["main"].recover()
+            recovery = site.disk.logs["main"].recover()
             assert recovery.checkpoint is not None
             assert len(recovery.checkpoint) < 100_000
             assert len(recovery.records) < 2500

@@ -106,7 +106,7 @@ def test_the_log_is_bounded_by_checkpoints() -> None:
         check_invariants=False,
     ).execute()
     for site in simulation.sites.values():
-        recovery = site.logs["main"].recover()
+        recovery = site.disk.logs["main"].recover()
         assert recovery.checkpoint is not None
         assert len(recovery.checkpoint) < 20_000
         assert len(recovery.records) < 1500

@@ -121,7 +121,7 @@ class Checkpointing(LogAndSend):
 def test_a_checkpoint_is_not_taken_before_the_delivery_that_it_includes() -> None:
     """Had it been written at once, the message would be in the history and not at the application."""
     run = simulate(Checkpointing, sync_seconds=0.004)
-    log = run.sites["a"].logs
+    log = run.sites["a"].disk.logs
     seen: list[bool] = []
     for time in (0.102, 0.106):
         run.queue.schedule(time, lambda: seen.append(log["main"].recover().checkpoint is not None))

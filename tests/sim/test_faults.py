@@ -134,8 +134,8 @@ def test_a_paused_site_stands_still_keeps_everything_and_is_recovered_when_its_b
 def test_a_skewed_clock_runs_at_its_own_rate_and_jumps_and_goes_right_again() -> None:
     run = simulate(Skew(from_=2.0, to=4.0, sites=("b",), drift=0.5, jump=10.0))
     site = run.sites["b"]
-    assert site.read_clock(12.0) == pytest.approx(12.0 + 10.0 + 1.0)
-    assert run.sites["a"].read_clock(12.0) == 12.0
+    assert site.clock.read(12.0) == pytest.approx(12.0 + 10.0 + 1.0)
+    assert run.sites["a"].clock.read(12.0) == 12.0
 
 
 def test_the_time_at_a_site_never_goes_backwards_in_the_trace() -> None:

@@ -90,6 +90,12 @@ def test_an_instance_that_crashes_apart_comes_back_from_its_log_while_the_other_
     assert min(number for sender, number in core(run, "b").heard if sender == "a") == 5, "it left its channel"
 
 
+def test_an_instance_that_is_down_multicasts_nothing_and_goes_on_when_it_is_back() -> None:
+    run = simulate(Crash(from_=1.25, to=3.25, sites=("a",), instance="main"))
+    multicast = [row["time"] for row in run.table().to_pylist() if row["kind"] == "multicast"]
+    assert multicast == [0.5, 1.0, 3.5, 4.0, 4.5, 5.0]
+
+
 def test_instances_that_run_together_never_give_the_same_name_to_two_messages() -> None:
     run = simulate()
     site = run.sites["a"]

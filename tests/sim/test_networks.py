@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import partial
 
 import networkx as nx
 import pytest
@@ -12,7 +14,16 @@ from ordercast.core.effects import Broadcast, JoinChannel
 from ordercast.core.events import Arrival, MulticastRequested, Started
 from ordercast.protocols.fan import Fan0
 from ordercast.sim import Simulation, Workload
-from ordercast.sim.networks import BroadcastMedium, Network, PointToPoint, Topology, WideArea, square_grid
+from ordercast.sim.faults import Loss
+from ordercast.sim.networks import (
+    BroadcastMedium,
+    Network,
+    OneChannel,
+    PointToPoint,
+    Topology,
+    WideArea,
+    square_grid,
+)
 
 P, L, T = 0.001, 0.01, 0.002
 
@@ -204,14 +215,25 @@ def test_a_site_in_no_region_is_refused() -> None:
         one_message(WideArea({"east": ("a", "b", "c")}, {"east": {"east": 0.0}}))
 
 
-def test_a_packet_that_is_under_way_when_the_run_ends_says_so() -> None:
-    run = Simulation(
+def cut_short(network: Network, *faults: Loss) -> Simulation:
+    """One packet leaves after a second and takes half a second more; the run ends before."""
+    return Simulation(
         Fan0,
         {"g": ["a", "b"]},
-        BroadcastMedium(0.5),
+        network,
         workloads=[Workload(sources=("s",), groups=("g",), rate=1.0, arrivals="regular", count=1)],
+        faults=faults,
         duration=1.2,
         settle=0.0,
     ).execute()
+
+
+@pytest.mark.parametrize("network", [BroadcastMedium, OneChannel, partial(PointToPoint, 0.0)])
+def test_a_packet_that_is_under_way_when_the_run_ends_says_so(network: Callable[[float], Network]) -> None:
+    run = cut_short(network(0.5))
     assert [(row["site"], row["reason"]) for row in rows(run, "drop")] == [("a", "under way"), ("b", "under way")]
     assert rows(run, "receive") == []
+
+
+def test_a_packet_that_will_be_lost_is_not_under_way() -> None:
+    assert rows(cut_short(BroadcastMedium(0.5), Loss(from_=0.0, rate=1.0)), "drop") == []

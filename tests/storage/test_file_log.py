@@ -18,6 +18,7 @@ from ordercast.core import InvariantViolation, Record, StorageError, UsageError,
 from ordercast.storage import MemoryLog, disk
 from ordercast.storage.file import FileLog, Pending
 from ordercast.storage.framing import RECORD_BYTES_MAX, frame
+from ordercast.storage.marks import TruncationMark
 from ordercast.storage.segments import list_segments, segment_path
 from tests.storage.crashing_disk import Crash, CrashingDisk
 
@@ -63,7 +64,6 @@ STEPS = st.lists(
     st.one_of(
         st.builds(Step, st.just("append"), st.integers(1, 6)),
         st.builds(Step, st.just("flush")),
-        st.builds(Step, st.just("truncate"), st.integers(0, 8)),
         st.builds(Step, st.just("checkpoint"), st.integers(0, 8)),
         st.builds(Step, st.just("crash")),
         st.builds(Step, st.just("torn crash"), st.integers(0, 1 << 30), st.integers(0, 1 << 30)),
@@ -90,14 +90,8 @@ class Pair:
         self.log.flush()
         self.model.sync(self.model.position)
 
-    def truncate(self, step: Step) -> None:
-        # As a protocol would: it forgets what is stable, and the next commit makes that so.
-        before = max(0, self.log.synced - step.amount)
-        self.log.truncate(before)
-        self.model.truncate(before)
-        self.flush(step)
-
     def checkpoint(self, step: Step) -> None:
+        # As a protocol would: it sums up what is stable, and the next commit makes that so.
         self.checkpoint_position = max(self.checkpoint_position, self.log.synced - step.amount)
         state = Note(1000 + self.checkpoint_position)
         self.log.checkpoint(state, self.checkpoint_position)
@@ -165,8 +159,6 @@ class Witness:
         self.states: dict[bytes | None, int] = {None: 0}
         """Checkpoint -> its position."""
         self.stable = 0
-        self.forgotten = 0
-        self.forgotten_stable = 0
         self.checkpoint_stable = 0
 
     def check(self, log: FileLog, folder: Path) -> None:
@@ -178,13 +170,13 @@ class Witness:
         assert records == self.appended[begin : log.position]
         position = self.states[recovery.checkpoint]
         assert position >= self.checkpoint_stable
-        assert begin in (position, max(position, self.forgotten_stable), max(position, self.forgotten))
+        assert begin == position
         assert all(first > begin for first in list_segments(folder)[1:]), "what nobody needs is deleted"
         assert recovery.attachment == (None if recovery.checkpoint is None else b"taken at %d" % position)
 
 
 def live(folder: Path, witness: Witness) -> None:
-    """A life of a log: several segments, several checkpoints, a truncation, and a restart in between."""
+    """A life of a log: several segments, several checkpoints, and a restart in between."""
     for _ in range(2):
         log = FileLog(
             folder,
@@ -196,15 +188,11 @@ def live(folder: Path, witness: Witness) -> None:
             record = note(len(witness.appended))
             witness.appended.append(encode(record))
             log.append(record)
-            if number == 18:
-                witness.forgotten = witness.stable - 2
-                log.truncate(witness.forgotten)
             if number % 3 == 2:
                 pending = log.write_out()
                 log.commit(pending)
                 log.sync(pending.position)
                 witness.stable = pending.position
-                witness.forgotten_stable = witness.forgotten
                 log.tidy(pending)
                 if pending.checkpoint is not None:
                     witness.checkpoint_stable = pending.checkpoint.position
@@ -450,21 +438,35 @@ def test_segments_follow_each_other_without_a_gap_and_are_about_as_large_as_they
 
 
 @pytest.mark.parametrize("before", range(31))
-def test_a_truncation_and_a_checkpoint_at_any_position_keep_exactly_what_follows(before: int, tmp_path: Path) -> None:
-    for kind in ("truncation", "checkpoint"):
-        log = filled(tmp_path / kind, 30)
-        if kind == "truncation":
-            log.truncate(before)
-        else:
-            log.checkpoint(note(before), before)
-        log.flush()
-        log.close()
-        firsts = list_segments(tmp_path / kind)
-        assert firsts[0] <= before
-        assert all(first > before for first in firsts[1:]), "what nobody needs is deleted"
-        log = open_file_log(tmp_path / kind)
-        assert numbers(log.recover().records) == list(range(before, 30))
-        log.close()
+def test_a_checkpoint_at_any_position_keeps_exactly_what_follows(before: int, tmp_path: Path) -> None:
+    log = filled(tmp_path, 30)
+    log.checkpoint(note(before), before)
+    log.flush()
+    log.close()
+    firsts = list_segments(tmp_path)
+    assert firsts[0] <= before
+    assert all(first > before for first in firsts[1:]), "what nobody needs is deleted"
+    log = open_file_log(tmp_path)
+    assert numbers(log.recover().records) == list(range(before, 30))
+    log.close()
+
+
+@pytest.mark.parametrize("before", range(31))
+def test_a_truncation_mark_that_a_log_has_keeps_exactly_what_follows(before: int, tmp_path: Path) -> None:
+    filled(tmp_path, 30).close()
+    with segment_path(tmp_path, list_segments(tmp_path)[-1]).open("ab") as file:
+        file.write(frame(TruncationMark(before).encode()))
+    log = open_file_log(tmp_path)
+    assert numbers(log.recover().records) == list(range(before, 30))
+    firsts = list_segments(tmp_path)
+    assert firsts[0] <= before
+    assert all(first > before for first in firsts[1:]), "what nobody needs is deleted"
+    log.append(note(30))
+    log.flush()
+    log.close()
+    log = open_file_log(tmp_path)
+    assert numbers(log.recover().records) == list(range(before, 31))
+    log.close()
 
 
 def test_a_checkpoint_is_ignored_until_there_is_enough_to_retain(tmp_path: Path) -> None:
@@ -589,9 +591,8 @@ def test_a_buffer_is_used_again_and_only_when_its_commit_is_done(tmp_path: Path)
     log = FileLog(tmp_path)
     log.append(note(0))
     first = log.write_out()
-    log.truncate(1)
     second = log.write_out()
-    assert (first.position, second.position) == (1, 1), "the second has a mark only"
+    assert (first.position, second.position) == (1, 1), "the second has no records"
     log.commit(first)
     log.sync(1)
     log.append(note(1))
@@ -604,7 +605,7 @@ def test_a_buffer_is_used_again_and_only_when_its_commit_is_done(tmp_path: Path)
     log.sync(2)
     log.close()
     log = FileLog(tmp_path)
-    assert numbers(log.recover().records) == [1]
+    assert numbers(log.recover().records) == [0, 1]
     log.close()
 
 

@@ -77,12 +77,12 @@ def test_a_checkpoint_stands_for_the_records_before_its_position_and_survives_wi
     assert log.position == 4
 
 
-def test_truncation_forgets_the_records_before_a_position() -> None:
+def test_a_checkpoint_at_an_earlier_position_brings_no_record_back() -> None:
     log = MemoryLog()
     for number in range(4):
         log.append(Note(number))
-    log.truncate(2)
-    log.truncate(1)
+    log.checkpoint(Note(100), position=2)
+    log.checkpoint(Note(101), position=1)
     assert read(log) == [2, 3]
 
 

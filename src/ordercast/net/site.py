@@ -21,12 +21,13 @@ from ordercast.core.effects import (
     Replay,
     Send,
 )
-from ordercast.core.events import Arrival, Consumed, Received, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Timer, TimerFired
 from ordercast.net.packets import NET_INSTANCE
 from ordercast.net.probing import Prober
 from ordercast.net.timers import Timers
 from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance
+from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
 from ordercast.wire.endpoint import Endpoint, Outgoing
 
@@ -157,11 +158,7 @@ class LiveSite:
             ):
                 instance = self.instances.get(name)
                 if instance is not None:
-                    if self._recorder is not None:
-                        self._recorder.packet_received(sender, packet)
-                    instance.handle(
-                        now, Received(sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
-                    )
+                    instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                 elif name == NET_INSTANCE and self._prober is not None:
                     self._prober.on_packet(sender, packet, multicast)
         except Exception as error:
@@ -200,9 +197,7 @@ class LiveSite:
             name, packet = self._to_self.popleft()
             instance = self.instances.get(name)
             if instance is not None:
-                if self._recorder is not None:
-                    self._recorder.packet_received(self.name, packet)
-                instance.handle(self._loop.time(), Received(self.name, packet, _ARRIVAL))
+                instance.receive(self._loop.time(), self.name, packet, _ARRIVAL)
 
     def _send(self, transport: Transport, outgoing: Outgoing) -> None:
         """By the way that reaches all of its receivers at once, where there is one."""
@@ -289,8 +284,9 @@ class LiveSite:
         name = effect.instance or instance.name
         to = effect.to
         if self._recorder is not None:
+            envelope = describe(self.name, name, effect.packet)
             for site in to:
-                self._recorder.packet_sent(site, effect.packet)
+                self._recorder.send(self.trace_time(), site, envelope)
         if self.name in to:
             self._to_self.append((name, effect.packet))
             to = tuple(site for site in to if site != self.name)
@@ -300,7 +296,7 @@ class LiveSite:
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Everyone hears it, the sender too, where the channel shows it."""
         if self._recorder is not None:
-            self._recorder.packet_sent(None, effect.packet)
+            self._recorder.send(self.trace_time(), None, describe(self.name, instance.name, effect.packet))
         self._endpoint.send(self._everyone, instance.name, effect.packet)
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
@@ -339,5 +335,5 @@ class LiveSite:
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""
         if self._recorder is not None:
-            self._recorder.recover()
+            self._recorder.recover(self.trace_time())
         self._application.recovered(instance.name)

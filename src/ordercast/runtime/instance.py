@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from typing import Any, Protocol, Union
 
 import msgspec
 
@@ -19,6 +19,7 @@ from ordercast.core import (
     InstanceId,
     MessageId,
     Multicast,
+    Packet,
     Record,
     SiteId,
     WireError,
@@ -27,13 +28,9 @@ from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
 from ordercast.core.address import check_address
 from ordercast.core.effects import Effect
-from ordercast.core.events import Event, MulticastRequested, Recovered, Started
+from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, Started
 from ordercast.storage import StableLog
-
-if TYPE_CHECKING:
-    # A live node has no pyarrow, which the recorder of simulations needs.
-    from ordercast.trace.live import LiveRecorder
-    from ordercast.trace.recorder import SiteRecorder
+from ordercast.trace.interface import Envelope, SiteTrace, describe
 
 
 class Driver(Protocol):
@@ -46,10 +43,10 @@ class Driver(Protocol):
         """The time to write into the trace now."""
 
     def send(self, instance: Instance, effect: effect_types.Send) -> None:
-        """Hand a packet to the network."""
+        """Hand a packet to the network, which records each packet that it makes of it before that goes."""
 
     def broadcast(self, instance: Instance, effect: effect_types.Broadcast) -> None:
-        """Hand a packet to the network for everyone on the channel."""
+        """Hand a packet to the network for everyone on the channel; recorded likewise."""
 
     def join_channel(self, instance: Instance, effect: effect_types.JoinChannel) -> None:
         """Hear the channel."""
@@ -111,7 +108,7 @@ class Instance:
         core: ProtocolCore,
         driver: Driver,
         log: StableLog,
-        recorder: SiteRecorder | LiveRecorder | None,
+        recorder: SiteTrace | None,
         numbers: MessageNumbers,
         check_invariants: bool = False,
     ) -> None:
@@ -191,6 +188,29 @@ class Instance:
         self._interpret()
         return message
 
+    def receive(
+        self,
+        now: float,
+        sender: SiteId,
+        packet: Packet,
+        arrival: Arrival,
+        envelope: Envelope | None = None,
+        number: int | None = None,
+    ) -> None:
+        """A packet reaches the instance. A network that has described and numbered it hands that in."""
+        recorder = self._recorder
+        if recorder is not None:
+            if envelope is None:
+                envelope = describe(sender, self.name, packet)
+            recorder.receive(self._driver.trace_time(), envelope, number, arrival.cost)
+        # As `handle`, without a call in between: this is the way of every packet.
+        try:
+            self.core.step(now, Received(sender, packet, arrival))
+        except WireError:
+            self.wire_errors += 1
+        if self.core.outbox or self._check_invariants:
+            self._interpret()
+
     def handle(self, now: float, event: Event) -> None:
         """Feed one event to the core and do what it wants done."""
         try:
@@ -255,7 +275,7 @@ class Instance:
         else:
             self._log.checkpoint(effect.state, position)
 
-    def _place_announcement(self, multicast: Multicast, recorder: SiteRecorder | LiveRecorder) -> None:
+    def _place_announcement(self, multicast: Multicast, recorder: SiteTrace) -> None:
         """Put the multicast's record right before the first effect that shows it outside, behind the log writes.
 
         (At the beginning of the step: recorded as multicast, append not yet stable, crash: the trace says that a

@@ -375,10 +375,10 @@ class Skew(_SiteFault, tag="skew", frozen=True):
             raise UsageError(f"fault 'skew': a drift of {self.drift} would stop the clock or turn it back")
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].change_clock(1.0 + self.drift, self.jump)
+        simulation.sites[site].clock.change(1.0 + self.drift, self.jump)
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].change_clock(1.0, 0.0)
+        simulation.sites[site].clock.change(1.0, 0.0)
 
 
 class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
@@ -392,10 +392,10 @@ class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
         _check_not_negative(self.kind, "seconds", self.seconds)
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].consume_seconds = self.seconds
+        simulation.sites[site].reader.seconds = self.seconds
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].consume_seconds = 0.0
+        simulation.sites[site].reader.seconds = 0.0
 
 
 AnyFault = (

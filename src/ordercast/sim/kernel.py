@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from ordercast.core import OrdercastError
+
+Kind = TypeVar("Kind")
 
 
 class Runaway(OrdercastError):
@@ -30,17 +32,22 @@ class EventQueue:
         """Call the function at a time; one that has passed means now."""
         heappush(self._queue, (time, self._order(), function, arguments))
 
-    def waiting(self) -> list[tuple[Callable[..., None], tuple[Any, ...]]]:
-        """What is scheduled and has not been called, in order."""
-        return [(function, arguments) for _, _, function, arguments in sorted(self._queue, key=lambda entry: entry[:2])]
+    def waiting(self, kind: type[Kind]) -> list[Kind]:
+        """The objects of a kind with which functions are scheduled that have not been called yet, in order."""
+        in_order = sorted(self._queue, key=lambda entry: entry[:2])
+        return [argument for *_, arguments in in_order for argument in arguments if isinstance(argument, kind)]
 
     def run(self, until: float) -> None:
         """Handle everything up to and including a time; it is that time then."""
         queue = self._queue
         left = self.events_max - self.handled
         try:
-            while queue and queue[0][0] <= until:
-                time, _, function, arguments = heappop(queue)
+            while queue:
+                entry = heappop(queue)
+                time, _, function, arguments = entry
+                if time > until:
+                    heappush(queue, entry)
+                    break
                 if time > self.now:
                     self.now = time
                 function(*arguments)

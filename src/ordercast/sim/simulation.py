@@ -26,6 +26,7 @@ from ordercast.core import (
 from ordercast.core.effects import Deliver, Replay
 from ordercast.runtime import Instance
 from ordercast.sim.faults import Crash, Fault, Rule
+from ordercast.sim.flight import Flight
 from ordercast.sim.kernel import EventQueue
 from ordercast.sim.networks import Network
 from ordercast.sim.site import SimulatedSite
@@ -174,11 +175,8 @@ class Simulation:
         self.heal()
         self.queue.run(self.duration + self.settle)
         # The send of a network multicast names no receivers; these rows tell for whom it was still under way.
-        for function, arguments in self.queue.waiting():
-            receiver = getattr(function, "__self__", None)
-            if isinstance(receiver, SimulatedSite) and function == receiver.arrive:
-                packet, envelope, _ = arguments
-                receiver.drop(packet, envelope, "under way")
+        for flight in self.queue.waiting(Flight):
+            flight.drop("under way")
         for site in self.sites.values():
             for instance in site.instances.values():
                 self.collect(instance)
@@ -200,7 +198,7 @@ class Simulation:
     @property
     def handler_calls(self) -> int:
         """Protocol events handled."""
-        return sum(site.handler_calls for site in self.sites.values())
+        return sum(site.processor.steps for site in self.sites.values())
 
     def bounds(self) -> Bounds:
         """What the run promised to the protocol."""
@@ -215,7 +213,7 @@ class Simulation:
         if contract.message_size is not None:
             described["message_size"] = dict(contract.message_size)
         # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then.
-        if all(site.slowest_seconds <= bounds.phi_p for site in self.sites.values()):
+        if all(site.processor.slowest_seconds <= bounds.phi_p for site in self.sites.values()):
             described["promised"] = dict(contract.promised(bounds, self.options))
         return Run(
             run=self.run_name,

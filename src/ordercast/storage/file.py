@@ -19,7 +19,7 @@ from ordercast.storage import disk
 from ordercast.storage.checkpoint_file import StoredCheckpoint, read_checkpoint
 from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame_into
 from ordercast.storage.log import Recovery
-from ordercast.storage.marks import CommitMark, TruncationMark
+from ordercast.storage.marks import CommitMark
 from ordercast.storage.segments import StoredRecords, read_segments, segment_path
 
 RETAIN_BYTES = 1 << 27
@@ -140,21 +140,12 @@ class FileLog:
             raise InvariantViolation(f"the log is stable up to {self._writer.committed}, not up to {position}")
         self.synced = max(self.synced, position)
         # By the count of commits and not by positions: two commits may end at the same position, when the second has
-        # marks only, and be under way both.
+        # a checkpoint only, and be under way both.
         while self._handed_over and self._writer.commits > self._reclaimed:
             self._reclaimed += 1
             buffer = self._handed_over.popleft()
             if len(buffer) <= SPARE_BYTES_MAX:
                 self._spare = buffer
-
-    def truncate(self, before: int) -> None:
-        """Forget the records before that position; their files go with the commit that is handed over next."""
-        before = min(before, self.position)
-        if before > self._needed_from:
-            self._needed_from = before
-            if not self._length:
-                self._begin_commit()
-            self._put(bytearray(TruncationMark(before).encode()))
 
     def checkpoint(self, state: Record, position: int) -> None:
         """Replace the records before that position by a state; ignored while the log is short.

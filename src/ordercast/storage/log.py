@@ -36,9 +36,6 @@ class StableLog(Protocol):
     def sync(self, position: int) -> None:
         """Everything before `position` is stable now."""
 
-    def truncate(self, before: int) -> None:
-        """Forget the records before that position."""
-
     def checkpoint(self, state: Record, position: int) -> None:
         """The records before that position may be replaced by a state, atomically."""
 

@@ -39,7 +39,7 @@ class CommitMark(msgspec.Struct, frozen=True):
 
 
 class TruncationMark(msgspec.Struct, frozen=True):
-    """The records before a position are forgotten."""
+    """The records before a position are forgotten. Nothing writes it any more; a log that has it is read."""
 
     before: int
 

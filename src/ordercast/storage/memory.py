@@ -39,18 +39,14 @@ class MemoryLog:
         """Make everything before `position` stable."""
         self.synced = max(self.synced, position)
 
-    def truncate(self, before: int) -> None:
-        """Forget the records before that position."""
-        surplus = before - self._base
-        if surplus > 0:
-            del self._records[:surplus]
-            self._base = before
-            self.synced = max(self.synced, before)
-
     def checkpoint(self, state: Record, position: int) -> None:
         """Replace the records before that position by a state, atomically (on a disk: write, sync, rename)."""
         self._checkpoint = encode(state)
-        self.truncate(position)
+        surplus = position - self._base
+        if surplus > 0:
+            del self._records[:surplus]
+            self._base = position
+            self.synced = max(self.synced, position)
 
     def crash(self) -> None:
         """Lose what was not synced."""

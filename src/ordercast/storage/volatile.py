@@ -20,9 +20,6 @@ class VolatileLog:
     def sync(self, position: int) -> None:
         """There is nothing to wait for."""
 
-    def truncate(self, before: int) -> None:
-        """There is nothing to forget."""
-
     def checkpoint(self, state: Record, position: int) -> None:
         """Nobody will ever read it."""
 

@@ -18,21 +18,20 @@ from ordercast.trace.schema import EVENTS
 
 Arrays = dict[str, pa.Array]
 
-_COMMON_WIDTH = 4
-_WIDTH = {
+WIDTH = {
     "multicast": 5,
     "send": 7,
     "receive": 8,
     "drop": 8,
     "deliver": 5,
     "replay": 5,
-    "rollback": 5,
     "view": 5,
-    "join": 5,
-    "leave": 5,
-    "activate": 5,
+    "fail": 4,
+    "awake": 4,
+    "recover": 4,
 }
-"""How many values a row of each kind has: the common four, and what `Columns` takes apart for that kind."""
+"""The kinds of events that a simulation records, and how many values a row of each has: the common four, and what
+`Columns` takes apart for that kind."""
 
 
 class Columns:
@@ -45,7 +44,7 @@ class Columns:
 
     def add(self, kind: str, values: list[Any]) -> None:
         """Take rows of one kind, flat: site, seq, time, incarnation, and what the kind has besides, again and again."""
-        width = _WIDTH.get(kind, _COMMON_WIDTH)
+        width = WIDTH[kind]
         site, seq, time, incarnation, *rest = (values[at::width] for at in range(width))
         rows = len(site)
         arrays: Arrays = {
@@ -141,22 +140,10 @@ class Columns:
         }
         return {name: column.take(which) for name, column in described.items()}
 
-    def _rollbacks(self, messages: Sequence[MessageId]) -> Arrays:
-        return {"message": self._name(messages)}
-
     def _views(self, effects: Sequence[Any]) -> Arrays:
         return {
             name: pa.array([getattr(effect, name) for effect in effects], EVENTS.field(name).type)
             for name in ("view", "members", "transitional", "groups")
-        }
-
-    def _memberships(self, groups: Sequence[tuple[str, ...]]) -> Arrays:
-        return {"groups": pa.array(groups, EVENTS.field("groups").type)}
-
-    def _activations(self, effects: Sequence[Any]) -> Arrays:
-        return {
-            "groups": pa.array([(effect.group,) for effect in effects], EVENTS.field("groups").type),
-            "service": pa.array([effect.service for effect in effects], pa.string()),
         }
 
     _EXTRA: ClassVar[dict[str, Callable[..., Arrays]]] = {
@@ -166,11 +153,7 @@ class Columns:
         "drop": _drops,
         "deliver": _deliveries,
         "replay": _deliveries,
-        "rollback": _rollbacks,
         "view": _views,
-        "join": _memberships,
-        "leave": _memberships,
-        "activate": _activations,
     }
 
     # ------------------------------------------------------------------ names of messages
@@ -185,10 +168,6 @@ class _Names(dict[MessageId, str]):
     def __missing__(self, message: MessageId) -> str:
         name = self[message] = str(message)
         return name
-
-
-def _integers(values: Iterable[int]) -> pa.Array:
-    return pa.array(list(values), pa.int64())
 
 
 def _distinct(objects: Sequence[Any]) -> tuple[list[Any], pa.Array]:

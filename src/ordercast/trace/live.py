@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import MessageId, Multicast, Packet, SiteId, UsageError, encoded_size
+from ordercast.core import MessageId, Multicast, SiteId, UsageError
 from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.trace.interface import Envelope
 from ordercast.trace.schema import Event, Run
 
 _encode = msgspec.json.Encoder().encode
@@ -41,7 +42,8 @@ def epoch_clock(monotonic: Callable[[], float] = time.monotonic) -> Callable[[],
 
 
 class LiveRecorder:
-    """The trace of one process. It goes on where an earlier incarnation of the process ended."""
+    """The trace of one process (see `ordercast.trace.interface.SiteTrace`). It goes on where an earlier incarnation of
+    the process ended. The times in its rows are its own clock's."""
 
     def __init__(self, folder: Path, run: Run, site: SiteId, incarnation: int, clock: Callable[[], float]) -> None:
         """`folder` is the cluster's; each process has a folder of its own in it."""
@@ -158,24 +160,22 @@ class LiveRecorder:
         self._write_run()
 
     # ------------------------------------------------------------------ packets
-    def packet_sent(self, peer: SiteId | None, packet: Packet) -> None:
+    def send(self, _time: float, peer: SiteId | None, envelope: Envelope, _number: int | None = None) -> None:
         """A packet leaves."""
-        served = self._served(packet)
-        if self._expected and served:
-            for name in packet.served():
-                self._announce(name)
-        self._write("send", peer=peer, packet=type(packet).__name__, messages=served, size=encoded_size(packet))
+        if self._expected and envelope.served:
+            for message in envelope.served:
+                self._announce(message)
+        self._write_packet("send", peer, envelope)
 
-    def packet_received(self, sender: SiteId, packet: Packet) -> None:
+    def receive(self, _time: float, envelope: Envelope, _number: int | None = None, _cost: int = 0) -> None:
         """A packet reaches the protocol."""
-        name = type(packet).__name__
-        self._write("receive", peer=sender, packet=name, messages=self._served(packet), size=encoded_size(packet))
+        self._write_packet("receive", envelope.sender, envelope)
 
-    @staticmethod
-    def _served(packet: Packet) -> list[str] | None:
-        return None if packet.background else [str(each) for each in packet.served()]
+    def _write_packet(self, kind: str, peer: SiteId | None, envelope: Envelope) -> None:
+        served = None if envelope.served is None else [str(message) for message in envelope.served]
+        self._write(kind, peer=peer, packet=envelope.name, messages=served, size=envelope.size)
 
-    # ------------------------------------------------------------------ messages (times are this recorder's own)
+    # ------------------------------------------------------------------ messages
     def expect(self, multicast: Multicast) -> None:
         """The application has handed over a message that is not stable yet."""
         described = self._expected[multicast.id] = self._described(multicast)
@@ -231,8 +231,8 @@ class LiveRecorder:
             "view": effect.view,
         }
 
-    # ------------------------------------------------------------------ the process, its groups and views
-    def recover(self) -> None:
+    # ------------------------------------------------------------------ the process and its views
+    def recover(self, _time: float) -> None:
         """The process takes part fully again."""
         self._write("recover")
         self._delivered_before.clear()

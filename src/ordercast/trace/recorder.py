@@ -9,27 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from ordercast.core import InstanceId, MessageId, Multicast, Packet, SiteId
+from ordercast.core import MessageId, Multicast, SiteId
 from ordercast.core.effects import Deliver, InstallView, Replay
-from ordercast.trace.columns import Columns
-from ordercast.trace.schema import KINDS
+from ordercast.trace.columns import WIDTH, Columns
+from ordercast.trace.interface import Envelope
 
 _VALUES_PER_CHUNK = 1 << 16
 """Some ten thousand rows: few enough to lie in the processor's cache when they become columns, and to be forgotten."""
-
-
-class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """A packet on its way, with what the trace wants to know about it; the same for all packets that carry it."""
-
-    sender: SiteId
-    instance: InstanceId
-    packet: Packet
-    name: str = ""
-    served: tuple[MessageId, ...] | None = None
-    size: int = 0
 
 
 class Recorder:
@@ -37,7 +25,7 @@ class Recorder:
 
     def __init__(self, run: str) -> None:
         self.run = run
-        self._rows: dict[str, list[Any]] = {kind: [] for kind in KINDS}
+        self._rows: dict[str, list[Any]] = {kind: [] for kind in WIDTH}
         self._columns = Columns(run)
         self._sites: dict[SiteId, SiteRecorder] = {}
 
@@ -61,7 +49,7 @@ class Recorder:
 
 
 class SiteRecorder:
-    """Records the events of one site, in their order there."""
+    """Records the events of one simulated site, in their order there (see `ordercast.trace.interface.SiteTrace`)."""
 
     def __init__(self, site: SiteId, rows: dict[str, list[Any]], spill: Callable[[], None]) -> None:
         self.site = site
@@ -81,27 +69,27 @@ class SiteRecorder:
         return seq
 
     # ------------------------------------------------------------------ packets
-    def send(self, time: float, peer: SiteId | None, packet_id: int, envelope: Envelope) -> None:
+    def send(self, time: float, peer: SiteId | None, envelope: Envelope, number: int | None = None) -> None:
         """A packet leaves for `peer` (None: a network multicast)."""
         if self._expected and envelope.served:
             self._multicast_expected(time, envelope.served)
         seq = self._seq
         self._seq = seq + 1
-        self._sends.extend((self.site, seq, time, self.incarnation, peer, packet_id, envelope))
+        self._sends.extend((self.site, seq, time, self.incarnation, peer, number, envelope))
 
-    def receive(self, time: float, packet_id: int, envelope: Envelope, cost: int) -> None:
+    def receive(self, time: float, envelope: Envelope, number: int | None = None, cost: int = 0) -> None:
         """A packet reaches the protocol."""
         seq = self._seq
         self._seq = seq + 1
-        self._receives.extend((self.site, seq, time, self.incarnation, envelope.sender, packet_id, envelope, cost))
+        self._receives.extend((self.site, seq, time, self.incarnation, envelope.sender, number, envelope, cost))
         # Asked here only: where nothing is received, nothing is sent or delivered for long.
         if len(self._receives) >= _VALUES_PER_CHUNK:
             self._spill()
 
-    def drop(self, time: float, packet_id: int, envelope: Envelope, reason: str) -> None:
+    def drop(self, time: float, envelope: Envelope, number: int, reason: str) -> None:
         """A packet to this site is lost."""
         self._rows["drop"].extend(
-            (self.site, self._next(), time, self.incarnation, envelope.sender, packet_id, envelope, reason)
+            (self.site, self._next(), time, self.incarnation, envelope.sender, number, envelope, reason)
         )
 
     # ------------------------------------------------------------------ messages
@@ -143,7 +131,7 @@ class SiteRecorder:
         self._rows["replay"].extend((self.site, self._next(), time, self.incarnation, effect))
         return True
 
-    # ------------------------------------------------------------------ the site, its groups and views
+    # ------------------------------------------------------------------ the site and its views
     def fail(self, time: float) -> None:
         """The site fails: it crashes, or is too slow for phi_p."""
         self._rows["fail"].extend((self.site, self._next(), time, self.incarnation))

@@ -58,7 +58,7 @@ def complaints(seed: int, broken: dict[str, Callable[..., Any]] | None = None) -
                 for name, site in simulation.sites.items()
                 if "main" in site.instances
                 and isinstance(core := site.instances["main"].core, LeaseHost)
-                and core.lease.is_held(site.read_clock(now))
+                and core.lease.is_held(site.clock.read(now))
             ]
             if len(holders) > 1:
                 found.append(f"{now:.3f}: {holders}")

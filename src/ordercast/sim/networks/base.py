@@ -1,4 +1,4 @@
-"""What every simulated network is: it takes messages from sites and brings packets to sites, under whatever faults
+"""What every simulated network is: it takes packets from sites and brings packets to sites, under whatever faults
 are in force."""
 
 from __future__ import annotations
@@ -6,13 +6,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from ordercast.core import ChannelId, InstanceId, Packet, SiteId, encoded_size
+from ordercast.core import ChannelId, InstanceId, Packet, SiteId
 from ordercast.core.events import Arrival
-from ordercast.trace.recorder import Envelope
+from ordercast.sim.flight import Flight
+from ordercast.trace.interface import Envelope, describe
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
     from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 PLAIN_ARRIVAL = Arrival()
 
@@ -47,7 +49,7 @@ class Network(ABC):
 
     # ------------------------------------------------------------------ what a model says
     @abstractmethod
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """Occupy whatever the sending of one packet occupies; the time at which it is on its way."""
 
     @abstractmethod
@@ -75,10 +77,6 @@ class Network(ABC):
         """An instance hears the channel."""
         self._channels.setdefault((instance, channel), set()).add(site)
 
-    def leave(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
-        """An instance hears it no longer."""
-        self._channels.get((instance, channel), set()).discard(site)
-
     def leave_all(self, site: SiteId, instance: InstanceId) -> None:
         """An instance has crashed."""
         for (listener, _), members in self._channels.items():
@@ -86,33 +84,25 @@ class Network(ABC):
                 members.discard(site)
 
     # ------------------------------------------------------------------ sending
-    def send(self, sender: SimulatedSite, to: tuple[SiteId, ...], packet: Packet, instance: InstanceId) -> None:
-        """A site sends a message to one or several sites."""
-        self._send(sender, to, packet, instance, None)
-
     def broadcast(
         self, sender: SimulatedSite, channel: ChannelId, packet: Packet, instance: InstanceId, ttl: int | None
     ) -> None:
-        """A site broadcasts a message on a channel; it hears it itself when it has joined."""
+        """A site broadcasts a packet on a channel; it hears it itself when it has joined."""
         members = sorted(self._channels.get((instance, channel), ()))
         receivers = tuple(site for site in members if self.in_scope(sender.name, site, ttl))
-        self._send(sender, receivers, packet, instance, channel)
+        self.send(sender, receivers, packet, instance, channel)
 
-    def _send(
+    def send(
         self,
         sender: SimulatedSite,
         to: tuple[SiteId, ...],
         packet: Packet,
         instance: InstanceId,
-        channel: ChannelId | None,
+        channel: ChannelId | None = None,
     ) -> None:
-        recorder = sender.recorder
-        name = sender.name
-        if recorder is None:
-            envelope = Envelope(name, instance, packet)
-        else:
-            served = None if packet.background else packet.served()
-            envelope = Envelope(name, instance, packet, type(packet).__name__, served, encoded_size(packet))
+        """A site sends a packet to one or several sites, on a channel when it is a broadcast."""
+        recorder, processor, name = sender.recorder, sender.processor, sender.name
+        envelope = Envelope(name, instance, packet) if recorder is None else describe(name, instance, packet)
         shared = self.one_frame_for_all and len(to) > 1
         quiet = not self.rules and not self.loses
         sites, schedule = self.sites, self.queue.schedule
@@ -121,34 +111,35 @@ class Network(ABC):
             own = receiver == name and not self.own_frames_travel
             if departure < 0.0 or not shared:
                 # What a site says to itself alone does not touch the network.
-                departure = sender.cursor if own and not shared else self.depart(sender)
+                departure = processor.cursor if own and not shared else self.depart(processor)
                 self._packets = number = self._packets + 1
                 if recorder is not None:
-                    recorder.send(sender.cursor, None if shared else receiver, number, envelope)
-            arrival = self.arrival(name, receiver, channel)
+                    recorder.send(processor.cursor, None if shared else receiver, envelope, number)
+            site = sites.get(receiver)
+            if site is None:
+                continue
+            flight = Flight(number, envelope, self.arrival(name, receiver, channel), site)
             if own:
-                schedule(departure, sender.arrive, number, envelope, arrival)
-            elif quiet and receiver in sites:
-                schedule(departure + self.latency(name, receiver), sites[receiver].arrive, number, envelope, arrival)
+                schedule(departure, site.arrive, flight)
+            elif quiet:
+                schedule(departure + self.latency(name, receiver), site.arrive, flight)
             else:
-                self.carry(number, envelope, receiver, departure + self.latency(name, receiver), arrival)
+                self.carry(flight, departure + self.latency(name, receiver))
 
-    def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
-        """Bring a packet to a site at a time, unless a fault rule has other plans; the first verdict wins."""
-        site = self.sites.get(receiver)
-        if site is None:
-            return
+    def carry(self, flight: Flight, time: float) -> None:
+        """Bring a packet to its receiver at a time, unless a fault rule has other plans; the first verdict wins."""
+        arrive = flight.receiver.arrive
         for rule in self.rules:
-            verdict = rule.judge(envelope.sender, receiver)
+            verdict = rule.judge(flight.envelope.sender, flight.receiver.name)
             if verdict is not None:
                 if verdict.drop:
-                    self.lose(packet, envelope, receiver, time, verdict.drop)
+                    self.lose(flight, time, verdict.drop)
                     return
                 for extra in verdict.delays:
-                    self.queue.schedule(time + extra, site.arrive, packet, envelope, arrival)
+                    self.queue.schedule(time + extra, arrive, flight)
                 return
-        self.queue.schedule(time, site.arrive, packet, envelope, arrival)
+        self.queue.schedule(time, arrive, flight)
 
-    def lose(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, reason: str) -> None:
-        """Do not bring a packet to a site, and let the trace know when and why."""
-        self.queue.schedule(time, self.sites[receiver].drop, packet, envelope, reason)
+    def lose(self, flight: Flight, time: float, reason: str) -> None:
+        """Do not bring a packet to its receiver, and let the trace know when and why."""
+        self.queue.schedule(time, flight.drop, reason)

@@ -8,7 +8,7 @@ from ordercast.core import SiteId, UsageError
 from ordercast.sim.networks.base import Network
 
 if TYPE_CHECKING:
-    from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 _FRAMES_IN_FRONT_MAX = 256
 """A frame waits for those in front of it; beyond this many the medium is overloaded, and phi_n does not cover it."""
@@ -26,7 +26,7 @@ class BroadcastMedium(Network):
         self._frame = frame
         self._free_at = 0.0
 
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """Wait until the medium is free, then occupy it for T."""
         self._free_at = max(sender.cursor, self._free_at) + self._frame
         return self._free_at

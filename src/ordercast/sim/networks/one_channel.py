@@ -12,13 +12,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId, UsageError
-from ordercast.core.events import Arrival
+from ordercast.sim.flight import Flight
 from ordercast.sim.networks.base import Network
-from ordercast.trace.recorder import Envelope
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
     from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 _FRAMES_IN_FRONT_MAX = 256
 """A frame waits for those in front of it; beyond this many the channel is overloaded, and phi_n does not cover it."""
@@ -66,7 +66,7 @@ class OneChannel(Network):
             name: _Receiver(self, site, self._buffers, self._processing) for name, site in simulation.sites.items()
         }
 
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """Wait until the channel is free, then occupy it for a frame."""
         self._free_at = max(sender.cursor, self._free_at) + self._frame
         return self._free_at
@@ -83,24 +83,24 @@ class OneChannel(Network):
         """A site works on frames one after the other."""
         return self._processing
 
-    def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
+    def carry(self, flight: Flight, time: float) -> None:
         """Bring a frame to a receiver's buffers, unless it is lost on the way, by itself or by a fault rule.
 
         A rule that delays or repeats frames breaks the one order: protocols that need the channel do not stand it.
         """
         if self._loss and self._random() < self._loss:
-            self.lose(packet, envelope, receiver, time, "loss")
+            self.lose(flight, time, "loss")
             return
-        buffers = self._receivers[receiver]
+        buffers = self._receivers[flight.receiver.name]
         for rule in self.rules:
-            verdict = rule.judge(envelope.sender, receiver)
+            verdict = rule.judge(flight.envelope.sender, flight.receiver.name)
             if verdict is not None:
                 if verdict.drop:
-                    self.lose(packet, envelope, receiver, time, verdict.drop)
+                    self.lose(flight, time, verdict.drop)
                 for extra in verdict.delays:
-                    self.queue.schedule(time + extra, buffers.reach, packet, envelope, arrival)
+                    self.queue.schedule(time + extra, buffers.reach, flight)
                 return
-        self.queue.schedule(time, buffers.reach, packet, envelope, arrival)
+        self.queue.schedule(time, buffers.reach, flight)
 
 
 class _Receiver:
@@ -112,25 +112,25 @@ class _Receiver:
         self._site = site
         self._buffers = buffers
         self._processing = processing
-        self._frames: deque[tuple[int, Envelope, Arrival]] = deque()
+        self._frames: deque[Flight] = deque()
 
-    def reach(self, packet: int, envelope: Envelope, arrival: Arrival) -> None:
+    def reach(self, flight: Flight) -> None:
         """A frame comes: it takes a free buffer, or is lost."""
         if not self._site.up:
-            self._site.arrive(packet, envelope, arrival)
+            self._site.arrive(flight)
         elif len(self._frames) >= self._buffers:
             self._channel.overruns += 1
-            self._site.drop(packet, envelope, "overrun")
+            flight.drop("overrun")
         else:
-            self._frames.append((packet, envelope, arrival))
+            self._frames.append(flight)
             if len(self._frames) == 1:
                 self._queue.schedule(self._queue.now + self._processing, self._take)
 
     def _take(self) -> None:
         """The frame in front is worked through, and its buffer free again."""
-        if self._site.paused:
+        if self._site.processor.paused:
             self._queue.schedule(self._queue.now + _LOOK_AGAIN_SECONDS, self._take)
             return
-        self._site.arrive(*self._frames.popleft())
+        self._site.arrive(self._frames.popleft())
         if self._frames:
             self._queue.schedule(self._queue.now + self._processing, self._take)

@@ -8,7 +8,7 @@ from ordercast.core import SiteId, UsageError
 from ordercast.sim.networks.base import Network
 
 if TYPE_CHECKING:
-    from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 
 class PointToPoint(Network):
@@ -21,7 +21,7 @@ class PointToPoint(Network):
         self._processing = processing
         self._latency = latency
 
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """The sender is busy for P."""
         sender.cursor += self._processing
         return sender.cursor

@@ -16,12 +16,13 @@ import msgspec
 
 from ordercast.core import ChannelId, SiteId, UsageError, encoded_size
 from ordercast.core.events import Arrival
+from ordercast.sim.flight import Flight
 from ordercast.sim.networks.base import PLAIN_ARRIVAL, Network
-from ordercast.trace.recorder import Envelope
+from ordercast.trace.interface import Envelope
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
-    from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 ServerId = str
 End = str
@@ -230,7 +231,7 @@ class Servers(Network):
         return ways
 
     # ------------------------------------------------------------------ packets
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """The sender is busy for P."""
         sender.cursor += self._processing
         return sender.cursor
@@ -265,20 +266,21 @@ class Servers(Network):
         route = self.route(sender, receiver)
         return ttl is None or (route is not None and route.arrival.hops <= ttl)
 
-    def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
+    def carry(self, flight: Flight, time: float) -> None:
         """Along the way that the servers know, if all of it works; `time` is when the packet leaves its sender."""
+        envelope, receiver = flight.envelope, flight.receiver.name
         route = self.route(envelope.sender, receiver)
         if route is None or not self._works(route, envelope.sender, receiver):
             self.simulation.count_fault("outage")
-            self.lose(packet, envelope, receiver, time, "outage")
+            self.lose(flight, time, "outage")
             return
-        self.traffic[type(envelope.packet).__name__, arrival.cost] += 1
+        self.traffic[type(envelope.packet).__name__, flight.arrival.cost] += 1
         time += route.latency
         if self._bandwidth is not None:
             time += self._wait_for_narrow_links(route, envelope, time)
         if self._jitter:
             time += self._jitter * self._random()
-        super().carry(packet, envelope, receiver, time, arrival)
+        super().carry(flight, time)
 
     def _wait_for_narrow_links(self, route: Route, envelope: Envelope, arrives: float) -> float:
         """Seconds more: each expensive link sends one packet after the other, in the order in which they left home.

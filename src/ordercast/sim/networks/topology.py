@@ -12,7 +12,7 @@ from ordercast.core.events import Arrival
 from ordercast.sim.networks.base import Network
 
 if TYPE_CHECKING:
-    from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 
 def square_grid(sites: tuple[SiteId, ...]) -> nx.Graph:
@@ -46,7 +46,7 @@ class Topology(Network):
         self._distance = dict(nx.all_pairs_dijkstra_path_length(graph, weight="weight"))
         self._hops = dict(nx.all_pairs_shortest_path_length(graph))
 
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """The sender is busy for P."""
         sender.cursor += self._processing
         return sender.cursor

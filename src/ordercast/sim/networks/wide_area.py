@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import ChannelId, SiteId, UsageError
 from ordercast.core.events import Arrival
+from ordercast.sim.flight import Flight
 from ordercast.sim.networks.base import Network
-from ordercast.trace.recorder import Envelope
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
-    from ordercast.sim.site import SimulatedSite
+    from ordercast.sim.site.processor import Processor
 
 LOCAL_HOPS = 1
 WIDE_HOPS = 16
@@ -69,7 +69,7 @@ class WideArea(Network):
             if site not in self._region:
                 raise UsageError(f"site {site!r} is in no region of the wide-area network")
 
-    def depart(self, sender: SimulatedSite) -> float:
+    def depart(self, sender: Processor) -> float:
         """The sender is busy for its processing time, once per packet."""
         sender.cursor += self._processing
         return sender.cursor
@@ -94,12 +94,12 @@ class WideArea(Network):
         """A small TTL stays within the region."""
         return ttl is None or self._hops(sender, receiver) <= ttl
 
-    def carry(self, packet: int, envelope: Envelope, receiver: SiteId, time: float, arrival: Arrival) -> None:
+    def carry(self, flight: Flight, time: float) -> None:
         """The network itself loses some, before any fault rule is asked."""
         if self._loss and self._random() < self._loss:
-            self.lose(packet, envelope, receiver, time, "loss")
+            self.lose(flight, time, "loss")
             return
-        super().carry(packet, envelope, receiver, time, arrival)
+        super().carry(flight, time)
 
     def _hops(self, sender: SiteId, receiver: SiteId) -> int:
         return LOCAL_HOPS if self._region[sender] == self._region[receiver] else WIDE_HOPS

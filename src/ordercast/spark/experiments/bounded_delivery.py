@@ -32,7 +32,7 @@ def run_bounds(point: Point, seed: int) -> dict[str, float | None]:
     scenario = make_scenario(point, seed)
     simulation = scenario.simulation().execute()
     # The tightest phi_p that the sites of this run have kept, not the generous one of the simulator's header.
-    phi_p = max(site.slowest_seconds for site in simulation.sites.values())
+    phi_p = max(site.processor.slowest_seconds for site in simulation.sites.values())
     bounds = Bounds(phi_p=phi_p, phi_n=float(point["phi_n"]))
     promised = scenario.protocol.contract.promised(bounds, scenario.protocol_options())
     facts = Facts(simulation.header(), simulation.table())

@@ -1,0 +1,258 @@
+"""A simulated site: the driver of the protocol instances that run there, and its life through crashes and pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId
+from ordercast.core.effects import (
+    Blocked,
+    Broadcast,
+    CancelTimer,
+    Credit,
+    DeclareRecovered,
+    Deliver,
+    InstallView,
+    JoinChannel,
+    Replay,
+    Send,
+    SetTimer,
+)
+from ordercast.core.events import Timer, TimerFired
+from ordercast.runtime import Instance, MessageNumbers
+from ordercast.sim.flight import Flight
+from ordercast.sim.site.clock import SiteClock
+from ordercast.sim.site.credit import CreditQueue, Request
+from ordercast.sim.site.disk import Disk
+from ordercast.sim.site.processor import Processor
+from ordercast.sim.site.reader import Reader
+from ordercast.sim.site.timers import Timers
+from ordercast.trace.recorder import SiteRecorder
+
+if TYPE_CHECKING:
+    from ordercast.sim.simulation import Simulation
+
+
+class SimulatedSite:
+    """One site. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
+
+    def __init__(self, simulation: Simulation, name: SiteId, recorder: SiteRecorder | None, random: Random) -> None:
+        self.name = name
+        self.simulation = simulation
+        self.recorder = recorder
+        self.up = True
+        self.incarnation = 0
+        self.instances: dict[InstanceId, Instance] = {}
+        self.blocked_reasons: list[str] = []
+        self._network = simulation.network
+        queue = self._queue = simulation.queue
+        self.clock = SiteClock(queue)
+        self.processor = Processor(queue, self.clock, self._caught_up)
+        self.disk = Disk(queue, self.processor, simulation.sync_seconds, random)
+        self.reader = Reader(queue, self.processor)
+        self._timers = Timers(queue, self.clock, self.processor, self._fire)
+        self._requests = CreditQueue()
+        self._recovering: set[InstanceId] = set()
+        # Bound once, because every packet needs them.
+        self.arrive: Callable[[Flight], None] = self._arrive
+        """A packet reaches the site's interface."""
+        self._receive_step = self._receive
+
+    # ------------------------------------------------------------------ life
+    def start(self) -> None:
+        """Start every instance; after a crash, from its log."""
+        self.processor.restart()
+        self._start(tuple(self.simulation.protocols))
+
+    def _start(self, names: tuple[InstanceId, ...]) -> None:
+        numbers = MessageNumbers()
+        check = self.simulation.check_invariants
+        for name in names:
+            core = self.simulation.make_core(self, name)
+            self.instances[name] = Instance(core, self, self.disk.log(name), self.recorder, numbers, check)
+        for name in names:
+            self.processor.run(self._start_instance, name)
+
+    def _start_instance(self, now: float, name: InstanceId) -> None:
+        self.instances[name].start(now)
+
+    def crash(self, torn: bool = False) -> None:
+        """Stop at once: memory is gone, the log keeps what was synced (torn: and a random part of the rest)."""
+        if not self.up:
+            return
+        self._record_failure()
+        self.up = False
+        for name in tuple(self.instances):
+            self.crash_instance(name, torn)
+        for flight in self.processor.waiting(Flight):
+            self._record_unreached(flight)
+        self.processor.halt()
+
+    def crash_instance(self, name: InstanceId, torn: bool = False) -> None:
+        """One instance stops and loses its memory; the site, and what else runs there, goes on."""
+        instance = self.instances.pop(name, None)
+        if instance is None:
+            return
+        instance.crash()
+        self.simulation.collect(instance)
+        self.disk.crash(name, torn)
+        self._timers.forget(name)
+        self._requests.forget(name)
+        self.reader.forget(name)
+        self._network.leave_all(self.name, name)
+
+    def recover_instance(self, name: InstanceId) -> None:
+        """An instance that crashed apart runs again, under an incarnation that no other ever had."""
+        if self.up and name not in self.instances:
+            self.incarnation += 1
+            if self.recorder is not None:
+                self.recorder.incarnation = self.incarnation
+            self._start((name,))
+
+    def recover(self) -> None:
+        """Run again after a crash, as a new incarnation."""
+        if self.up:
+            return
+        self.up = True
+        self.incarnation += 1
+        self._recovering = set(self.simulation.protocols)
+        if self.recorder is not None:
+            self.recorder.awake(self._queue.now, self.incarnation)
+        self.start()
+
+    def pause(self) -> None:
+        """Stand still and keep everything (a stopped process); what arrives waits."""
+        if self.up and not self.processor.paused:
+            self._record_failure()
+            self.processor.pause()
+
+    def resume(self) -> None:
+        """Go on after a pause. The site is recovered when it has worked off what had arrived meanwhile."""
+        if self.up and self.processor.paused:
+            if self.recorder is not None:
+                self.recorder.awake(self._queue.now, self.incarnation)
+            self.processor.resume()
+
+    def _caught_up(self, time: float) -> None:
+        if self.recorder is not None and not self._recovering:
+            self.recorder.recover(time)
+
+    def _record_failure(self) -> None:
+        if self.recorder is not None:
+            now = self._queue.now
+            self.recorder.fail(now if self.processor.paused else max(now, self.processor.cursor))
+
+    # ------------------------------------------------------------------ packets
+    def _arrive(self, flight: Flight) -> None:
+        if self.up:
+            self.processor.do(self._receive_step, flight)
+        else:
+            self._record_unreached(flight)
+
+    def _receive(self, now: float, flight: Flight) -> None:
+        envelope = flight.envelope
+        instance = self.instances.get(envelope.instance)
+        if instance is not None:
+            instance.receive(now, envelope.sender, envelope.packet, flight.arrival, envelope, flight.number)
+
+    def drop(self, flight: Flight, reason: str) -> None:
+        """A packet for this site is lost on the way."""
+        if self.up and not self.processor.paused:
+            self._record_drop(flight, reason)
+
+    def _record_unreached(self, flight: Flight) -> None:
+        """The send of a network multicast names no receiver; this row tells that the site was one.
+
+        (Without it: a fault delays the packet beyond phi_n, the site is down by then, or crashes before it has read
+        what it finds after a pause, and nothing says that it was not reached.)
+        """
+        self._record_drop(flight, "down")
+
+    def _record_drop(self, flight: Flight, reason: str) -> None:
+        if self.recorder is not None:
+            time = max(self._queue.now, self.processor.cursor)
+            self.recorder.drop(time, flight.envelope, flight.number, reason)
+
+    # ------------------------------------------------------------------ the application
+    def multicast(
+        self,
+        payload: bytes,
+        groups: tuple[GroupId, ...],
+        destinations: tuple[SiteId, ...] | None = None,
+        instance: InstanceId = MAIN_INSTANCE,
+    ) -> None:
+        """The application multicasts; without credit the message waits at the application, which is down when its
+        instance is."""
+        if instance in self.instances:
+            self._requests.put(instance, Request(payload, groups, destinations))
+            self.processor.do(self._release, instance)
+
+    def _release(self, now: float, name: InstanceId) -> None:
+        request = self._requests.take(name)
+        if request is not None:
+            self.instances[name].request(now, request.payload, request.groups, request.destinations)
+
+    def _release_waiting(self, instance: Instance) -> None:
+        if instance.alive:
+            self.processor.do(self._release, instance.name)
+
+    # ------------------------------------------------------------------ driver: what instances want done
+    def trace_time(self) -> float:
+        """Simulated time along the site's processor."""
+        return self.processor.cursor
+
+    def send(self, instance: Instance, effect: Send) -> None:
+        """Hand a packet to the network."""
+        self._network.send(self, effect.to, effect.packet, effect.instance or instance.name)
+
+    def broadcast(self, instance: Instance, effect: Broadcast) -> None:
+        """Hand a packet to the network for everyone on the channel."""
+        self._network.broadcast(self, effect.channel, effect.packet, instance.name, effect.ttl)
+
+    def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
+        """Hear the channel."""
+        self._network.join(self.name, instance.name, effect.channel)
+
+    def set_timer(self, instance: Instance, effect: SetTimer) -> None:
+        """Fire after so many seconds of the site's clock."""
+        self._timers.set(instance.name, effect.timer, effect.after_seconds)
+
+    def cancel_timer(self, instance: Instance, effect: CancelTimer) -> None:
+        """Do not fire."""
+        self._timers.cancel(instance.name, effect.timer)
+
+    def _fire(self, now: float, name: InstanceId, timer: Timer) -> None:
+        self.instances[name].handle(now, TimerFired(timer))
+
+    def start_sync(self, instance: Instance, position: int) -> None:
+        """Make the log stable up to a position."""
+        self.disk.start_sync(instance, position)
+
+    def deliver(self, instance: Instance, effect: Deliver | Replay) -> None:
+        """Hand a message to the application, which takes it at once unless it is a slow reader."""
+        if self.simulation.application is not None:
+            self.simulation.application(self.name, self.processor.cursor, effect)
+        if instance.core.wants_consumed:
+            self.reader.deliver(instance)
+
+    def install_view(self, instance: Instance, effect: InstallView) -> None:
+        """Nobody in a simulation waits for views; the trace has them."""
+
+    def credit(self, instance: Instance, effect: Credit) -> None:
+        """The application may send so many more; what waited goes on."""
+        for _ in range(self._requests.give(instance.name, effect.available)):
+            self._queue.schedule(self.processor.cursor, self._release_waiting, instance)
+
+    def blocked(self, instance: Instance, effect: Blocked) -> None:
+        """Keep the reason for whoever looks at the run."""
+        if effect.reason and effect.reason not in self.blocked_reasons:
+            self.blocked_reasons.append(effect.reason)
+
+    def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
+        """The instance takes part fully again after a crash."""
+        if instance.name in self._recovering:
+            self._recovering.discard(instance.name)
+            if not self._recovering and self.recorder is not None:
+                self.recorder.recover(self.processor.cursor)

@@ -1,0 +1,100 @@
+"""The recorder of a simulation and that of a live process take down the same things when they are told the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ordercast.core import MessageId, Multicast, Packet, encoded_size
+from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.trace import Run, read_events
+from ordercast.trace.interface import SiteTrace, describe
+from ordercast.trace.live import LiveRecorder
+from ordercast.trace.recorder import Recorder
+
+Row = dict[str, Any]
+
+
+class Carry(Packet, frozen=True):
+    multicast: Multicast
+
+    def served(self) -> tuple[MessageId, ...]:
+        return (self.multicast.id,)
+
+
+class Heartbeat(Packet, frozen=True):
+    background = True
+
+
+FIRST, SECOND = (Multicast(MessageId("a", 0, number), ("g",), b"12345", None) for number in (1, 2))
+
+
+def in_a_simulation(tell: Callable[[SiteTrace], None], folder: Path) -> list[Row]:
+    recorder = Recorder("run")
+    tell(recorder.site("a"))
+    return [row for row in recorder.table().to_pylist() if row["site"] == "a"]
+
+
+def in_a_process(tell: Callable[[SiteTrace], None], folder: Path) -> list[Row]:
+    recorder = LiveRecorder(folder, Run("run"), "a", 0, lambda: 0.5)
+    tell(recorder)
+    recorder.close(settled=True)
+    return read_events(folder / "a").to_pylist()
+
+
+def rows_of(tell: Callable[[SiteTrace], None], folder: Path) -> list[Row]:
+    """What both have written, which must be the same but for what a process works out itself."""
+    simulated, live = in_a_simulation(tell, folder), in_a_process(tell, folder)
+    for row in (*simulated, *live):
+        for own in ("time", "delivery", "packet_id", "cost"):
+            del row[own]
+    assert live == simulated
+    return live
+
+
+def test_both_describe_a_packet_that_leaves_and_one_that_arrives_alike(tmp_path: Path) -> None:
+    carry, heartbeat = Carry(FIRST), Heartbeat()
+
+    def tell(trace: SiteTrace) -> None:
+        trace.send(0.5, "b", describe("a", "main", carry))
+        trace.send(0.5, None, describe("a", "main", heartbeat))
+        trace.receive(0.5, describe("b", "main", carry))
+
+    named, broadcast, received = rows_of(tell, tmp_path)
+    assert (named["kind"], named["peer"], named["packet"], named["messages"]) == ("send", "b", "Carry", ["a:0:1"])
+    assert named["size"] == received["size"] == encoded_size(carry)
+    assert (broadcast["peer"], broadcast["packet"], broadcast["messages"]) == (None, "Heartbeat", None)
+    assert (received["kind"], received["peer"], received["messages"]) == ("receive", "b", ["a:0:1"])
+
+
+def test_with_both_an_expected_message_is_multicast_before_the_first_packet_that_serves_it(tmp_path: Path) -> None:
+    def tell(trace: SiteTrace) -> None:
+        trace.expect(FIRST)
+        trace.expect(SECOND)
+        trace.send(0.5, "b", describe("a", "main", Carry(FIRST)))
+        trace.multicast(0.5, SECOND)
+        trace.send(0.5, "b", describe("a", "main", Carry(SECOND)))
+
+    kinds = [(row["kind"], row["message"]) for row in rows_of(tell, tmp_path)]
+    sent = ("send", None)
+    assert kinds == [("multicast", "a:0:1"), sent, ("multicast", "a:0:2"), sent]
+
+
+def test_both_take_down_deliveries_replays_views_and_recoveries_alike(tmp_path: Path) -> None:
+    def tell(trace: SiteTrace) -> None:
+        trace.view(0.5, InstallView("v1", ("a", "b"), ("a",), ("g",)))
+        trace.deliver(0.5, Deliver(FIRST, (7, 1), "b", "v1", "fast"))
+        assert not trace.replay(0.5, Replay(SECOND)), "the crash came before the application had it"
+        trace.recover(0.5)
+
+    assert [row["kind"] for row in rows_of(tell, tmp_path)] == ["view", "deliver", "deliver", "recover"]
+
+
+@pytest.mark.parametrize("number", [None, 7])
+def test_a_packet_has_the_number_that_the_simulated_network_gives_it(number: int | None, tmp_path: Path) -> None:
+    envelope = describe("b", "main", Heartbeat())
+    (row,) = in_a_simulation(lambda trace: trace.receive(0.5, envelope, number, 1), tmp_path)
+    assert (row["packet_id"], row["cost"]) == (None if number is None else "7", 1)
