@@ -80,7 +80,7 @@ def test_ours_are_found_without_a_look_at_what_is_installed(monkeypatch: pytest.
     def look(**_group: str) -> None:
         raise OSError("a broken installation")
 
-    monkeypatch.setattr(protocols, "entry_points", look)
+    monkeypatch.setattr("importlib.metadata.entry_points", look)
     protocols._foreign.cache_clear()
     for name in PROTOCOL_NAMES:
         assert find_protocol(name).contract.name == name

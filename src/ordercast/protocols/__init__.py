@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ordercast.core import Arrangement, Contract, Protocol, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "ordercast.protocols"
 """The group of the entry points."""
@@ -40,8 +44,8 @@ def find_protocol(name: str) -> type[Protocol]:
     it is at fault."""
     if name in _OWN:
         # Ours first, without a look at what else is installed: no other package can break or replace them.
-        entry = EntryPoint(name, _OWN[name], GROUP)
-        return _checked(entry, "ordercast", entry.load())
+        module, _, attribute = _OWN[name].partition(":")
+        return _checked(name, f"ordercast: {_OWN[name]}", getattr(import_module(module), attribute))
     foreign = _foreign().get(name)
     if foreign is None:
         known = (*PROTOCOL_NAMES, *_foreign())
@@ -56,7 +60,7 @@ def find_protocol(name: str) -> type[Protocol]:
     except Exception as error:  # whatever a strange module raises, the others can still be chosen
         why = " ".join(f"{type(error).__name__}: {error}".split())
         raise UsageError(f"{package}: the protocol {name!r} cannot be imported: {why}") from error
-    return _checked(entry, package, loaded)
+    return _checked(name, f"{package}: {entry.value}", loaded)
 
 
 def find_protocols() -> tuple[dict[str, type[Protocol]], list[str]]:
@@ -78,7 +82,10 @@ def find_protocols() -> tuple[dict[str, type[Protocol]], list[str]]:
 
 @cache
 def _foreign() -> Mapping[str, Mapping[str, EntryPoint]]:
-    """Name -> package -> entry point. Nothing is imported."""
+    """Name -> package -> entry point. Nothing of theirs is imported."""
+    # Imported here: it takes about as long as the core does, and few need it.
+    from importlib.metadata import entry_points
+
     found: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=GROUP):
         package = entry.value if entry.dist is None else entry.dist.name
@@ -86,18 +93,15 @@ def _foreign() -> Mapping[str, Mapping[str, EntryPoint]]:
     return found
 
 
-def _checked(entry: EntryPoint, package: str, loaded: object) -> type[Protocol]:
+def _checked(name: str, where: str, loaded: object) -> type[Protocol]:
     """What can be chosen by its name is a protocol with a contract and an arrangement."""
-    where = f"{package}: {entry.value}"
     if not isinstance(loaded, type) or not issubclass(loaded, Protocol):
         raise UsageError(f"{where} is no subclass of ordercast.core.Protocol")
     contract = getattr(loaded, "contract", None)
     if not isinstance(contract, Contract):
         raise UsageError(f"{where} has no contract: write contract = Contract(...) in the class")
-    if contract.name != entry.name:
-        raise UsageError(
-            f"{where} is registered as {entry.name!r}: its contract must have that name, not {contract.name!r}"
-        )
+    if contract.name != name:
+        raise UsageError(f"{where} is registered as {name!r}: its contract must have that name, not {contract.name!r}")
     # A variant with a contract of its own would silently be attacked, tuned and described as its base is.
     promising = next(each for each in loaded.__mro__ if "contract" in vars(each))
     arranged = [each for each in loaded.__mro__ if isinstance(vars(each).get("arrangement"), Arrangement)]
