@@ -1,5 +1,5 @@
-"""Pieces that several systems share. A part is an object inside a core: it has messages, timers and records of its
-own, writes to its host's outbox, and tells its news by calling back. See README.md beside this file."""
+"""Pieces that several systems share. Most are `core.Part`s: they handle packets, timers and records of their own, write
+to their host's outbox, and tell their news by calling back. See README.md beside this file."""
 
 from ordercast.protocols.parts.back_off import BackOff
 from ordercast.protocols.parts.consensus import Consensus
