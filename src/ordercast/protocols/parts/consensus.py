@@ -89,7 +89,7 @@ class Consensus(Part):
         quorum: Callable[[InstanceName], Quorum],
         estimate: Callable[[InstanceName], Value | None],
         on_decided: Callable[[InstanceName, Value], None],
-        on_recalled: Callable[[InstanceName, Value], None],
+        on_recalled: Callable[[InstanceName, Value], object],
         is_over: Callable[[InstanceName], bool],
     ) -> None:
         self._host = host
