@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import Part, SiteId
+from ordercast.core import InvariantViolation, Part, SiteId
 from ordercast.protocols.broadcast_tree.packets import Adopt, Declare, Detach
 from ordercast.protocols.broadcast_tree.stream import Stream
 
@@ -261,3 +261,15 @@ class Attachment(Part):
             stream.add_child(sender)
         elif stream.remove_child(sender):
             self._core.branch("child-went")
+
+    def check_invariants(self) -> None:
+        """Nobody is known to have less than his child, and a source has no parent."""
+        site = self._core.site
+        for stream in self._core.streams.values():
+            if stream.parent is not None and stream.highest_of(stream.parent) < stream.highest:
+                raise InvariantViolation(
+                    f"{site} has message {stream.highest} of {stream.id.source}, and its parent {stream.parent} "
+                    f"is not known to have more than {stream.highest_of(stream.parent)}"
+                )
+            if stream.is_source and stream.parent is not None:
+                raise InvariantViolation(f"the source {site} has the parent {stream.parent}")

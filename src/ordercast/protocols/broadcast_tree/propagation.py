@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import Multicast, Part, SiteId, WireError
+from ordercast.core import InvariantViolation, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Replay
 from ordercast.core.events import Arrival
 from ordercast.protocols.broadcast_tree.info import holds
@@ -79,3 +79,9 @@ class Propagation(Part):
         stream.add(record.number, record.multicast)
         core.delivery.deliver(stream, record.number, None, Replay)
         core.branch("recovered-messages")
+
+    def check_invariants(self) -> None:
+        """What is not pruned is kept."""
+        for stream in self._core.streams.values():
+            if len(stream.kept) != len(stream.info) - stream.floor:
+                raise InvariantViolation(f"{self._core.site} keeps {len(stream.kept)} messages of {stream.id.source}")

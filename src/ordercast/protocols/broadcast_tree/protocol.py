@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, Context, Contract, InvariantViolation, Options, Protocol
+from ordercast.core import EVERY_FAULT, Context, Contract, Options, Protocol
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.broadcast_tree.attachment import Attachment
 from ordercast.protocols.broadcast_tree.clusters import Clusters
@@ -119,16 +119,3 @@ class BroadcastTree(Protocol):
         """Begin as at the first start, with what the log has."""
         self.delivery.resume()
         super().resume()
-
-    def check_invariants(self) -> None:
-        """Nobody is known to have less than his child; what is not pruned is kept."""
-        for stream in self.streams.values():
-            if stream.parent is not None and stream.highest_of(stream.parent) < stream.highest:
-                raise InvariantViolation(
-                    f"{self.site} has message {stream.highest} of {stream.id.source}, and its parent {stream.parent} "
-                    f"is not known to have more than {stream.highest_of(stream.parent)}"
-                )
-            if stream.is_source and stream.parent is not None:
-                raise InvariantViolation(f"the source {self.site} has the parent {stream.parent}")
-            if len(stream.kept) != len(stream.info) - stream.floor:
-                raise InvariantViolation(f"{self.site} keeps {len(stream.kept)} messages of {stream.id.source}")
