@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from ordercast.core import AddressMemo, Context, GroupId, SiteId, WireError
 
 
-class Address(NamedTuple):
+class Address(msgspec.Struct, frozen=True, gc=False):
     """The destinations of a message, sorted, each once."""
 
     sites: tuple[SiteId, ...]

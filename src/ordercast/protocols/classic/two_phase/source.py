@@ -41,8 +41,9 @@ class Outgoing:
     def __init__(self, multicast: Multicast, address: Address, number: int, tick: int) -> None:
         self.multicast = multicast
         self.message = multicast.id
-        self.destinations, self.others = address
-        self.missing = set(self.others)
+        self.destinations = address.sites
+        self.others = address.others
+        self.missing = set(address.others)
         """Who has not proposed a priority."""
         self.maximum = number
         """The highest priority proposed."""
@@ -52,7 +53,7 @@ class Outgoing:
         """Who has the final priority for certain, and only has to deliver."""
         self.ahead = 0
         """At how many destinations an earlier message is undecided."""
-        self.unacknowledged = len(self.destinations)
+        self.unacknowledged = len(address.sites)
         self.sent_tick = self.born_tick = tick
 
 
