@@ -4,6 +4,7 @@ property of a multicast can judge, are in tests/protocols/parts."""
 from __future__ import annotations
 
 from ordercast.core import Multicast, SiteId
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus import Consensus, Instance
 from ordercast.protocols.parts.consensus_packets import Decided, Value
 from ordercast.protocols.parts.detector import FailureDetector
@@ -14,15 +15,15 @@ from tests.protocols.parts.hosts import ConsensusHost, EagerMulticastHost, LinkH
 
 
 # ---------------------------------------------------------------------- the link
-@mutant(LinkHost, "link.on_resend_timeout", caught_by="termination")
+@mutant(LinkHost, "link.on_link_resend_timeout", caught_by="termination")
 def posts_once(self: Link) -> None:
     """No repetition."""
 
 
 @mutant(LinkHost, "link.on_receipt", caught_by="termination")
-def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt) -> None:
+def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt, arrival: Arrival) -> None:
     """A receipt for one letter counts for all earlier ones."""
-    Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)))
+    Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)), arrival)
 
 
 @mutant(LinkHost, "link._estrange", caught_by="termination")
@@ -43,13 +44,13 @@ def announces_a_wrong_floor(self: ReliableMulticast, to: tuple[SiteId, ...], mul
     self._link.post(to, Data(self._link.next, multicast, (1 << 40, 0)))
 
 
-@mutant(MulticastHost, "multicast.on_timeout", caught_by="uniform-agreement")
+@mutant(MulticastHost, "multicast.on_want_timeout", caught_by="uniform-agreement")
 def does_not_ask(self: ReliableMulticast) -> None:
     """Whoever has only heard of a message does not ask for it."""
 
 
 @mutant(MulticastHost, "multicast.on_want", caught_by="uniform-agreement")
-def does_not_answer(self: ReliableMulticast, sender: SiteId, want: Want) -> None:
+def does_not_answer(self: ReliableMulticast, sender: SiteId, want: Want, arrival: Arrival) -> None:
     """Whoever has it does not send it."""
 
 

@@ -6,8 +6,8 @@ from ordercast.core import Multicast
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.consensus_packets import Decided, InstanceName, Value
 from ordercast.protocols.scalatom import Scalatom
-from ordercast.protocols.scalatom.address import Entry
 from ordercast.protocols.scalatom.catching import Catching
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.protocols.scalatom.keeping import Keeping
 from ordercast.protocols.scalatom.ordering import Ordering
@@ -56,12 +56,12 @@ def needs_no_majority_of_each_cell(self: Ordering, entry: Entry) -> bool:
     return len(entry.stamps) > len(entry.address.sites) // 2
 
 
-@mutant(Scalatom, "_restore_stamped")
-def forgets_its_clock(self: Scalatom, record: Stamped) -> None:
+@mutant(Scalatom, "ordering.recall_stamped")
+def forgets_its_clock(self: Ordering, record: Stamped) -> None:
     """After a crash the clock does not know the timestamps in the log, and gives them again."""
-    clock = self.ordering.clock
-    Scalatom._restore_stamped(self, record)
-    self.ordering.clock = clock
+    clock = self.clock
+    Ordering.recall_stamped(self, record)
+    self.clock = clock
 
 
 # ---------------------------------------------------------------------- the log

@@ -11,6 +11,7 @@ from ordercast.core import Context, MessageId, Packet, UsageError, WireError
 from ordercast.core.effects import Blocked, Credit, Replay, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Received, Recovered, TimerFired
 from ordercast.protocols.broadcast_tree import BroadcastTree, BroadcastTreeOptions
+from ordercast.protocols.broadcast_tree.attachment import Attachment
 from ordercast.protocols.broadcast_tree.exchange import HELLOS_MAX
 from ordercast.protocols.broadcast_tree.packets import (
     Adopt,
@@ -23,6 +24,7 @@ from ordercast.protocols.broadcast_tree.packets import (
     Stored,
     StreamId,
 )
+from ordercast.protocols.broadcast_tree.propagation import Propagation
 from ordercast.protocols.broadcast_tree.stream import Stream
 from tests.mutants.broadcast_tree import accepts_from_anyone
 from tests.protocols.broadcast_tree_host import GROUPS, SITES, STREAM, Host, info, messages, multicast, told
@@ -54,8 +56,8 @@ def test_who_accepts_new_messages_from_anyone_builds_a_cycle(monkeypatch: pytest
     for accepts, checks in ((False, False), (True, True), (True, False)):
         with monkeypatch.context() as patch:
             if accepts:
-                patch.setattr(BroadcastTree, "may_accept", accepts_from_anyone)
-                patch.setattr(BroadcastTree, "check_invariants", lambda _self: None)
+                patch.setattr(Propagation, "may_accept", accepts_from_anyone)
+                patch.setattr(Attachment, "check_invariants", lambda _self: None)
             if not checks:
                 patch.setattr(Stream, "leads_to", lambda _self, _host, _ancestor: False)
             b, c = Host("b").attached_to("c", (1, 3), far=True), Host("c").attached_to("s", (1, 3), far=True)

@@ -58,7 +58,7 @@ def kept(core: Protocol) -> dict[str, int]:
         "open": len(consensus.open),
         "about": len(core.keeping._about),
         "letters": sum(len(peer.kept) for peer in core.link.peers.values()),
-        "deferred": sum(map(len, core._deferred.values())),
+        "deferred": sum(map(len, core.confirming.deferred.values())),
         "wanted": len(core.multicast._wanted),
         "own messages": len(core.source._own),
     }

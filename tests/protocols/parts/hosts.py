@@ -16,6 +16,7 @@ from ordercast.core import (
     Multicast,
     Options,
     Packet,
+    Part,
     Protocol,
     Record,
     SiteId,
@@ -24,12 +25,12 @@ from ordercast.core import (
     no_options,
 )
 from ordercast.core.effects import Deliver, Replay
-from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, TimerFired
+from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.parts.consensus import Consensus
-from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Decided, Estimate, Propose, Value
-from ordercast.protocols.parts.detector import FailureDetector, Ping, Pong
-from ordercast.protocols.parts.link import Behind, Letter, Link, Receipt
-from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
+from ordercast.protocols.parts.consensus_packets import Value
+from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.parts.link import Letter, Link
+from ordercast.protocols.parts.multicast import ReliableMulticast
 from ordercast.protocols.parts.quorum import Quorum
 
 RELIABLE = ("integrity", "no-duplication", "uniform-agreement", "termination")
@@ -53,7 +54,7 @@ class Parcel(Letter, frozen=True):
         return (self.multicast.id,)
 
 
-class Heard(Letter, frozen=True):
+class Named(Letter, frozen=True):
     """There is a message."""
 
     message: MessageId
@@ -93,7 +94,8 @@ class Got(Record, frozen=True):
 class Host(Protocol):
     """A core with a link, that knows what it has sent and what it has got, and forgets nothing."""
 
-    packets: ClassVar[tuple[type[Packet], ...]] = (*Link.packets, Ask, Answer)
+    parts: ClassVar[tuple[type[Part], ...]] = (Link,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Ask, Answer)
     records: ClassVar[tuple[type[Record], ...]] = (Sent, Got)
     checkpoint_records = 1 << 30
     contract: ClassVar[Contract]
@@ -105,33 +107,22 @@ class Host(Protocol):
         self.sent: dict[MessageId, Multicast] = {}
         self.got: dict[MessageId, Multicast] = {}
         self._incarnations: dict[SiteId, int] = {}
-        self.link = Link(
-            self,
-            retransmit_seconds=0.1,
-            retransmit_seconds_max=0.5,
-            receipt_seconds=0.03,
-            letters_max=self.options.letters_max,
+        self.link = self.attach(
+            Link(
+                self,
+                retransmit_seconds=0.1,
+                retransmit_seconds_max=0.5,
+                receipt_seconds=0.03,
+                letters_max=self.options.letters_max,
+                on_behind=self.ask,
+            )
         )
-        self.part_timers: dict[object, Any] = {
-            Link.RESEND_TIMER: lambda: self.link.on_resend_timeout(),
-            Link.RECEIPT_TIMER: lambda: self.link.on_receipt_timeout(),
-        }
-
-    def on_timer_fired(self, event: TimerFired) -> None:
-        self.part_timers[event.timer]()
 
     def destinations(self, multicast: Multicast) -> tuple[SiteId, ...]:
         return self.context.members(multicast.groups)
 
     def find(self, message: MessageId) -> Multicast | None:
         return self.got.get(message) or self.sent.get(message)
-
-    def on_receipt(self, sender: SiteId, packet: Receipt, arrival: Arrival) -> None:
-        self.link.on_receipt(sender, packet)
-
-    def on_behind(self, sender: SiteId, packet: Behind, arrival: Arrival) -> None:
-        self.ask(sender)
-        self.link.acknowledge(sender, packet)
 
     def ask(self, site: SiteId) -> None:
         if not any(isinstance(letter, Ask) for letter in self.link.unconfirmed(site)):
@@ -162,8 +153,12 @@ class Host(Protocol):
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         raise NotImplementedError
 
-    def check_invariants(self) -> None:
-        self.link.check_invariants()
+    def recall_sent(self, record: Sent) -> None:
+        self.sent[record.multicast.id] = record.multicast
+
+    def recall_got(self, record: Got) -> None:
+        self.got[record.multicast.id] = record.multicast
+        self.outbox.append(Replay(record.multicast))
 
 
 # ---------------------------------------------------------------------- the link
@@ -204,20 +199,13 @@ class LinkHost(Host):
             self.got[multicast.id] = multicast
             self.deliver(multicast)
 
-    def on_recovered(self, event: Recovered) -> None:
-        for record in event.records:
-            if isinstance(record, Sent):
-                self.sent[record.multicast.id] = record.multicast
-            elif isinstance(record, Got):
-                self.got[record.multicast.id] = record.multicast
-                self.outbox.append(Replay(record.multicast))
+    def resume(self) -> None:
         for multicast in self.sent.values():
             self.post(multicast)
             if self.site in self.destinations(multicast):
                 self.take(self.site, multicast)
         for site in self.others:
             self.ask(site)
-        self.declare_recovered()
 
 
 # ---------------------------------------------------------------------- reliable multicast
@@ -235,22 +223,24 @@ class MulticastHost(Host):
         options=HostOptions,
         minority_may_die=True,
     )
-    packets = (*Host.packets, *ReliableMulticast.packets, Heard)
+    parts = (*Host.parts, ReliableMulticast)
+    packets = (*Host.packets, Named)
     eager: ClassVar[bool] = False
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.multicast = ReliableMulticast(
-            self,
-            self.link,
-            eager=self.eager,
-            want_seconds=0.05,
-            destinations=self.destinations,
-            find=self.got.get,
-            on_delivered=self.on_delivered,
-            on_old=lambda sender, message: None,
+        self.multicast = self.attach(
+            ReliableMulticast(
+                self,
+                self.link,
+                eager=self.eager,
+                want_seconds=0.05,
+                destinations=self.destinations,
+                find=self.got.get,
+                on_delivered=self.on_delivered,
+                on_old=lambda sender, message: None,
+            )
         )
-        self.part_timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         multicast = event.multicast
@@ -272,9 +262,9 @@ class MulticastHost(Host):
     def tell(self, multicast: Multicast) -> None:
         if not self.eager:
             others = tuple(site for site in self.destinations(multicast) if site != self.site)
-            self.link.post(others, Heard(self.link.next, multicast.id))
+            self.link.post(others, Named(self.link.next, multicast.id))
 
-    def on_heard(self, sender: SiteId, packet: Heard, arrival: Arrival) -> None:
+    def on_named(self, sender: SiteId, packet: Named, arrival: Arrival) -> None:
         if packet.message in self.got:
             self.link.acknowledge(sender, packet)
         else:
@@ -283,26 +273,13 @@ class MulticastHost(Host):
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         self.multicast.take(sender, multicast)
 
-    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
-        self.multicast.on_data(sender, packet)
-
-    def on_want(self, sender: SiteId, packet: Want, arrival: Arrival) -> None:
-        self.multicast.on_want(sender, packet)
-
-    def on_recovered(self, event: Recovered) -> None:
-        for record in event.records:
-            if isinstance(record, Sent):
-                self.sent[record.multicast.id] = record.multicast
-            elif isinstance(record, Got):
-                self.got[record.multicast.id] = record.multicast
-                self.outbox.append(Replay(record.multicast))
+    def resume(self) -> None:
         for multicast in self.sent.values():
             self.begin(multicast)
         for multicast in self.got.values():
             if self.eager:
                 self.multicast.relay(multicast, self.site)
             self.tell(multicast)
-        self.declare_recovered()
 
 
 class EagerMulticastHost(MulticastHost):
@@ -329,8 +306,7 @@ class ConsensusHost(Host):
         options=HostOptions,
         minority_may_die=True,
     )
-    packets = (*Host.packets, *ReliableMulticast.packets, *FailureDetector.packets, *Consensus.packets)
-    records = (*Host.records, *Consensus.records)
+    parts = (*Host.parts, ReliableMulticast, FailureDetector, Consensus)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -339,43 +315,44 @@ class ConsensusHost(Host):
         self.next_delivered = 1
         self.decided: dict[int, Value] = {}
         self.delivered: set[MessageId] = set()
-        self.effect: type[Deliver] | type[Replay] = Deliver
+        # Until the log is read.
+        self.effect: type[Deliver] | type[Replay] = Replay if context.incarnation else Deliver
         quorum = Quorum([context.sites])
-        self.detector = FailureDetector(
-            self,
-            ping_seconds=0.1,
-            suspicion_seconds=self.options.suspicion_seconds,
-            suspicion_seconds_max=10.0,
-            on_suspected=lambda site: self.consensus.on_suspected(site),
+        self.detector = self.attach(
+            FailureDetector(
+                self,
+                ping_seconds=0.1,
+                suspicion_seconds=self.options.suspicion_seconds,
+                suspicion_seconds_max=10.0,
+                on_suspected=lambda site: self.consensus.on_suspected(site),
+            )
         )
-        self.multicast = ReliableMulticast(
-            self,
-            self.link,
-            eager=True,
-            want_seconds=0.05,
-            destinations=lambda multicast: context.sites,
-            find=self.got.get,
-            on_delivered=self.on_delivered,
-            on_old=lambda sender, message: None,
+        self.multicast = self.attach(
+            ReliableMulticast(
+                self,
+                self.link,
+                eager=True,
+                want_seconds=0.05,
+                destinations=lambda multicast: context.sites,
+                find=self.got.get,
+                on_delivered=self.on_delivered,
+                on_old=lambda sender, message: None,
+            )
         )
-        self.consensus = Consensus(
-            self,
-            self.link,
-            self.detector,
-            eager=self.options.eager,
-            participants=lambda name: context.sites,
-            quorum=lambda name: quorum,
-            estimate=lambda name: self.estimate(),
-            on_decided=self.on_value,
-            is_over=lambda name: name[0] in self.decided,
+        self.consensus = self.attach(
+            Consensus(
+                self,
+                self.link,
+                self.detector,
+                eager=self.options.eager,
+                participants=lambda name: context.sites,
+                quorum=lambda name: quorum,
+                estimate=lambda name: self.estimate(),
+                on_decided=self.on_value,
+                on_recalled=self.recall_value,
+                is_over=lambda name: name[0] in self.decided,
+            )
         )
-        self.part_timers[FailureDetector.TIMER] = lambda: self.detector.on_timeout()
-        self.part_timers[ReliableMulticast.TIMER] = lambda: self.multicast.on_timeout()
-
-    def step(self, now: float, event: Event) -> None:
-        if type(event) is Received:
-            self.detector.heard(event.sender)
-        super().step(now, event)
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.on_delivered(event.multicast)
@@ -444,16 +421,15 @@ class ConsensusHost(Host):
                     if self.site in self.destinations(multicast):
                         self.outbox.append(self.effect(multicast))
 
-    def on_recovered(self, event: Recovered) -> None:
-        self.effect = Replay
-        for record in event.records:
-            if isinstance(record, Got):
-                self.note_got(record.multicast)
-            else:
-                self.consensus.on_record(record)
-                if isinstance(record, Decided):
-                    self.note_decided(record.instance[0], record.value)
-            self.hand_over()
+    def recall_got(self, record: Got) -> None:
+        self.note_got(record.multicast)
+        self.hand_over()
+
+    def recall_value(self, name: tuple[int, ...], value: Value) -> None:
+        self.note_decided(name[0], value)
+        self.hand_over()
+
+    def resume(self) -> None:
         self.effect = Deliver
         for multicast in self.got.values():
             self.multicast.relay(multicast, self.site)
@@ -463,34 +439,6 @@ class ConsensusHost(Host):
         for site in self.others:
             self.ask(site)
         self.propose()
-        self.declare_recovered()
-
-    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
-        self.multicast.on_data(sender, packet)
-
-    def on_want(self, sender: SiteId, packet: Want, arrival: Arrival) -> None:
-        self.multicast.on_want(sender, packet)
-
-    def on_ping(self, sender: SiteId, packet: Ping, arrival: Arrival) -> None:
-        self.detector.on_ping(sender)
-
-    def on_pong(self, sender: SiteId, packet: Pong, arrival: Arrival) -> None:
-        """Heard already."""
-
-    def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
-        self.consensus.on_propose(sender, packet)
-
-    def on_ack(self, sender: SiteId, packet: Ack, arrival: Arrival) -> None:
-        self.consensus.on_ack(sender, packet)
-
-    def on_decide(self, sender: SiteId, packet: Decide, arrival: Arrival) -> None:
-        self.consensus.on_decide(sender, packet)
-
-    def on_collect(self, sender: SiteId, packet: Collect, arrival: Arrival) -> None:
-        self.consensus.on_collect(sender, packet)
-
-    def on_estimate(self, sender: SiteId, packet: Estimate, arrival: Arrival) -> None:
-        self.consensus.on_estimate(sender, packet)
 
 
 # ---------------------------------------------------------------------- what campaigns vary

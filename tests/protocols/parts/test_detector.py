@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from ordercast.campaign.swarm import Arena, draw_deaths, draw_faults, draw_kinds
-from ordercast.core import SiteId, random_stream
+from ordercast.core import Packet, SiteId, random_stream
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.detector import FailureDetector, Ping
 from ordercast.sim import Simulation
 from ordercast.sim.networks import WideArea
+from tests.mutants.registry import break_part
 from tests.protocols.parts.hosts import HostOptions
 from tests.protocols.parts.quiet_hosts import DetectorHost
 
@@ -67,7 +69,7 @@ def does_not_learn(self: FailureDetector, site: SiteId) -> None:
     self.suspected.discard(site)
 
 
-def does_not_answer(self: FailureDetector, sender: SiteId) -> None:
+def does_not_answer(self: FailureDetector, sender: SiteId, ping: Ping, arrival: Arrival) -> None:
     """Nobody answers: everyone is suspected."""
 
 
@@ -75,16 +77,16 @@ def suspects_nobody(self: FailureDetector, site: SiteId) -> None:
     """The dead are waited for."""
 
 
-def is_unforgiving(self: FailureDetector, site: SiteId) -> None:
+def is_unforgiving(self: FailureDetector, sender: SiteId, packet: Packet) -> None:
     """Who is suspected stays so."""
-    if site in self._silent:
-        self._silent[site] = 0
+    if sender in self._silent:
+        self._silent[sender] = 0
 
 
 def asks_once(self: FailureDetector) -> None:
     """An interval without a question, once everyone has been asked."""
     before = len(self._host.outbox)
-    FailureDetector.on_timeout(self)
+    FailureDetector.on_detector_timeout(self)
     if self.__dict__.setdefault("asked", False):
         kept = [effect for effect in self._host.outbox[before:] if not isinstance(getattr(effect, "packet", 0), Ping)]
         self._host.outbox[before:] = kept
@@ -95,8 +97,8 @@ MUTANTS: list[tuple[str, Callable[..., None]]] = [
     ("trust", does_not_learn),
     ("on_ping", does_not_answer),
     ("suspect", suspects_nobody),
-    ("heard", is_unforgiving),
-    ("on_timeout", asks_once),
+    ("on_heard", is_unforgiving),
+    ("on_detector_timeout", asks_once),
 ]
 
 
@@ -105,6 +107,6 @@ def test_a_broken_detector_is_caught(method: str, function: Callable[..., None])
     class Broken(DetectorHost):
         def __init__(self, context: Any) -> None:
             super().__init__(context)
-            self.detector.__class__ = type("Mutant", (FailureDetector,), {method: function})
+            break_part(self, self.detector, method, function)
 
     assert any(complaints(seed, Broken) for seed in SEEDS)

@@ -11,12 +11,13 @@ import pytest
 
 from ordercast.campaign.swarm import Arena, draw_faults, draw_kinds
 from ordercast.core import Context, SiteId, UsageError, random_stream
-from ordercast.core.events import Received, Recovered, Started, TimerFired
+from ordercast.core.events import Arrival, Received, Recovered, Started, TimerFired
 from ordercast.protocols.parts.lease import Lease, LeaseGrant, LeaseRelease, LeaseRequest
 from ordercast.protocols.parts.quorum import Quorum
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Skew
 from ordercast.sim.networks import PointToPoint
+from tests.mutants.registry import break_part
 from tests.protocols.classic_runs import sent
 from tests.protocols.parts.hosts import HostOptions
 from tests.protocols.parts.quiet_hosts import LeaseHost
@@ -43,8 +44,8 @@ def complaints(seed: int, broken: dict[str, Callable[..., Any]] | None = None) -
     class Observed(LeaseHost):
         def __init__(self, context: Context) -> None:
             super().__init__(context)
-            if broken:
-                self.lease.__class__ = type("Mutant", (Lease,), dict(broken))
+            for method, function in (broken or {}).items():
+                break_part(self, self.lease, method, function)
 
         def on_acquired(self) -> None:
             super().on_acquired()
@@ -99,7 +100,7 @@ def grants_to_anyone(self: Lease, site: SiteId) -> bool:
     return not self._silent
 
 
-def takes_any_grant(self: Lease, sender: SiteId, packet: LeaseGrant) -> None:
+def takes_any_grant(self: Lease, sender: SiteId, packet: LeaseGrant, arrival: Arrival) -> None:
     """A grant of an earlier attempt, which was given back, counts."""
     if self._wanted:
         self._add_grant(sender)
@@ -112,7 +113,7 @@ def keeps_what_it_has(self: Lease) -> None:
 
 
 MUTANTS: list[tuple[str, Callable[..., Any]]] = [
-    ("on_ask_timeout", keeps_what_it_has),
+    ("on_lease_ask_timeout", keeps_what_it_has),
     ("is_enough", is_content_with_one),
     ("_may_grant", grants_to_anyone),
     ("on_lease_grant", takes_any_grant),
@@ -135,7 +136,7 @@ def host(incarnation: int = 0) -> LeaseHost:
 
 def test_the_holder_counts_from_before_it_asked_and_for_less_than_was_granted() -> None:
     a = host()
-    a.step(10.0, TimerFired("want"))
+    a.step(10.0, TimerFired("acquire"))
     assert not a.lease.is_held(10.0)
     # The grant took a while; with 0.2 of drift on either side 0.8/1.2 of the second are left, from the question on.
     a.step(10.5, Received("b", LeaseGrant(1)))
@@ -145,7 +146,7 @@ def test_the_holder_counts_from_before_it_asked_and_for_less_than_was_granted() 
 
 def test_a_grant_that_comes_too_late_is_none() -> None:
     a = host()
-    a.step(10.0, TimerFired("want"))
+    a.step(10.0, TimerFired("acquire"))
     a.step(10.7, Received("b", LeaseGrant(1)))
     assert not a.lease.is_held(10.7)
 
@@ -155,7 +156,7 @@ def test_after_a_crash_nothing_is_granted_until_everything_has_run_out() -> None
     a.outbox.clear()
     a.step(0.1, Received("b", LeaseRequest(1)))
     assert sent(a.outbox) == []
-    a.step(1.1, TimerFired(Lease.GRANT_TIMER))
+    a.step(1.1, TimerFired("lease-grant"))
     a.step(1.2, Received("b", LeaseRequest(2)))
     assert sent(a.outbox) == [(("b",), LeaseGrant(2))]
 

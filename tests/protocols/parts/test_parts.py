@@ -11,6 +11,7 @@ import pytest
 from ordercast.campaign import run_seed
 from ordercast.core import Context, InvariantViolation, MessageId, Multicast, Protocol, UsageError, WireError
 from ordercast.core.effects import Effect
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import Decide, Estimate, Propose, Value
 from ordercast.protocols.parts.link import Behind, Receipt
 from ordercast.protocols.parts.multicast import WANTED_MAX, Finished
@@ -79,10 +80,10 @@ def test_a_letter_to_several_sites_is_one_send_and_is_repeated_to_those_who_do_n
     host = core(LinkHost)
     number = post(host, "b", "c")
     assert drain(host) == [(("b", "c"), Behind(number))]
-    host.link.on_resend_timeout()
+    host.link.on_link_resend_timeout()
     assert drain(host) == []
     host.link.peers["b"].kept.clear()
-    host.link.on_resend_timeout()
+    host.link.on_link_resend_timeout()
     assert drain(host) == [(("c",), Behind(number))]
 
 
@@ -93,7 +94,7 @@ def test_letters_are_repeated_in_turns() -> None:
     drain(host)
     repeated = set()
     for _ in range(200):
-        host.link.on_resend_timeout()
+        host.link.on_link_resend_timeout()
         later = {letter.number for _, letter in drain(host)}
         if len(later) == 1:
             repeated |= later
@@ -109,9 +110,9 @@ def test_a_receipt_may_say_anything() -> None:
     for _ in range(2):
         host.link.post(("b",), Parcel(host.link.next, EMPTY))
     with pytest.raises(WireError):
-        host.link.on_receipt("b", Receipt(((5, 4),)))
-    host.link.on_receipt("c", Receipt(((1, 2),)))
-    host.link.on_receipt("b", Receipt(((-(1 << 60), 1), (1 << 61, 1 << 62))))
+        host.link.on_receipt("b", Receipt(((5, 4),)), Arrival())
+    host.link.on_receipt("c", Receipt(((1, 2),)), Arrival())
+    host.link.on_receipt("b", Receipt(((-(1 << 60), 1), (1 << 61, 1 << 62))), Arrival())
     assert [letter.number for letter in host.link.unconfirmed("b")] == [2]
 
 
@@ -121,7 +122,7 @@ def test_a_site_that_does_not_answer_is_estranged_and_hears_only_that_it_is_behi
         host.link.post(("b", "c"), Parcel(host.link.next, EMPTY))
         host.link.peers["b"].kept.clear()
     assert [type(letter) for letter in host.link.unconfirmed("c")] == [Behind]
-    host.link.on_receipt("c", Receipt(((0, 99),)))
+    host.link.on_receipt("c", Receipt(((0, 99),)), Arrival())
     assert [type(letter) for letter in host.link.unconfirmed("c")] == [Behind]
     drain(host)
     host.link.post(("c",), Parcel(host.link.next, EMPTY))
@@ -142,7 +143,7 @@ def test_receipts_are_gathered() -> None:
     for number in (3, 1, 2, 7, 3):
         host.link.acknowledge("b", Behind(number))
     drain(host)
-    host.link.on_receipt_timeout()
+    host.link.on_link_receipt_timeout()
     assert drain(host) == [(("b",), Receipt(((1, 3), (7, 7))))]
 
 
@@ -161,7 +162,7 @@ def test_messages_that_nobody_has_do_not_keep_others_from_being_asked_for() -> N
         host.multicast.want(name, ("b",))
     asked = set()
     for _ in range(2):
-        host.multicast.on_timeout()
+        host.multicast.on_want_timeout()
         asked |= {name for _, want in drain(host) for name in want.wanted}
     assert asked == set(names)
 
@@ -170,7 +171,7 @@ def test_what_was_found_in_the_log_is_not_asked_for() -> None:
     host = core(MulticastHost)
     host.multicast.want(EMPTY.id, ("b",))
     host.got[EMPTY.id] = EMPTY
-    host.multicast.on_timeout()
+    host.multicast.on_want_timeout()
     assert drain(host) == []
 
 
@@ -191,16 +192,16 @@ def decisions_told(host: Any) -> list[tuple[str, ...]]:
 def test_whoever_has_come_to_the_round_of_a_coordinator_hears_what_that_one_hears_of_the_decision() -> None:
     """e suspects a and comes to the round of b; a decides, tells b alone, and is gone."""
     b = consensus_of("b")
-    b.consensus.on_estimate("e", Estimate(1, (1,), 1, 0, VALUE, TOPIC))
+    b.consensus.on_estimate("e", Estimate(1, (1,), 1, 0, VALUE, TOPIC), Arrival())
     assert decisions_told(b) == []
-    b.consensus.on_decide("a", Decide(1, (1,), VALUE))
+    b.consensus.on_decide("a", Decide(1, (1,), VALUE), Arrival())
     assert decisions_told(b) == [("c", "d", "e")]
 
 
 def test_the_first_coordinator_passes_on_what_others_have_decided_without_it() -> None:
     """Everyone who does not suspect it waits for it, and need not have said so."""
     a = consensus_of("a")
-    a.consensus.on_decide("b", Decide(1, (1,), VALUE))
+    a.consensus.on_decide("b", Decide(1, (1,), VALUE), Arrival())
     assert decisions_told(a) == [("c", "d", "e")]
     a = consensus_of("a")
     a.consensus.learn((1,), VALUE)
@@ -209,6 +210,6 @@ def test_the_first_coordinator_passes_on_what_others_have_decided_without_it() -
 
 def test_while_nobody_suspects_anybody_only_the_coordinator_tells_the_decision() -> None:
     c = consensus_of("c")
-    c.consensus.on_propose("a", Propose(1, (1,), 0, VALUE))
-    c.consensus.on_decide("a", Decide(2, (1,), VALUE))
+    c.consensus.on_propose("a", Propose(1, (1,), 0, VALUE), Arrival())
+    c.consensus.on_decide("a", Decide(2, (1,), VALUE), Arrival())
     assert decisions_told(c) == []

@@ -19,7 +19,7 @@ from ordercast.core import (
     UsageError,
 )
 from ordercast.core.effects import Credit
-from ordercast.core.events import Arrival, MulticastRequested, Started, TimerFired
+from ordercast.core.events import Arrival, MulticastRequested, Started
 
 
 class Copy(Packet, frozen=True):
@@ -67,6 +67,7 @@ class SeparateCopies(Protocol):
         options=SeparateCopiesOptions,
     )
     packets = (Copy, Acknowledgment)
+    timers = ("tick",)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -93,7 +94,7 @@ class SeparateCopies(Protocol):
         self.send(others, Copy(multicast))
         self._give_credit()
 
-    def on_timer_fired(self, event: TimerFired) -> None:
+    def on_tick_timeout(self) -> None:
         """Again, to those who have not answered for a whole period."""
         self._tick += 1
         for multicast, missing, since in self._unacknowledged.values():

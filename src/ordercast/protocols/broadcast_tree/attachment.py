@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import SiteId
+from ordercast.core import InvariantViolation, Part, SiteId
 from ordercast.protocols.broadcast_tree.packets import Adopt, Declare, Detach
 from ordercast.protocols.broadcast_tree.stream import Stream
 
@@ -16,35 +16,54 @@ PATIENCE_MAX = 4
 """NP2 becomes so many times as long at the most: a host that is really gone is not waited for much longer."""
 
 
-class Attachment:
+class Attachment(Part):
     """Parent and children of one host, in all its streams."""
+
+    timers = ("np1", "np2", "pa")
+    branches = (
+        "option-1",
+        "option-2",
+        "case-1-option-3",
+        "case-2-option-3",
+        "case-3",
+        "np2-expired",
+        "pa-expired",
+        "parent-lost",
+        "child-went",
+        "old-parent-adopts",
+        "old-pointer",
+    )
 
     def __init__(self, core: BroadcastTree) -> None:
         self._core = core
 
     # ------------------------------------------------------------------ NEW-PARENT
-    def on_np1(self) -> None:
-        """NP1 ran out: the regular look around. Whoever waits for an answer goes on waiting."""
+    def on_np1_timeout(self) -> None:
+        """The regular look around. Whoever waits for an answer goes on waiting."""
+        self._core.repeat("np1")
         for stream in self._core.streams.values():
             if not stream.declared:
                 self.new_parent(stream)
 
-    def on_np2(self, stream: Stream) -> None:
-        """NP2 ran out: the new parent has not answered. It is passed over once, or it would be chosen again."""
-        if stream.declared:
-            self._core.branch("np2-expired")
-            # Perhaps it is only far away. (Else: a host that is further away than NP2 from all others never has a
-            # parent, and each of them in turn sends it everything that it lacks.)
-            stream.patience = min(2 * stream.patience, PATIENCE_MAX)
-            silent = stream.parent
-            self._let_go(stream)
-            self.new_parent(stream, passed_over=silent)
+    def on_np2_timeout(self, index: int) -> None:
+        """The new parent has not answered. It is passed over once, or it would be chosen again."""
+        for stream in self._core.streams.values():
+            if stream.index == index and stream.declared:
+                self._core.branch("np2-expired")
+                # Perhaps it is only far away. (Else: a host that is further away than NP2 from all others never has a
+                # parent, and each of them in turn sends it everything that it lacks.)
+                stream.patience = min(2 * stream.patience, PATIENCE_MAX)
+                silent = stream.parent
+                self._let_go(stream)
+                self.new_parent(stream, passed_over=silent)
 
-    def on_pa(self, heard: set[SiteId]) -> None:
+    def on_pa_timeout(self) -> None:
         """Half of PA has passed. A parent in the same cluster that was not heard twice in a row is gone.
 
         For a parent elsewhere option 3 of case II, and the silence over several exchanges, do that.
         """
+        self._core.repeat("pa")
+        heard = self._core.hearing.take_heard()
         for stream in self._core.streams.values():
             if stream.parent is None or stream.parent not in self._core.clusters or stream.parent in heard:
                 stream.silent_periods = 0
@@ -152,7 +171,7 @@ class Attachment:
             host
             for host in stream.others
             if host not in (passed_over, stream.parent)
-            and core.is_reachable(host)
+            and core.hearing.is_reachable(host)
             and not stream.leads_to(host, core.site)
         ]
 
@@ -242,3 +261,15 @@ class Attachment:
             stream.add_child(sender)
         elif stream.remove_child(sender):
             self._core.branch("child-went")
+
+    def check_invariants(self) -> None:
+        """Nobody is known to have less than his child, and a source has no parent."""
+        site = self._core.site
+        for stream in self._core.streams.values():
+            if stream.parent is not None and stream.highest_of(stream.parent) < stream.highest:
+                raise InvariantViolation(
+                    f"{site} has message {stream.highest} of {stream.id.source}, and its parent {stream.parent} "
+                    f"is not known to have more than {stream.highest_of(stream.parent)}"
+                )
+            if stream.is_source and stream.parent is not None:
+                raise InvariantViolation(f"the source {site} has the parent {stream.parent}")

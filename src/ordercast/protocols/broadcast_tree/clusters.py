@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import SiteId
+from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.broadcast_tree.packets import Control
 
@@ -17,8 +17,10 @@ SAMPLES = 4
 least of the last few is believed; a way that has really become longer is noticed after so many packets."""
 
 
-class Clusters:
+class Clusters(Part):
     """What one host knows about who is near."""
+
+    branches = ("cluster-grew", "cluster-shrank")
 
     def __init__(self, core: BroadcastTree) -> None:
         self._core = core
@@ -35,6 +37,10 @@ class Clusters:
 
     def __contains__(self, site: SiteId | None) -> bool:
         return site in self.members
+
+    def has_heard(self, site: SiteId) -> bool:
+        """Whether anything has come from the host since this one started."""
+        return site in self.hops
 
     def on_arrival(self, sender: SiteId, arrival: Arrival) -> None:
         """UPDATE-CLUSTER, with the cost bit."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import SiteId
+from ordercast.core import Part, SiteId
 from ordercast.protocols.broadcast_tree.info import Numbers
 from ordercast.protocols.broadcast_tree.packets import Adopt, Control, Declare, Detach, Hello, Info, Pointer
 from ordercast.protocols.broadcast_tree.stream import Stream
@@ -30,8 +30,11 @@ def brief(numbers: Numbers) -> Numbers:
     return numbers if len(numbers) <= INTERVALS_MAX else (*numbers[: INTERVALS_MAX - 1], numbers[-1])
 
 
-class Exchange:
+class Exchange(Part):
     """What one host tells the others about itself."""
+
+    timers = ("eic", "ein", "epp", "hello", "piggyback")
+    branches = ("piggybacked", "pruned")
 
     def __init__(self, core: BroadcastTree) -> None:
         self._core = core
@@ -41,18 +44,39 @@ class Exchange:
         self._hellos = 0
 
     # ------------------------------------------------------------------ what is told
-    def on_eic(self) -> None:
-        """EXCHANGE-INFO-CLUSTER."""
-        for stream in self._core.streams.values():
-            self.tell_info(stream, (host for host in stream.others if host in self._core.clusters))
+    def on_eic_timeout(self) -> None:
+        """EXCHANGE-INFO-CLUSTER. Prune before telling others, so that they hear of it."""
+        core = self._core
+        core.repeat("eic")
+        for stream in core.streams.values():
+            self.prune(stream)
+            stream.refused.clear()
+        self._tell_info_to_those(inside=True)
+        core.source.give_credit()
 
-    def on_ein(self) -> None:
+    def on_ein_timeout(self) -> None:
         """EXCHANGE-INFO-NONCLUSTER."""
-        for stream in self._core.streams.values():
-            self.tell_info(stream, (host for host in stream.others if host not in self._core.clusters))
+        self._core.repeat("ein")
+        self._core.hearing.count_silence()
+        self.tell_others()
 
-    def on_epp(self) -> None:
+    def tell_others(self) -> None:
+        """INFO sets to other clusters."""
+        self._tell_info_to_those(inside=False)
+
+    def _tell_info_to_those(self, inside: bool) -> None:
+        for stream in self._core.streams.values():
+            self.tell_info(stream, (host for host in stream.others if (host in self._core.clusters) == inside))
+
+    def prune(self, stream: Stream) -> None:
+        """Forget what every host has taken. What a host says that it has taken is stable there: nobody asks for it
+        again after a crash."""
+        if stream.raise_floor(stream.common_floor()):
+            self._core.branch("pruned")
+
+    def on_epp_timeout(self) -> None:
         """EXCHANGE-PARENT-POINTERS."""
+        self._core.repeat("epp")
         for stream in self._core.streams.values():
             pointer = Pointer(stream.id, stream.parent)
             for host in stream.others:
@@ -76,6 +100,10 @@ class Exchange:
         self.say_hello()
         self.flush()
 
+    def on_hello_timeout(self) -> None:
+        """Not everyone was heard yet, perhaps."""
+        self.say_hello()
+
     def say_hello(self) -> None:
         """To everyone who was not heard yet; again and again for a while.
 
@@ -83,7 +111,7 @@ class Exchange:
         nothing of its cluster then, hears first of some host elsewhere, and gets everything over an expensive link.)
         """
         core = self._core
-        unheard = [host for host in core.context.sites if host != core.site and not core.has_heard(host)]
+        unheard = [host for host in core.context.sites if host != core.site and not core.clusters.has_heard(host)]
         if unheard and self._hellos < HELLOS_MAX:
             for host in unheard:
                 self._enqueue(host, Hello())
@@ -138,6 +166,10 @@ class Exchange:
         items = self._waiting.pop(host, None)
         if items:
             self._send((host,), items)
+
+    def on_piggyback_timeout(self) -> None:
+        """What waits has waited for company for long enough."""
+        self.flush()
 
     def flush(self) -> None:
         """Send what waits; who gets the same gets the same packet."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ordercast.core import IntervalSet, SiteId
+from ordercast.core import IntervalSet, Part, SiteId
 from ordercast.protocols.broadcast_tree.info import holds
 from ordercast.protocols.broadcast_tree.packets import Data
 from ordercast.protocols.broadcast_tree.stream import Stream
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from ordercast.protocols.broadcast_tree.protocol import BroadcastTree
 
 
-class GapFilling:
+class GapFilling(Part):
     """Fills the gaps of others."""
+
+    timers = ("gfc", "gfn", "gfo")
+    branches = ("gap-filled", "gap-limit", "filled-for-others")
 
     def __init__(self, core: BroadcastTree) -> None:
         self._core = core
@@ -23,12 +26,14 @@ class GapFilling:
         """Periods of gap filling among hosts that are not neighbours."""
 
     # ------------------------------------------------------------------ neighbours
-    def on_gfc(self) -> None:
+    def on_gfc_timeout(self) -> None:
         """GAP-FILLING-CLUSTER."""
+        self._core.repeat("gfc")
         self._fill_neighbours(inside=True)
 
-    def on_gfn(self) -> None:
+    def on_gfn_timeout(self) -> None:
         """GAP-FILLING-NONCLUSTER."""
+        self._core.repeat("gfn")
         self._fill_neighbours(inside=False)
 
     def _fill_neighbours(self, inside: bool) -> None:
@@ -86,7 +91,7 @@ class GapFilling:
         sent[0].add(number)
 
     # ------------------------------------------------------------------ others
-    def on_gfo(self) -> None:
+    def on_gfo_timeout(self) -> None:
         """Gaps of hosts that are neither parent nor child (the end of 4.4; the appendix has no procedure for it).
 
         (Else: i and j are children of the source and have lost each another message when the source is cut off. Neither
@@ -95,12 +100,13 @@ class GapFilling:
         Those who have the message take turns: this host is one of so many that it can reach, and whom it can reach can
         reach the other, too (communication is transitive). Otherwise all of them would send it.
         """
+        self._core.repeat("gfo")
         self._turn += 1
         for stream in self._core.streams.values():
             neighbours = set(stream.neighbours)
             for host in stream.others:
                 # Most hosts have no gaps, and this is asked about all of them.
-                if stream.has_gaps(host) and host not in neighbours and self._core.is_reachable(host):
+                if stream.has_gaps(host) and host not in neighbours and self._core.hearing.is_reachable(host):
                     self._fill_other(stream, host)
 
     def _fill_other(self, stream: Stream, host: SiteId) -> None:
@@ -123,7 +129,7 @@ class GapFilling:
         before = 0
         helpers = 1
         for host in stream.others:
-            if host != lacking and core.is_reachable(host) and holds(stream.map_of(host), number):
+            if host != lacking and core.hearing.is_reachable(host) and holds(stream.map_of(host), number):
                 helpers += 1
                 before += host < core.site
         return (self._turn + number) % helpers == before

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ordercast.core import InvariantViolation, MessageId, Packet, Protocol, Record, SiteId, WireError
+from ordercast.core import InvariantViolation, MessageId, Part, Protocol, SiteId, WireError
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import (
-    PACKETS,
-    RECORDS,
     Ack,
     Adopted,
     Collect,
@@ -72,11 +71,11 @@ class Instance:
         self.acks: set[SiteId] = set()
 
 
-class Consensus:
+class Consensus(Part):
     """All instances at one site."""
 
-    packets: tuple[type[Packet], ...] = PACKETS
-    records: tuple[type[Record], ...] = RECORDS
+    packets = (Propose, Ack, Decide, Collect, Estimate)
+    records = (Promised, Adopted, Decided)
     branches = ("round-changed", "estimates-collected", "adopted-value-kept", "decision-told", "stale-round")
 
     def __init__(
@@ -90,6 +89,7 @@ class Consensus:
         quorum: Callable[[InstanceName], Quorum],
         estimate: Callable[[InstanceName], Value | None],
         on_decided: Callable[[InstanceName, Value], None],
+        on_recalled: Callable[[InstanceName, Value], object],
         is_over: Callable[[InstanceName], bool],
     ) -> None:
         self._host = host
@@ -103,6 +103,8 @@ class Consensus:
         self._estimate = estimate
         """What we would propose, if anything."""
         self._on_decided = on_decided
+        self._on_recalled = on_recalled
+        """After a crash: this decision is in the log."""
         self._is_over = is_over
         """Whether an instance is decided and forgotten."""
         self.open: dict[InstanceName, Instance] = {}
@@ -227,7 +229,7 @@ class Consensus:
             name, adopted = instance.name, instance.adopted
             self._link.post((to,), Estimate(self._link.next, name, instance.round, adopted, value, instance.topic))
 
-    def on_collect(self, sender: SiteId, collect: Collect) -> None:
+    def on_collect(self, sender: SiteId, collect: Collect, arrival: Arrival) -> None:
         """Go to the coordinator's round."""
         instance = self._find(sender, collect.instance)
         if instance is not None:
@@ -241,7 +243,7 @@ class Consensus:
                 self._send_estimate(instance, sender)
         self._link.acknowledge(sender, collect)
 
-    def on_estimate(self, sender: SiteId, estimate: Estimate) -> None:
+    def on_estimate(self, sender: SiteId, estimate: Estimate, arrival: Arrival) -> None:
         """As the coordinator: what a participant has adopted."""
         if estimate.value is not None:
             self._check(estimate.instance, estimate.value)
@@ -302,7 +304,7 @@ class Consensus:
         self._host.append(Adopted(instance.name, instance.round, value))
 
     # ------------------------------------------------------------------ third phase: acknowledgements
-    def on_propose(self, sender: SiteId, propose: Propose) -> None:
+    def on_propose(self, sender: SiteId, propose: Propose, arrival: Arrival) -> None:
         """Adopt it, unless we have left that round."""
         self._check(propose.instance, propose.value)
         instance = self._find(sender, propose.instance)
@@ -326,7 +328,7 @@ class Consensus:
         message = value.numbers[0][0]
         self._link.post((to,), Ack(self._link.next, instance.name, instance.round, message))
 
-    def on_ack(self, sender: SiteId, ack: Ack) -> None:
+    def on_ack(self, sender: SiteId, ack: Ack, arrival: Arrival) -> None:
         """As the coordinator: one more has adopted it."""
         instance = self._find(sender, ack.instance, tell=False)
         if instance is not None and ack.round == instance.round and instance.proposed:
@@ -344,7 +346,7 @@ class Consensus:
         return self._quorum(instance.name).is_met(instance.acks)
 
     # ------------------------------------------------------------------ fourth phase: the decision
-    def on_decide(self, sender: SiteId, decide: Decide) -> None:
+    def on_decide(self, sender: SiteId, decide: Decide, arrival: Arrival) -> None:
         """A decision comes."""
         name = decide.instance
         self._check(name, decide.value)
@@ -401,19 +403,23 @@ class Consensus:
         return None if self._is_over(name) else self._instance(name)
 
     # ------------------------------------------------------------------ crash and recovery
-    def on_record(self, record: Record) -> None:
-        """Read the log."""
-        if isinstance(record, Promised):
-            instance = self._instance(record.instance)
-            instance.round, instance.topic = record.round, record.message
-        elif isinstance(record, Adopted):
-            instance = self._instance(record.instance)
-            instance.round = instance.adopted = record.round
-            instance.value = record.value
-            instance.topic = record.value.numbers[0][0]
-        elif isinstance(record, Decided):
-            self.open.pop(record.instance, None)
-            self.decisions[record.instance] = record.value
+    def recall_promised(self, record: Promised) -> None:
+        """We have left the earlier rounds."""
+        instance = self._instance(record.instance)
+        instance.round, instance.topic = record.round, record.message
+
+    def recall_adopted(self, record: Adopted) -> None:
+        """We have adopted this."""
+        instance = self._instance(record.instance)
+        instance.round = instance.adopted = record.round
+        instance.value = record.value
+        instance.topic = record.value.numbers[0][0]
+
+    def recall_decided(self, record: Decided) -> None:
+        """We have known this decision."""
+        self.open.pop(record.instance, None)
+        self.decisions[record.instance] = record.value
+        self._on_recalled(record.instance, record.value)
 
     def state(self) -> tuple[OpenState, ...]:
         """For a checkpoint: promises and what was adopted."""

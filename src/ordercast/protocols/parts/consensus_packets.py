@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import MessageId, Packet, Record, SiteId
+from ordercast.core import MessageId, Record, SiteId
 from ordercast.protocols.parts.link import Letter
 
 InstanceName = tuple[int, ...]
@@ -111,7 +111,3 @@ class OpenState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     adopted: int
     value: Value | None
     message: MessageId | None
-
-
-PACKETS: tuple[type[Packet], ...] = (Propose, Ack, Decide, Collect, Estimate)
-RECORDS: tuple[type[Record], ...] = (Promised, Adopted, Decided)

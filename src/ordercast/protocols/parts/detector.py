@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from ordercast.core import Packet, Protocol, SiteId
+from ordercast.core import Packet, Part, Protocol, SiteId
+from ordercast.core.events import Arrival
+from ordercast.protocols.parts.back_off import ticks_in
 
 
 class Ping(Packet, frozen=True):
@@ -25,12 +27,12 @@ class Pong(Packet, frozen=True):
     background = True
 
 
-class FailureDetector:
+class FailureDetector(Part):
     """What one site believes of others."""
 
-    packets: tuple[type[Packet], ...] = (Ping, Pong)
+    packets = (Ping, Pong)
+    timers = ("detector",)
     branches = ("suspected", "wrongly-suspected")
-    TIMER = "detector"
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class FailureDetector:
         self._host = host
         self._ping_seconds = ping_seconds
         # Patience is counted in intervals of the timer, not read from the clock, which may jump.
-        self._patience = max(1, round(suspicion_seconds / ping_seconds))
-        self._patience_max = max(self._patience, round(suspicion_seconds_max / ping_seconds))
+        self._patience = ticks_in(suspicion_seconds, ping_seconds)
+        self._patience_max = max(self._patience, ticks_in(suspicion_seconds_max, ping_seconds))
         self._on_suspected = on_suspected
         self._on_trusted = on_trusted
         self.suspected: set[SiteId] = set()
@@ -65,7 +67,7 @@ class FailureDetector:
             self._silent[site] = 0
             if not self._ticking:
                 self._ticking = True
-                self._host.set_timer(self.TIMER, self._ping_seconds)
+                self._host.set_timer("detector", self._ping_seconds)
 
     def unwatch(self, site: SiteId) -> None:
         """Nobody waits any more, when this was said as often as `watch`."""
@@ -73,13 +75,6 @@ class FailureDetector:
         if self._watched[site] <= 0:
             del self._watched[site]
             del self._silent[site]
-
-    def heard(self, site: SiteId) -> None:
-        """Anything has come from the site."""
-        if site in self._silent:
-            self._silent[site] = 0
-        if site in self.suspected:
-            self.trust(site)
 
     def trust(self, site: SiteId) -> None:
         """A suspicion was wrong, or the site is back: be more patient with it from now on."""
@@ -89,11 +84,21 @@ class FailureDetector:
         self._on_trusted(site)
 
     # ------------------------------------------------------------------ events
-    def on_ping(self, sender: SiteId) -> None:
+    def on_heard(self, sender: SiteId, packet: Packet) -> None:
+        """Whoever is heard is there."""
+        if sender in self._silent:
+            self._silent[sender] = 0
+        if sender in self.suspected:
+            self.trust(sender)
+
+    def on_ping(self, sender: SiteId, ping: Ping, arrival: Arrival) -> None:
         """Somebody waits for us."""
         self._host.send((sender,), Pong())
 
-    def on_timeout(self) -> None:
+    def on_pong(self, sender: SiteId, pong: Pong, arrival: Arrival) -> None:
+        """Heard already."""
+
+    def on_detector_timeout(self) -> None:
         """An interval is over: ask the silent, suspect those who have been silent for long."""
         self._ticking = False
         overdue = []
@@ -107,7 +112,7 @@ class FailureDetector:
                 overdue.append(site)
         if silent:
             self._ticking = True
-            self._host.set_timer(self.TIMER, self._ping_seconds)
+            self._host.set_timer("detector", self._ping_seconds)
             self._host.send(tuple(silent), Ping())
         for site in overdue:
             self.suspect(site)

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ordercast.core import Packet, Protocol, SiteId, UsageError
+from ordercast.core import Packet, Part, Protocol, SiteId, UsageError
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.quorum import Quorum
 
 
@@ -37,14 +38,12 @@ class LeaseRelease(Packet, frozen=True):
     attempt: int
 
 
-class Lease:
+class Lease(Part):
     """What one site has granted, and whether it holds the lease itself."""
 
-    packets: tuple[type[Packet], ...] = (LeaseRequest, LeaseGrant, LeaseRelease)
+    packets = (LeaseRequest, LeaseGrant, LeaseRelease)
+    timers = ("lease-grant", "lease-hold", "lease-ask")
     branches = ("lease-acquired", "lease-expired", "lease-refused", "lease-renewed")
-    GRANT_TIMER = "lease-grant"
-    HOLD_TIMER = "lease-hold"
-    ASK_TIMER = "lease-ask"
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class Lease:
     def start(self) -> None:
         """To be called at every start."""
         if self._silent:
-            self._host.set_timer(self.GRANT_TIMER, self._lease_seconds)
+            self._host.set_timer("lease-grant", self._lease_seconds)
 
     def acquire(self) -> None:
         """We want the lease, and to keep it until `release`."""
@@ -92,7 +91,7 @@ class Lease:
         """We do not need it any more."""
         self._wanted = False
         self._stop_holding()
-        self._host.cancel_timer(self.ASK_TIMER)
+        self._host.cancel_timer("lease-ask")
         self._give_back()
 
     def is_held(self, now: float) -> bool:
@@ -108,12 +107,12 @@ class Lease:
         self._host.send(self._others, LeaseRequest(self._attempt))
         # Three times while it lasts, so that two lost packets do not end it; not all at the same moment.
         wait = self._hold_seconds / 3 * self._host.context.random.uniform(0.8, 1.0)
-        self._host.set_timer(self.ASK_TIMER, wait)
+        self._host.set_timer("lease-ask", wait)
         if self._may_grant(self._host.site):
             self._grant(self._host.site, self._attempt)
             self._add_grant(self._host.site)
 
-    def on_ask_timeout(self) -> None:
+    def on_lease_ask_timeout(self) -> None:
         """Not granted, or to be renewed. Whoever has no quorum gives back what it has: two who have half of the grants
         each would wait for each other for ever."""
         if not self._wanted:
@@ -123,11 +122,11 @@ class Lease:
             # A grant of the old attempt that is still under way counts no more: it was given back.
             self._attempt += 1
             self._grants = set()
-            self._host.set_timer(self.ASK_TIMER, self._host.context.random.uniform(0.2, 1.0) * self._hold_seconds)
+            self._host.set_timer("lease-ask", self._host.context.random.uniform(0.2, 1.0) * self._hold_seconds)
         else:
             self.ask()
 
-    def on_lease_grant(self, sender: SiteId, packet: LeaseGrant) -> None:
+    def on_lease_grant(self, sender: SiteId, packet: LeaseGrant, arrival: Arrival) -> None:
         """One more has promised."""
         if self._wanted and packet.attempt == self._attempt:
             self._add_grant(sender)
@@ -148,7 +147,7 @@ class Lease:
             return
         was_held = self._holds_until is not None
         self._holds_until = until
-        self._host.set_timer(self.HOLD_TIMER, until - self._host.now)
+        self._host.set_timer("lease-hold", until - self._host.now)
         self._host.branch("lease-renewed" if was_held else "lease-acquired")
         if not was_held:
             self._on_acquired()
@@ -157,7 +156,7 @@ class Lease:
         """The time of our clock at which a grant of this attempt may run out somewhere."""
         return self._asked_at + self._hold_seconds
 
-    def on_hold_timeout(self) -> None:
+    def on_lease_hold_timeout(self) -> None:
         """It has run out."""
         self._host.branch("lease-expired")
         self._stop_holding()
@@ -165,7 +164,7 @@ class Lease:
     def _stop_holding(self) -> None:
         if self._holds_until is not None:
             self._holds_until = None
-            self._host.cancel_timer(self.HOLD_TIMER)
+            self._host.cancel_timer("lease-hold")
             self._on_lost()
 
     def _give_back(self) -> None:
@@ -173,7 +172,7 @@ class Lease:
         self._take_back(self._host.site, self._attempt)
 
     # ------------------------------------------------------------------ granting
-    def on_lease_request(self, sender: SiteId, packet: LeaseRequest) -> None:
+    def on_lease_request(self, sender: SiteId, packet: LeaseRequest, arrival: Arrival) -> None:
         """Promise it, unless it is promised to another."""
         if self._may_grant(sender):
             self._grant(sender, packet.attempt)
@@ -187,20 +186,20 @@ class Lease:
     def _grant(self, site: SiteId, attempt: int) -> None:
         self.granted_to = site
         self._grant_attempt = max(attempt, self._grant_attempt)
-        self._host.set_timer(self.GRANT_TIMER, self._lease_seconds)
+        self._host.set_timer("lease-grant", self._lease_seconds)
 
-    def on_grant_timeout(self) -> None:
+    def on_lease_grant_timeout(self) -> None:
         """It has run out."""
         self._silent = False
         self.granted_to = None
         self._grant_attempt = 0
 
-    def on_lease_release(self, sender: SiteId, packet: LeaseRelease) -> None:
+    def on_lease_release(self, sender: SiteId, packet: LeaseRelease, arrival: Arrival) -> None:
         """It was given back."""
         self._take_back(sender, packet.attempt)
 
     def _take_back(self, site: SiteId, attempt: int) -> None:
         """(A release that was overtaken by a later request of the same site must not end what that one was granted.)"""
         if self.granted_to == site and attempt >= self._grant_attempt:
-            self.on_grant_timeout()
-            self._host.cancel_timer(self.GRANT_TIMER)
+            self.on_lease_grant_timeout()
+            self._host.cancel_timer("lease-grant")

@@ -8,11 +8,13 @@ one `Send`, so that it is encoded once. What is kept is bounded: a site that has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from ordercast.core import InvariantViolation, Packet, Protocol, SiteId, WireError
+from ordercast.core import InvariantViolation, Packet, Part, Protocol, SiteId, WireError
+from ordercast.core.events import Arrival
+from ordercast.protocols.parts.back_off import BackOff, ticks_in
 
 REPEATED_MAX = 64
 """Letters repeated to one site at a time; a sixteenth of what is kept by default, so that a site that comes back is
@@ -53,33 +55,20 @@ class Kept(msgspec.Struct, gc=False):
 class Peer:
     """What the link knows of one site."""
 
-    __slots__ = ("burst", "estranged", "kept", "next_tick", "wait_ticks")
+    __slots__ = ("back_off", "estranged", "kept")
 
-    def __init__(self) -> None:
+    def __init__(self, wait_ticks_max: int) -> None:
         self.kept: dict[int, Kept] = {}
         self.estranged = False
-        self.on_progress()
-
-    def on_progress(self) -> None:
-        """It is there: repeat soon, and as much as it takes."""
-        self.next_tick = 0
-        self.wait_ticks = 1
-        self.burst = REPEATED_MAX
-
-    def back_off(self, tick: int, wait_ticks_max: int) -> None:
-        """Something was repeated: wait twice as long with the next time, and then try with less."""
-        self.next_tick = tick + self.wait_ticks
-        self.wait_ticks = min(2 * self.wait_ticks, wait_ticks_max)
-        self.burst = max(1, self.burst // 4)
+        self.back_off = BackOff(wait_ticks_max, REPEATED_MAX)
 
 
-class Link:
+class Link(Part):
     """A core's letters to all other sites."""
 
-    packets: tuple[type[Packet], ...] = (Receipt, Behind)
+    packets = (Receipt, Behind)
+    timers = ("link-resend", "link-receipt")
     branches = ("repeated", "estranged", "restored")
-    RESEND_TIMER = "link-resend"
-    RECEIPT_TIMER = "link-receipt"
 
     def __init__(
         self,
@@ -89,12 +78,15 @@ class Link:
         retransmit_seconds_max: float,
         receipt_seconds: float,
         letters_max: int,
+        on_behind: Callable[[SiteId], None],
     ) -> None:
         self._host = host
         self._retransmit_seconds = retransmit_seconds
         self._receipt_seconds = receipt_seconds
         self._letters_max = letters_max
-        self._wait_ticks_max = max(1, round(retransmit_seconds_max / retransmit_seconds))
+        self._on_behind = on_behind
+        """We have missed letters of that site: its user asks it for what it needs to know."""
+        self._wait_ticks_max = ticks_in(retransmit_seconds_max, retransmit_seconds)
         # The receipt of a letter that an earlier incarnation has sent must not be taken for that of a new one.
         self._number = host.context.incarnation << 32
         self._tick = 0
@@ -137,7 +129,7 @@ class Link:
     def _peer(self, site: SiteId) -> Peer:
         peer = self.peers.get(site)
         if peer is None:
-            peer = self.peers[site] = Peer()
+            peer = self.peers[site] = Peer(self._wait_ticks_max)
         return peer
 
     def _estrange(self, site: SiteId) -> None:
@@ -159,14 +151,14 @@ class Link:
             self._host.branch("restored")
             peer.estranged = False
             peer.kept = {n: kept for n, kept in peer.kept.items() if not isinstance(kept.letter, Behind)}
-            peer.on_progress()
+            peer.back_off.begin_anew()
 
     def unconfirmed(self, site: SiteId) -> Iterator[Letter]:
         """The letters to a site for which there is no receipt."""
         peer = self.peers.get(site)
         return iter(()) if peer is None else (kept.letter for kept in peer.kept.values())
 
-    def on_receipt(self, sender: SiteId, receipt: Receipt) -> None:
+    def on_receipt(self, sender: SiteId, receipt: Receipt, arrival: Arrival) -> None:
         """Letters have arrived."""
         peer = self.peers.get(sender)
         if peer is None:
@@ -183,21 +175,26 @@ class Link:
                 if number in kept and not isinstance(kept[number].letter, Behind):
                     del kept[number]
         if len(kept) < before:
-            peer.on_progress()
+            peer.back_off.begin_anew()
 
     # ------------------------------------------------------------------ receiving
+    def on_behind(self, sender: SiteId, behind: Behind, arrival: Arrival) -> None:
+        """We have missed letters of the sender."""
+        self._on_behind(sender)
+        self.acknowledge(sender, behind)
+
     def acknowledge(self, sender: SiteId, letter: Letter) -> None:
         """What the letter asked for is in the log, or can be asked for again after a crash: confirm it soon."""
         due = self._due.get(sender)
         if due is None:
             if not self._due:
-                self._host.set_timer(self.RECEIPT_TIMER, self._receipt_seconds)
+                self._host.set_timer("link-receipt", self._receipt_seconds)
             due = self._due[sender] = []
         due.append(letter.number)
         if len(due) >= RECEIPTS_MAX:
             self._send_receipt(sender, self._due.pop(sender))
 
-    def on_receipt_timeout(self) -> None:
+    def on_link_receipt_timeout(self) -> None:
         """Confirm everything that is due."""
         due, self._due = self._due, {}
         for site in sorted(due):
@@ -210,9 +207,9 @@ class Link:
     def _keep_ticking(self) -> None:
         if not self._ticking:
             self._ticking = True
-            self._host.set_timer(self.RESEND_TIMER, self._retransmit_seconds)
+            self._host.set_timer("link-resend", self._retransmit_seconds)
 
-    def on_resend_timeout(self) -> None:
+    def on_link_resend_timeout(self) -> None:
         """Repeat what was not confirmed for a while, in one packet to all who have not."""
         self._tick += 1
         self._ticking = False
@@ -220,7 +217,7 @@ class Link:
         for site, peer in self.peers.items():
             if peer.kept:
                 self._keep_ticking()
-                if self._tick >= peer.next_tick:
+                if self._tick >= peer.back_off.next_tick:
                     self._repeat(site, peer, repeated)
         for letter, sites in repeated.values():
             self._host.branch("repeated")
@@ -232,11 +229,11 @@ class Link:
         # The longest ago first. (The lowest number first: a letter that is not confirmed before something else has come
         # is the only one that is ever repeated, and that something else never comes.)
         overdue.sort(key=lambda kept: kept.sent_tick)
-        for kept in overdue[: peer.burst]:
+        for kept in overdue[: peer.back_off.burst]:
             kept.sent_tick = self._tick
             repeated.setdefault(kept.letter.number, (kept.letter, []))[1].append(site)
         if overdue:
-            peer.back_off(self._tick, self._wait_ticks_max)
+            peer.back_off.note_attempt(self._tick)
 
     def check_invariants(self) -> None:
         """What is kept is bounded."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ordercast.core import MessageId, Multicast, Packet, Protocol, SiteId, WireError
+from ordercast.core import MessageId, Multicast, Packet, Part, Protocol, SiteId, WireError
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.link import Letter, Link
 
 WANTED_MAX = 64
@@ -61,12 +62,12 @@ class Finished:
         return name < self.floor or name in self.above
 
 
-class ReliableMulticast:
+class ReliableMulticast(Part):
     """What one site sends, relays, has finished, and misses. The bodies are its host's."""
 
-    packets: tuple[type[Packet], ...] = (Data, Want)
+    packets = (Data, Want)
+    timers = ("want",)
     branches = ("relayed", "wanted", "old")
-    TIMER = "want"
 
     def __init__(
         self,
@@ -84,6 +85,7 @@ class ReliableMulticast:
         self._link = link
         self._eager = eager
         self._want_seconds = want_seconds
+        self._sites = frozenset(host.context.sites)
         self._destinations = destinations
         self._find = find
         self._on_delivered = on_delivered
@@ -115,10 +117,12 @@ class ReliableMulticast:
             self._link.post(to, Data(self._link.next, multicast, floor))
 
     # ------------------------------------------------------------------ receiving
-    def on_data(self, sender: SiteId, data: Data) -> None:
+    def on_data(self, sender: SiteId, data: Data, arrival: Arrival) -> None:
         """A message, new or not. The host logs a new one before it is confirmed."""
         multicast = data.multicast
         message = multicast.id
+        if message.source not in self._sites:
+            raise WireError(f"{message.source} is not a site of the system")
         if self._host.site not in self._destinations(multicast):
             raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
         self.source(message.source).raise_floor(data.floor)
@@ -146,10 +150,10 @@ class ReliableMulticast:
             return
         if not self._wanted or self._patience > 1:
             self._patience = 1
-            self._host.set_timer(self.TIMER, self._want_seconds)
+            self._host.set_timer("want", self._want_seconds)
         self._wanted[message] = [site for site in holders if site != self._host.site]
 
-    def on_timeout(self) -> None:
+    def on_want_timeout(self) -> None:
         """Ask for what has not come."""
         asked: dict[SiteId, list[MessageId]] = {}
         for message, holders in list(self._wanted.items()):
@@ -168,9 +172,9 @@ class ReliableMulticast:
             self._host.send((site,), Want(tuple(wanted)))
         if self._wanted:
             self._patience = min(2 * self._patience, PATIENCE_MAX)
-            self._host.set_timer(self.TIMER, self._patience * self._want_seconds)
+            self._host.set_timer("want", self._patience * self._want_seconds)
 
-    def on_want(self, sender: SiteId, want: Want) -> None:
+    def on_want(self, sender: SiteId, want: Want, arrival: Arrival) -> None:
         """Send what we have to whoever is a destination of it."""
         for message in want.wanted[:WANTED_MAX]:
             multicast = self._find(message)

@@ -1,58 +1,17 @@
-"""A destination set, and a message on its way to one."""
+"""Destination sets: which cells a message goes to, and what was ordered among them."""
 
 from __future__ import annotations
 
-from ordercast.core import MessageId, Multicast, SiteId
-from ordercast.protocols.parts.consensus_packets import InstanceName
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ordercast.core import AddressMemo, Context, GroupId, MessageId, Multicast, SiteId, WireError
 from ordercast.protocols.parts.quorum import Quorum
+from ordercast.protocols.scalatom.cells import Cells
 from ordercast.protocols.scalatom.packets import CellNames
 
-
-class Entry:
-    """What a destination, or the source, knows of a message until it is over everywhere."""
-
-    __slots__ = (
-        "address",
-        "born_tick",
-        "delivered",
-        "index",
-        "instance",
-        "message",
-        "multicast",
-        "ordinal",
-        "sequence",
-        "settled",
-        "stamps",
-        "taken",
-        "timestamp",
-    )
-
-    def __init__(self, message: MessageId, address: Address, ordinal: int, tick: int) -> None:
-        self.message = message
-        self.address = address
-        self.ordinal = ordinal
-        """Grows with each message that this site hears of."""
-        self.born_tick = tick
-        self.multicast: Multicast | None = None
-        self.index = 0
-        self.timestamp = 0
-        """rec-ts, given here; 0: none."""
-        self.stamps: dict[SiteId, int] = {}
-        """All that is known of the timestamps that the destinations gave."""
-        self.sequence = 0
-        """sn(m); 0: not decided."""
-        self.instance: InstanceName = ()
-        """The consensus that decided it."""
-        self.delivered = False
-        self.settled: set[SiteId] = set()
-        """Whose applications have taken it."""
-        self.taken = False
-        """At the source: these are a qualified majority."""
-
-    @property
-    def key(self) -> tuple[int, MessageId]:
-        """The order of delivery. Sequence numbers of different messages are often equal, and then the names decide."""
-        return self.sequence, self.message
+if TYPE_CHECKING:
+    from ordercast.protocols.scalatom.entries import Entry
 
 
 class Address:
@@ -105,3 +64,43 @@ class Address:
         """All sites, beginning with the one at that place."""
         place %= len(self.sites)
         return self.sites[place:] + self.sites[:place]
+
+
+class Addresses:
+    """All destination sets that were used."""
+
+    def __init__(self, context: Context, cells: Cells) -> None:
+        self._context = context
+        self._cells = cells
+        self._named: dict[CellNames, Address] = {}
+        self._of_groups = AddressMemo(self._find)
+
+    def __iter__(self) -> Iterator[Address]:
+        return iter(tuple(self._named.values()))
+
+    def named(self, cells: CellNames) -> Address:
+        """The destination set of that name; `WireError` when there is none."""
+        address = self._named.get(cells)
+        if address is None:
+            known = range(len(self._cells.cells))
+            if not cells or list(cells) != sorted(set(cells)) or any(cell not in known for cell in cells):
+                raise WireError(f"there are no cells {cells}")
+            quorum = Quorum(self._cells.cells[cell] for cell in cells)
+            address = self._named[cells] = Address(cells, quorum, self._context.site)
+        return address
+
+    def of(self, multicast: Multicast) -> Address:
+        """Dst(m)."""
+        return self._of_groups[multicast.groups, None]
+
+    def _find(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
+        if not groups or any(group not in self._context.groups for group in groups):
+            raise WireError(f"unknown groups {groups}")
+        return self.named(self._cells.of_groups(groups))
+
+    def shared_with(self, sender: SiteId, cells: CellNames) -> Address:
+        """The destination set of that name, when the sender and we are in it."""
+        address = self.named(cells)
+        if sender not in address.sites or self._context.site not in address.sites:
+            raise WireError(f"{sender} and {self._context.site} are not both in the cells {cells}")
+        return address

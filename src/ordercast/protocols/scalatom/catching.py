@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, SiteId
+from ordercast.core import MessageId, Part, SiteId
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import Decide, InstanceName, Value
-from ordercast.protocols.scalatom.address import Entry
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import CatchUp, Known, Overdue, Summary
 
 if TYPE_CHECKING:
@@ -25,14 +26,11 @@ OVERDUE_MAX = 256
 """Messages of either kind in one question: some kilobytes."""
 
 
-def is_time_to_ask(ticks: int) -> bool:
-    """Whether to ask about a message that is so old: after two intervals, after four, then after every eight. (At every
-    one: on a slow medium the questions are most of the traffic, and keep the answers away.)"""
-    return ticks in (2, 4) or ticks % 8 == 0
-
-
-class Catching:
+class Catching(Part):
     """Asking and answering."""
+
+    packets = (Overdue, CatchUp, Summary)
+    branches = ("catching-up", "overdue")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -63,7 +61,7 @@ class Catching:
         for site in sorted(sites - {core.site}):
             self.begin(site)
 
-    def on_catch_up(self, sender: SiteId, packet: CatchUp) -> None:
+    def on_catch_up(self, sender: SiteId, packet: CatchUp, arrival: Arrival) -> None:
         """Tell a site what it should know; if it has crashed, there is something to ask as well."""
         core = self._core
         core.link.restore(sender)
@@ -110,7 +108,7 @@ class Catching:
         if last and site in core.cellmates:
             core.histories.tell_again(site)
 
-    def on_summary(self, sender: SiteId, packet: Summary) -> None:
+    def on_summary(self, sender: SiteId, packet: Summary, arrival: Arrival) -> None:
         """A piece of the answer. (One to an earlier incarnation is none: the pieces before it are forgotten.)"""
         core = self._core
         if packet.incarnation != core.context.incarnation:
@@ -120,16 +118,16 @@ class Catching:
             if core.site in core.ordering.address_named(name).sites:
                 core.consensus.learn(name, value)
         for known in packet.known:
-            address = core.address(known.cells)
+            address = core.addresses.named(known.cells)
             entry = core.entries.get(known.message)
             if core.site in address.sites:
-                entry = core.entry(known.message, address)
+                entry = core.entries.note(known.message, address)
                 if sender in core.cellmates and known.index:
                     core.histories.mates[sender].add(known.index, known.message, known.timestamp)
             if entry is None:
                 continue
             if entry.multicast is None:
-                core.want(entry, sender)
+                core.entries.want(entry, sender)
             if known.timestamp and sender in address.sites and core.site in address.sites:
                 core.ordering.note_stamp(entry, sender, known.timestamp)
             if known.settled and sender in address.sites:
@@ -142,7 +140,7 @@ class Catching:
         if not packet.last:
             core.branch("catching-up-further")
             self._ask(sender, packet.cursor, packet.base)
-        core.acknowledge(sender, packet)
+        core.confirming.acknowledge(sender, packet)
 
     # ------------------------------------------------------------------ what has been here for long
     def ask_overdue(self, entries: Iterable[Entry]) -> None:
@@ -172,7 +170,7 @@ class Catching:
                 question = Overdue(core.link.next, tuple(unsettled[:OVERDUE_MAX]), tuple(undecided[:OVERDUE_MAX]))
                 core.link.post((site,), question)
 
-    def on_overdue(self, sender: SiteId, packet: Overdue) -> None:
+    def on_overdue(self, sender: SiteId, packet: Overdue, arrival: Arrival) -> None:
         """Say what we know of it."""
         core = self._core
         core.keeping.tell_settled(sender, packet.unsettled)

@@ -31,6 +31,11 @@ class Cells:
         """The cell of a site; None for one that is in no group."""
         return self._place.get(site)
 
+    def mates(self, site: SiteId) -> tuple[SiteId, ...]:
+        """The other sites of its cell."""
+        cell = self.of_site(site)
+        return () if cell is None else tuple(mate for mate in self.cells[cell] if mate != site)
+
     def of_groups(self, groups: tuple[GroupId, ...]) -> tuple[int, ...]:
         """The cells that make up these groups, ascending."""
         return tuple(sorted({self._place[site] for group in groups for site in self._groups[group]}))

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
+from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.protocols.scalatom.address import Entry
+from ordercast.core.events import Arrival
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Delivered, History, Stamps
 
 if TYPE_CHECKING:
@@ -78,8 +79,13 @@ class Mate:
             yield self._uncovered.popleft()
 
 
-class Histories:
+class Histories(Part):
     """The histories of one cell, at one of its sites."""
+
+    packets = (History,)
+    timers = ("history",)
+    records = (Delivered,)
+    branches = ("history-piggybacked", "history-with-bodies")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -168,9 +174,9 @@ class Histories:
         self._wanted = max(self._wanted, sequence)
         self._wanted_for = message
         if self._core.options.history_seconds <= 0:
-            self.on_timeout()
+            self.on_history_timeout()
 
-    def on_timeout(self) -> None:
+    def on_history_timeout(self) -> None:
         """Send the history, unless something has carried it meanwhile."""
         message, self._wanted_for = self._wanted_for, None
         if message is None:
@@ -220,7 +226,7 @@ class Histories:
         return high, tuple(bodies)
 
     # ------------------------------------------------------------------ the histories of the others
-    def on_stamps(self, sender: SiteId, packet: Stamps) -> None:
+    def add_stamps(self, sender: SiteId, packet: Stamps) -> None:
         """New entries, and a promise."""
         mate = self.mates[sender]
         for stamp in packet.stamps:
@@ -228,11 +234,16 @@ class Histories:
         mate.apply()
         self.on_promise(mate, packet.count, packet.promise)
 
-    def on_history(self, sender: SiteId, packet: History) -> None:
+    def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """A promise, with bodies: whoever learns of a message in this way takes it as R-delivered."""
+        core = self._core
+        mate = self.mates.get(sender)
+        if mate is None:
+            raise WireError(f"{sender} sent its history to {core.site}, which is in another cell")
         for body in packet.bodies:
-            self._core.multicast.take(sender, body)
-        self.on_promise(self.mates[sender], packet.count, packet.promise)
+            core.multicast.take(sender, body)
+        self.on_promise(mate, packet.count, packet.promise)
+        core.link.acknowledge(sender, packet)
 
     def on_promise(self, mate: Mate, count: int, promise: int) -> None:
         """A history is complete up to a timestamp, when its first `count` entries are here."""
@@ -310,12 +321,21 @@ class Histories:
         else:
             entry.settled.add(core.site)
 
-    def replay(self, sequence: int, message: MessageId) -> None:
-        """From the log: everything up to here was delivered."""
+    # ------------------------------------------------------------------ crash and recovery
+    def recall_delivered(self, record: Delivered) -> None:
+        """Everything up to here was delivered."""
         decided = self._decided
-        while decided and decided[0] <= (sequence, message):
+        mark = (record.sequence, record.message)
+        while decided and decided[0] <= mark:
             self._hand_over(self._core.entries[heappop(decided)[1]], Replay)
-        self.mark = (sequence, message)
+        self.mark = mark
+
+    def resume(self) -> None:
+        """Say how far our history is complete. (We may have crashed between a decision and that, and nobody asks.)"""
+        decided = [entry.key for entry in self._core.entries.values() if entry.sequence]
+        if decided:
+            self.promise_through(*max(decided))
+        self.deliver()
 
     # ------------------------------------------------------------------ waiting
     def whom_we_wait_for(self, entry: Entry) -> str:

@@ -6,9 +6,11 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, SiteId
+from ordercast.core import MessageId, Part, SiteId
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import InstanceName
-from ordercast.protocols.scalatom.address import Address, Entry
+from ordercast.protocols.scalatom.address import Address
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Settled
 
 if TYPE_CHECKING:
@@ -18,8 +20,11 @@ SETTLED_MAX = 256
 """Messages in one acknowledgement: some kilobytes."""
 
 
-class Keeping:
+class Keeping(Part):
     """Who has settled what, as far as this site knows."""
+
+    packets = (Settled,)
+    timers = ("acknowledge",)
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -48,6 +53,10 @@ class Keeping:
         if self._unreported_count >= core.options.acknowledge_every:
             self.report()
 
+    def on_acknowledge_timeout(self) -> None:
+        """They have waited for long enough."""
+        self.report()
+
     def report(self) -> None:
         """Tell the other destinations, and the sources, what was taken."""
         unreported, self._unreported = self._unreported, {}
@@ -69,7 +78,7 @@ class Keeping:
                 link.post(to, Settled(link.next, tuple(messages[first : first + SETTLED_MAX])))
 
     # ------------------------------------------------------------------ the others'
-    def on_settled(self, sender: SiteId, packet: Settled) -> None:
+    def on_settled(self, sender: SiteId, packet: Settled, arrival: Arrival) -> None:
         """Another destination has taken these."""
         core = self._core
         for name in packet.settled:
@@ -96,7 +105,7 @@ class Keeping:
         """One more application has it."""
         entry.settled.add(site)
         if entry.message.source == self._core.site:
-            self._core.source.on_settled(entry)
+            self._core.source.note_settled(entry)
         if self.is_over(entry):
             self.forget(entry)
 
@@ -118,7 +127,7 @@ class Keeping:
             if not about:
                 del self._about[entry.instance]
                 core.consensus.forget(entry.instance)
-        core.source.on_finished(entry.message)
+        core.source.note_finished(entry.message)
 
     # ------------------------------------------------------------------ decisions
     def on_decided(self, name: InstanceName, messages: Iterable[MessageId]) -> None:

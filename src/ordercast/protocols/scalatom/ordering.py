@@ -5,9 +5,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, Multicast, SiteId, WireError
+from ordercast.core import MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import InstanceName, Value
-from ordercast.protocols.scalatom.address import Address, Entry
+from ordercast.protocols.parts.quorum import Quorum
+from ordercast.protocols.scalatom.address import Address
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Body, Stamp, Stamped, Stamps
 
 if TYPE_CHECKING:
@@ -17,8 +20,13 @@ STAMPS_MAX = 256
 """Timestamps in one packet: some kilobytes."""
 
 
-class Ordering:
+class Ordering(Part):
     """A destination's clock, and what it says about the order of messages."""
+
+    packets = (Stamps,)
+    timers = ("stamps",)
+    records = (Stamped, Body)
+    branches = ("batch", "gathered", "decided-before-it-came")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -32,7 +40,7 @@ class Ordering:
     def on_delivered(self, multicast: Multicast) -> None:
         """R-deliver: the message is here, for the first time."""
         core = self._core
-        entry = core.entry(multicast.id, core.address_of(multicast))
+        entry = core.entries.note(multicast.id, core.addresses.of(multicast))
         if entry is None:
             return
         entry.multicast = multicast
@@ -43,7 +51,7 @@ class Ordering:
             core.histories.deliver()
         else:
             self.stamp(entry, multicast)
-        core.acknowledge_deferred(multicast.id)
+        core.confirming.acknowledge_deferred(multicast.id)
 
     def stamp(self, entry: Entry, multicast: Multicast) -> None:
         """Give a timestamp; it is stable before anyone hears of it.
@@ -75,7 +83,7 @@ class Ordering:
             self._gathering = True
             self._core.set_timer("stamps", self._core.options.retransmit_seconds)
 
-    def on_timeout(self) -> None:
+    def on_stamps_timeout(self) -> None:
         """They have waited for long enough."""
         self._gathering = False
         self.send_stamps()
@@ -100,20 +108,20 @@ class Ordering:
                 if address.others:
                     core.link.post(address.others, Stamps(core.link.next, address.cells, stamps, count, promise))
 
-    def on_stamps(self, sender: SiteId, packet: Stamps) -> None:
+    def on_stamps(self, sender: SiteId, packet: Stamps, arrival: Arrival) -> None:
         """Timestamps of another destination."""
         core = self._core
-        address = core.address_with(packet.cells, sender)
+        address = core.addresses.shared_with(sender, packet.cells)
         for stamp in packet.stamps:
-            entry = core.entry(stamp.message, address)
+            entry = core.entries.note(stamp.message, address)
             if entry is not None:
                 if entry.multicast is None:
-                    core.want(entry, sender)
+                    core.entries.want(entry, sender)
                 self.note_stamp(entry, sender, stamp.timestamp)
         if sender in core.cellmates:
-            core.histories.on_stamps(sender, packet)
+            core.histories.add_stamps(sender, packet)
         self.propose(address)
-        core.acknowledge(sender, packet)
+        core.confirming.acknowledge(sender, packet)
 
     def note_stamp(self, entry: Entry, site: SiteId, timestamp: int) -> None:
         """One more timestamp is known."""
@@ -154,7 +162,11 @@ class Ordering:
         prefix = 1 if self._batched else 3
         if len(name) <= prefix:
             raise WireError(f"{name} is not the name of a consensus")
-        return self._core.address(name[prefix:])
+        return self._core.addresses.named(name[prefix:])
+
+    def quorum(self, name: InstanceName) -> Quorum:
+        """Who has to agree."""
+        return self.address_named(name).quorum
 
     def participants(self, name: InstanceName) -> tuple[SiteId, ...] | None:
         """In the order in which they coordinate."""
@@ -216,7 +228,7 @@ class Ordering:
         for message, sequence in value.numbers:
             highest = max(highest, sequence)
             address.ready.pop(message, None)
-            entry = core.entry(message, address)
+            entry = core.entries.note(message, address)
             if entry is None or entry.sequence:
                 continue
             entry.sequence = sequence
@@ -225,7 +237,7 @@ class Ordering:
             concerned.append(message)
             core.histories.on_decided(entry)
             if entry.multicast is None:
-                core.want(entry, value.proposer)
+                core.entries.want(entry, value.proposer)
         self.advance(highest)
         core.keeping.on_decided(name, concerned)
         return highest
@@ -233,3 +245,30 @@ class Ordering:
     def advance(self, sequence: int) -> None:
         """ts <- max(ts, sn(m)) + 1."""
         self.clock = max(self.clock, sequence) + 1
+
+    # ------------------------------------------------------------------ crash and recovery
+    def recall_stamped(self, record: Stamped) -> None:
+        """A message that we have stamped, and perhaps multicast."""
+        core = self._core
+        multicast = record.multicast
+        if multicast.id.source == core.site:
+            core.source.keep(multicast)
+        entry = core.entries.note(multicast.id, core.addresses.of(multicast))
+        if entry is not None:
+            entry.multicast = multicast
+            entry.index, entry.timestamp = record.index, record.timestamp
+            entry.stamps[core.site] = record.timestamp
+            core.histories.restore_own(entry)
+            self.advance(record.timestamp)
+
+    def recall_body(self, record: Body) -> None:
+        """A message that was decided before it came."""
+        multicast = record.multicast
+        entry = self._core.entries.note(multicast.id, self._core.addresses.of(multicast))
+        if entry is not None:
+            entry.multicast = multicast
+
+    def resume(self) -> None:
+        """After a crash: go on with what is stamped and not decided."""
+        for address in self._core.addresses:
+            self.propose(address)

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, Multicast, UsageError
+from ordercast.core import MessageId, Multicast, Part, UsageError
 from ordercast.core.effects import Credit
-from ordercast.protocols.scalatom.address import Entry
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Sent
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
 
 
-class Source:
+class Source(Part):
     """A site that multicasts, member or not."""
+
+    records = (Sent,)
+    branches = ("window-full",)
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -31,7 +34,7 @@ class Source:
         # Credit is told a step late: an application that keeps to it is never above twice the bound.
         if self._under_way >= 2 * options.window_messages or len(self._own) >= 2 * options.kept_messages_max:
             raise UsageError(f"{self._under_way} messages are under way: wait for credit before the next multicast")
-        address = core.address_of(multicast)
+        address = core.addresses.of(multicast)
         member = core.site in address.sites
         entry = self.keep(multicast)
         if not member:
@@ -43,26 +46,26 @@ class Source:
         core.multicast.multicast(multicast, address.others)
         if self._available() == 0:
             core.branch("window-full")
-        core.keep_watching()
+        core.watching.keep_watching()
 
     def keep(self, multicast: Multicast) -> Entry:
         """Remember a message of ours until it is over."""
         core = self._core
-        entry = core.entry(multicast.id, core.address_of(multicast))
+        entry = core.entries.note(multicast.id, core.addresses.of(multicast))
         if entry is None:
             raise UsageError(f"there was a message {multicast.id} already")
         self._own.append(entry.message)
         self._under_way += 1
         return entry
 
-    def on_settled(self, entry: Entry) -> None:
+    def note_settled(self, entry: Entry) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
             entry.taken = True
             self._under_way -= 1
             self.give_credit()
 
-    def on_finished(self, message: MessageId) -> None:
+    def note_finished(self, message: MessageId) -> None:
         """All destinations have."""
         if message.source == self._core.site:
             own = self._own
@@ -85,6 +88,10 @@ class Source:
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
         self._core.outbox.append(Credit(self._available()))
+
+    def recall_sent(self, record: Sent) -> None:
+        """A message that we have multicast as a site outside its groups."""
+        self.keep(record.multicast).multicast = record.multicast
 
     def resume(self) -> None:
         """After a crash: who has our messages is not known any more, so they are sent again."""

@@ -36,7 +36,7 @@ def checkpoint_of(core: Scalatom) -> State:
             AddressState(
                 address.cells, address.next, tuple(sorted(address.above)), tuple(sorted(address.leaders.items()))
             )
-            for address in core.addresses()
+            for address in core.addresses
         ),
         open=core.consensus.state(),
         decisions=tuple(core.consensus.decisions.items()),
@@ -54,7 +54,7 @@ def restore_from(core: Scalatom, state: State) -> None:
     for source, floor, above in state.finished:
         core.multicast.finished[source] = Finished(floor, above)
     for address_state in state.addresses:
-        address = core.address(address_state.cells)
+        address = core.addresses.named(address_state.cells)
         address.next = address_state.next
         address.above = set(address_state.above)
         address.leaders = dict(address_state.leaders)
@@ -74,7 +74,7 @@ def restore_from(core: Scalatom, state: State) -> None:
 def _restore_entry(core: Scalatom, remembered: Remembered) -> None:
     if remembered.multicast is not None and remembered.message.source == core.site:
         core.source.keep(remembered.multicast)
-    entry = core.entry(remembered.message, core.address(remembered.cells))
+    entry = core.entries.note(remembered.message, core.addresses.named(remembered.cells))
     if entry is None:
         return
     entry.multicast = remembered.multicast
@@ -88,4 +88,4 @@ def _restore_entry(core: Scalatom, remembered: Remembered) -> None:
     elif entry.sequence:
         core.histories.on_decided(entry)
         if entry.multicast is None:
-            core.want(entry, entry.message.source)
+            core.entries.want(entry, entry.message.source)

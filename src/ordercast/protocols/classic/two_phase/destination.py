@@ -6,9 +6,18 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
+from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.protocols.classic.two_phase.packets import Acknowledge, Decided, Final, Noted, Proposal, Proposed
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.two_phase.packets import (
+    Acknowledge,
+    Data,
+    Decided,
+    Final,
+    Noted,
+    Proposal,
+    Proposed,
+)
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.two_phase.protocol import TwoPhase
@@ -29,8 +38,13 @@ class Entry:
         """Deliverable in the words of the paper: `number` is the final priority."""
 
 
-class Destination:
+class Destination(Part):
     """A site to which messages are addressed."""
+
+    packets = (Data, Final)
+    timers = ("acknowledge",)
+    records = (Proposed,)
+    branches = ("moved-back", "old", "proposed-again", "noted")
 
     def __init__(self, core: TwoPhase) -> None:
         self._core = core
@@ -51,12 +65,11 @@ class Destination:
         self._taken: dict[SiteId, MessageId] = {}
         self._unreported: dict[SiteId, int] = {}
         """Source -> messages taken since it was told; 0: it asks to be told again."""
-        self._effect: type[Deliver] | type[Replay] = Deliver
         self._head: Entry | None = None
         self._head_tick = 0
 
     # ------------------------------------------------------------------ first phase
-    def on_data(self, source: SiteId, multicast: Multicast) -> None:
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """Give it a priority, or say again which one it has.
 
         The priority is stable before the source hears of it. (Else: d gives m 3, e gave it 2, the source announces 3
@@ -64,21 +77,30 @@ class Destination:
         delivers m' and then, when m is sent to it again, m; e delivered them the other way round.)
         """
         core = self._core
+        multicast = packet.multicast
         message = multicast.id
+        address = core.addresses[multicast.groups, multicast.destinations]
+        if message.source != sender or core.site not in address.sites:
+            raise WireError(f"{sender} sent a message that is not its own, or not for {core.site}")
+        if sender not in core.ranks:
+            raise WireError(f"{sender} is not a site of the system")
+        if sender == core.site:
+            # To ourselves only after a crash, and then we have given it a priority already.
+            return
         entry = self.entries.get(message)
         if entry is not None:
             if not entry.final:
                 core.branch("proposed-again")
-                core.send((source,), Proposal(message, entry.number))
+                core.send((sender,), Proposal(message, entry.number))
             return
         if self.is_old(message):
-            self._report_again(source)
+            self._report_again(sender)
             return
         number = self.give_number()
         core.append(Proposed(multicast, number))
         self.enqueue(multicast, number)
-        core.send((source,), Proposal(message, number))
-        core.keep_ticking()
+        core.send((sender,), Proposal(message, number))
+        core.waiting.keep_ticking()
 
     def is_old(self, message: MessageId) -> bool:
         """Whether the message was delivered here."""
@@ -102,22 +124,25 @@ class Destination:
         heappush(self._heap, (entry.number, rank, message.incarnation, message.number, entry))
 
     # ------------------------------------------------------------------ second phase
-    def on_final(self, source: SiteId, final: Final) -> None:
+    def on_final(self, sender: SiteId, packet: Final, arrival: Arrival) -> None:
         """The priority is final: log it, and deliver what can be delivered."""
         core = self._core
-        entry = self.entries.get(final.message)
+        message = packet.message
+        if message.source != sender:
+            raise WireError(f"{sender} announced the priority of a message that is not its own")
+        entry = self.entries.get(message)
         if entry is None:
-            if self.is_old(final.message):
-                self._report_again(source)
+            if self.is_old(message):
+                self._report_again(sender)
             return
         if entry.final:
             core.branch("noted")
-            core.send((source,), Noted(final.message))
-        elif final.number >= entry.number:
-            core.append(Decided(final.message, final.number))
-            self.finalize(entry, final.number)
+            core.send((sender,), Noted(message))
+        elif packet.number >= entry.number:
+            core.append(Decided(message, packet.number))
+            self.finalize(entry, packet.number)
 
-    def finalize(self, entry: Entry, number: int) -> None:
+    def finalize(self, entry: Entry, number: int, effect: type[Deliver] | type[Replay] = Deliver) -> None:
         """Replace the priority, mark the message deliverable, and deliver from the front.
 
         The record is written: no crash delivers a message twice, or another in its place.
@@ -129,7 +154,7 @@ class Destination:
             self._push(entry)
             if self._first() is not entry:
                 self._core.branch("moved-back")
-        self._deliver_from_front()
+        self._deliver_from_front(effect)
 
     def _first(self) -> Entry | None:
         """The entry with the lowest priority; dead items in front of it are dropped."""
@@ -138,7 +163,7 @@ class Destination:
             heappop(heap)
         return heap[0][4] if heap else None
 
-    def _deliver_from_front(self) -> None:
+    def _deliver_from_front(self, effect: type[Deliver] | type[Replay]) -> None:
         core = self._core
         heap = self._heap
         while (entry := self._first()) is not None and entry.final:
@@ -151,7 +176,7 @@ class Destination:
             del self.entries[message]
             self.delivered[message.source] = message
             self._given.append(message)
-            core.outbox.append(self._effect(entry.multicast, key, message.source))
+            core.outbox.append(effect(entry.multicast, key, message.source))
 
     # ------------------------------------------------------------------ acknowledgements
     def on_consumed(self, count: int) -> None:
@@ -165,7 +190,7 @@ class Destination:
             source = message.source
             self._taken[source] = message
             if source == core.site:
-                core.source.on_acknowledge(source, message)
+                core.source.note_taken(source, message)
                 continue
             unreported = self._unreported.get(source, 0) + 1
             if unreported >= core.options.acknowledge_every:
@@ -193,13 +218,12 @@ class Destination:
         self._unreported.clear()
 
     # ------------------------------------------------------------------ crash and recovery
-    def begin_replay(self) -> None:
-        """What is delivered from now on was in the log."""
-        self._effect = Replay
+    def recall_proposed(self, record: Proposed) -> None:
+        """A message that was given a priority here."""
+        self.enqueue(record.multicast, record.number)
 
-    def end_replay(self) -> None:
+    def resume(self) -> None:
         """The log is read. The application takes the replays without our counting: they are behind us."""
-        self._effect = Deliver
         self._given.clear()
         self._taken = dict(self.delivered)
 
@@ -216,8 +240,8 @@ class Destination:
         core = self._core
         head = self._first()
         if head is not self._head:
-            self._head, self._head_tick = head, core.tick
-        if head is None or core.ticks_as_seconds(core.tick - self._head_tick) < core.options.blocked_seconds:
+            self._head, self._head_tick = head, core.waiting.tick
+        if head is None or not core.waiting.is_long(self._head_tick):
             return ""
         message = head.multicast.id
         # Whom our own message waits for the source's part knows.

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId
+from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Credit
-from ordercast.protocols.classic.two_phase.packets import Data, Decided, Final, Proposal, Sent
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.two_phase.address import Address
+from ordercast.protocols.classic.two_phase.packets import Acknowledge, Data, Decided, Final, Noted, Proposal, Sent
+from ordercast.protocols.parts.back_off import BackOff, ticks_in
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.two_phase.protocol import TwoPhase
@@ -30,17 +33,19 @@ class Outgoing:
         "missing",
         "multicast",
         "noted",
+        "others",
         "sent_tick",
         "unacknowledged",
     )
 
-    def __init__(self, multicast: Multicast, destinations: tuple[SiteId, ...], others: tuple[SiteId, ...], tick: int):
+    def __init__(self, multicast: Multicast, address: Address, number: int, tick: int) -> None:
         self.multicast = multicast
         self.message = multicast.id
-        self.destinations = destinations
-        self.missing = set(others)
+        self.destinations = address.sites
+        self.others = address.others
+        self.missing = set(address.others)
         """Who has not proposed a priority."""
-        self.maximum = 0
+        self.maximum = number
         """The highest priority proposed."""
         self.final = 0
         """The priority decided; 0 when it is not."""
@@ -48,69 +53,60 @@ class Outgoing:
         """Who has the final priority for certain, and only has to deliver."""
         self.ahead = 0
         """At how many destinations an earlier message is undecided."""
-        self.unacknowledged = len(destinations)
+        self.unacknowledged = len(address.sites)
         self.sent_tick = self.born_tick = tick
 
 
 class Peer:
     """What a source knows of one destination."""
 
-    __slots__ = ("burst", "last_final", "next_tick", "unacknowledged", "undecided", "wait_ticks")
+    __slots__ = ("back_off", "last_final", "unacknowledged", "undecided")
 
-    def __init__(self) -> None:
+    def __init__(self, wait_ticks_max: int) -> None:
         self.undecided: deque[Outgoing] = deque()
         self.unacknowledged: deque[Outgoing] = deque()
         """Both in the order of sending."""
         self.last_final = 0
-        self.next_tick = 0
-        self.wait_ticks = 1
-        self.burst = RESEND_MAX
-
-    def on_progress(self) -> None:
-        """The site is there: repeat soon, and as much as it takes."""
-        self.next_tick = 0
-        self.wait_ticks = 1
-        self.burst = RESEND_MAX
-
-    def back_off(self, tick: int, wait_ticks_max: int) -> None:
-        """Something was repeated: wait twice as long with the next time, and then try with less."""
-        self.next_tick = tick + self.wait_ticks
-        self.wait_ticks = min(2 * self.wait_ticks, wait_ticks_max)
-        self.burst = max(1, self.burst // 4)
+        self.back_off = BackOff(wait_ticks_max, RESEND_MAX)
 
 
-class Source:
+class Source(Part):
     """A site that multicasts, member or not."""
+
+    packets = (Proposal, Noted, Acknowledge)
+    records = (Sent,)
+    branches = ("decided", "waited-for-earlier", "raised", "sent-again", "announced-again", "window-full")
 
     def __init__(self, core: TwoPhase) -> None:
         self._core = core
+        self._wait_ticks_max = ticks_in(core.options.retransmit_seconds_max, core.options.retransmit_seconds)
         self.pending: dict[MessageId, Outgoing] = {}
         """Not yet taken by the application of every destination, in the order of sending."""
         self.peers: dict[SiteId, Peer] = {}
+        self._recalled: list[Outgoing] = []
+        """After a crash: what was multicast since the checkpoint."""
 
     # ------------------------------------------------------------------ first phase
     def multicast(self, multicast: Multicast) -> None:
         """Log and send a message; when this site is a destination, give it a priority on the way."""
         core = self._core
-        destinations = core.destinations(multicast)
-        number = core.destination.give_number() if core.site in destinations else 0
+        address = core.addresses[multicast.groups, multicast.destinations]
+        number = core.destination.give_number() if core.site in address.sites else 0
         core.append(Sent(multicast, number))
-        outgoing = self.keep(multicast, destinations, number)
+        outgoing = self.keep(multicast, address, number)
         if number:
             core.destination.enqueue(multicast, number)
         if len(self.pending) == core.options.window_messages:
             core.branch("window-full")
-        core.send(core.others(destinations), Data(multicast))
-        core.keep_ticking()
+        core.send(address.others, Data(multicast))
+        core.waiting.keep_ticking()
         self._decide_if_possible(outgoing)
 
-    def keep(self, multicast: Multicast, destinations: tuple[SiteId, ...], number: int) -> Outgoing:
+    def keep(self, multicast: Multicast, address: Address, number: int) -> Outgoing:
         """Remember a message until every destination is done with it."""
-        core = self._core
-        outgoing = Outgoing(multicast, destinations, core.others(destinations), core.tick)
-        outgoing.maximum = number
+        outgoing = Outgoing(multicast, address, number, self._core.waiting.tick)
         self.pending[outgoing.message] = outgoing
-        for site in destinations:
+        for site in address.sites:
             peer = self.peer(site)
             if peer.undecided:
                 outgoing.ahead += 1
@@ -122,18 +118,18 @@ class Source:
         """What we know of a destination."""
         peer = self.peers.get(site)
         if peer is None:
-            peer = self.peers[site] = Peer()
+            peer = self.peers[site] = Peer(self._wait_ticks_max)
         return peer
 
-    def on_proposal(self, site: SiteId, proposal: Proposal) -> None:
+    def on_proposal(self, sender: SiteId, packet: Proposal, arrival: Arrival) -> None:
         """A destination has given a priority."""
-        outgoing = self.pending.get(proposal.message)
-        if outgoing is None or site not in outgoing.missing:
+        outgoing = self.pending.get(packet.message)
+        if outgoing is None or sender not in outgoing.missing:
             return
-        outgoing.missing.discard(site)
-        if proposal.number > outgoing.maximum:
-            outgoing.maximum = proposal.number
-        self.peers[site].on_progress()
+        outgoing.missing.discard(sender)
+        if packet.number > outgoing.maximum:
+            outgoing.maximum = packet.number
+        self.peers[sender].back_off.begin_anew()
         self._decide_if_possible(outgoing)
 
     # ------------------------------------------------------------------ second phase
@@ -160,7 +156,7 @@ class Source:
             core.append(Decided(outgoing.message, number))
             core.branch("decided")
             ready.extend(self.settle(outgoing, number))
-            core.send(core.others(outgoing.destinations), Final(outgoing.message, number))
+            core.send(outgoing.others, Final(outgoing.message, number))
             entry = core.destination.entries.get(outgoing.message)
             if entry is not None:
                 core.destination.finalize(entry, number)
@@ -172,7 +168,7 @@ class Source:
         """
         outgoing.final = number
         outgoing.missing.clear()
-        outgoing.sent_tick = self._core.tick
+        outgoing.sent_tick = self._core.waiting.tick
         freed = []
         for site in outgoing.destinations:
             peer = self.peers[site]
@@ -185,17 +181,23 @@ class Source:
                     freed.append(following)
         return freed
 
-    def on_noted(self, site: SiteId, message: MessageId) -> None:
+    def on_noted(self, sender: SiteId, packet: Noted, arrival: Arrival) -> None:
         """A destination has the final priority, and others before it to deliver."""
-        outgoing = self.pending.get(message)
-        if outgoing is None or not outgoing.final or site not in outgoing.destinations:
+        outgoing = self.pending.get(packet.message)
+        if outgoing is None or not outgoing.final or sender not in outgoing.destinations:
             return
-        if site not in outgoing.noted:
-            outgoing.noted.add(site)
-            self.peers[site].on_progress()
+        if sender not in outgoing.noted:
+            outgoing.noted.add(sender)
+            self.peers[sender].back_off.begin_anew()
 
-    def on_acknowledge(self, site: SiteId, through: MessageId) -> None:
-        """A destination is done with our messages up to one."""
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
+        """The application of a destination has taken messages of ours."""
+        if packet.through.source != self._core.site:
+            raise WireError(f"{sender} acknowledged somebody else's message")
+        self.note_taken(sender, packet.through)
+
+    def note_taken(self, site: SiteId, through: MessageId) -> None:
+        """A destination, perhaps this site itself, is done with our messages up to one."""
         peer = self.peers.get(site)
         if peer is None:
             return
@@ -204,7 +206,7 @@ class Source:
         while unacknowledged and unacknowledged[0].message <= through and unacknowledged[0].final:
             outgoing = unacknowledged.popleft()
             outgoing.unacknowledged -= 1
-            peer.on_progress()
+            peer.back_off.begin_anew()
             if not outgoing.unacknowledged:
                 del self.pending[outgoing.message]
                 finished = True
@@ -219,16 +221,16 @@ class Source:
     def resend(self) -> None:
         """Say again what was not answered for a while, in one packet to all who have not."""
         core = self._core
-        tick = core.tick
+        tick = core.waiting.tick
         silent: dict[Outgoing, list[SiteId]] = {}
         for site, peer in self.peers.items():
-            if site == core.site or not peer.unacknowledged or tick < peer.next_tick:
+            if site == core.site or not peer.unacknowledged or tick < peer.back_off.next_tick:
                 continue
             repeated = self._unanswered(site, peer)
             for outgoing in repeated:
                 silent.setdefault(outgoing, []).append(site)
             if repeated:
-                peer.back_off(tick, core.wait_ticks_max)
+                peer.back_off.note_attempt(tick)
         for outgoing, sites in silent.items():
             outgoing.sent_tick = tick
             if outgoing.final:
@@ -246,7 +248,7 @@ class Source:
         whether noted or not: the site has noted m1 and m2 and delivers neither, since m3, which it gave a lower
         priority, is before them, and m3 is never repeated.)
         """
-        tick = self._core.tick
+        tick = self._core.waiting.tick
         unanswered = []
         for outgoing in peer.unacknowledged:
             # Sent in the last interval: it has not waited for a whole one.
@@ -254,20 +256,31 @@ class Source:
                 continue
             if outgoing.final or site in outgoing.missing:
                 unanswered.append(outgoing)
-                if len(unanswered) == peer.burst:
+                if len(unanswered) == peer.back_off.burst:
                     break
         first = peer.unacknowledged[0]
         if not unanswered and site in first.noted and tick - first.sent_tick >= 2:
             unanswered.append(first)
         return unanswered
 
-    def resume(self, sent: list[Outgoing]) -> None:
+    # ------------------------------------------------------------------ crash and recovery
+    def recall_sent(self, record: Sent) -> None:
+        """A message that was multicast; when this site is a destination, it was given a priority on the way."""
+        core = self._core
+        multicast, number = record.multicast, record.number
+        address = core.addresses[multicast.groups, multicast.destinations]
+        self._recalled.append(self.keep(multicast, address, number))
+        if number:
+            core.destination.enqueue(multicast, number)
+
+    def resume(self) -> None:
         """After a crash: send what the log has and nobody may have heard of, decide what only we have to decide.
 
         To ourselves as well, so that the order in which messages leave is the order in which they were multicast even
         for one that is addressed to this site alone.
         """
-        for outgoing in sent:
+        recalled, self._recalled = self._recalled, []
+        for outgoing in recalled:
             if not outgoing.final or outgoing.destinations == (self._core.site,):
                 self._core.send(outgoing.destinations, Data(outgoing.multicast))
         for outgoing in list(self.pending.values()):
@@ -283,17 +296,13 @@ class Source:
             if not peer.undecided:
                 continue
             oldest = peer.undecided[0]
-            if site in oldest.missing and self._is_overdue(oldest):
+            if site in oldest.missing and core.waiting.is_long(oldest.born_tick):
                 return f"site {site} has not given {oldest.message} a priority"
         if len(self.pending) >= core.options.window_messages:
             for site, peer in self.peers.items():
-                if peer.unacknowledged and self._is_overdue(peer.unacknowledged[0]):
+                if peer.unacknowledged and core.waiting.is_long(peer.unacknowledged[0].born_tick):
                     return f"the window is full: site {site} has not taken {peer.unacknowledged[0].message}"
         return ""
-
-    def _is_overdue(self, outgoing: Outgoing) -> bool:
-        core = self._core
-        return core.ticks_as_seconds(core.tick - outgoing.born_tick) >= core.options.blocked_seconds
 
     def check_invariants(self) -> None:
         """Undecided messages stand in line at each destination, in order; what is decided is above what was before."""
