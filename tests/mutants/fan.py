@@ -38,7 +38,7 @@ def takes_a_copy_for_a_new_message(self: Fan0, sender: SiteId, packet: Data, arr
     multicast = packet.multicast
     if multicast.id in seen:
         name = msgspec.structs.replace(multicast.id, number=multicast.id.number + 1000)
-        multicast = msgspec.structs.replace(multicast, message=name)
+        multicast = msgspec.structs.replace(multicast, id=name)
     seen.add(multicast.id)
     self.outbox.append(Deliver(multicast, None, sender))
 

@@ -76,11 +76,27 @@ def _with_method(owner: type[Any], name: str, function: Method) -> type[Any]:
 def _with_part(protocol: type[Protocol], part: str, name: str, function: Method) -> type[Protocol]:
     def begin(self: Protocol, context: Context) -> None:
         protocol.__init__(self, context)
-        own = getattr(self, part)
-        # A part is an object that the core has just made; all that differs is one method of its class.
-        own.__class__ = _with_method(type(own), name, function)
+        break_part(self, getattr(self, part), name, function)
 
     return type(protocol.__name__, (protocol,), {"__init__": begin})
+
+
+def break_part(core: Protocol, part: Any, name: str, function: Method) -> None:
+    """Replace one method of a part that the core has just made: in its class, and where the core calls it by itself."""
+    part.__class__ = _with_method(type(part), name, function)
+    broken = getattr(part, name)
+    tables: tuple[dict[Any, Method], ...] = (core._on_packet, core._on_timer, core._on_record)
+    for handlers in tables:
+        for key, handler in handlers.items():
+            if _is_method(handler, part, name):
+                handlers[key] = broken
+    lists: tuple[list[Any], ...] = (core._listeners, core._finishers, core._checkers)
+    for hooks in lists:
+        hooks[:] = [broken if _is_method(hook, part, name) else hook for hook in hooks]
+
+
+def _is_method(handler: Method, owner: object, name: str) -> bool:
+    return getattr(handler, "__self__", None) is owner and handler.__name__ == name
 
 
 def call_without_log(core: Protocol, kind: type[Record], method: Method, *arguments: Any) -> Any:

@@ -23,7 +23,7 @@ from ordercast.core.identifiers import (
     Payload,
     SiteId,
 )
-from ordercast.core.intervals import IntervalSet
+from ordercast.core.intervals import IntervalSet, missing_intervals
 from ordercast.core.memo import Address, AddressMemo
 from ordercast.core.packets import Packet, Record, encode, encoded_size
 from ordercast.core.part import Part
@@ -65,6 +65,7 @@ __all__ = [
     "WireError",
     "encode",
     "encoded_size",
+    "missing_intervals",
     "random_stream",
     "times",
 ]
