@@ -126,7 +126,7 @@ class Incoming(Generic[Item]):
         self.released = 0
         """Everything up to this number has had its turn."""
         self.announced = 0
-        """The highest number that is known to exist; of no meaning while it is below `released`."""
+        """The highest number that is known to exist; what is released need not have been announced."""
         self.early: dict[int, Item] = {}
         """Number -> what came before its turn."""
         self.early_max = early_max
@@ -160,6 +160,7 @@ class Incoming(Generic[Item]):
     def restore(self, released: int) -> None:
         """After a crash: so much has had its turn."""
         self.released = released
+        self.announce(released)
 
     def check_invariants(self) -> None:
         """What is kept as early comes later than the next one."""
