@@ -97,10 +97,10 @@ class MeasuredOutgoing(Outgoing[Carried]):
         self.kept_bytes = 0
         """Of the payloads of what is kept."""
 
-    def keep(self, packet: Carried, size: int) -> None:
-        """The packet has the next number, and a payload of so many bytes."""
+    def keep(self, packet: Carried) -> None:
+        """The packet has the next number."""
         self.kept.append(packet)
-        self.kept_bytes += size
+        self.kept_bytes += len(packet.multicast.payload)
 
     def acknowledge(self, through: int) -> list[Carried]:
         """Forget what the receiver has."""

@@ -266,10 +266,9 @@ class Center(Part):
         for site, highest, acknowledged in state.links:
             self.links[site].restore(highest, acknowledged)
         for ordered in state.history:
-            size = len(ordered.multicast.payload)
             for link, link_number in zip(self.route(ordered.multicast).links, ordered.links, strict=True):
                 if link_number > link.acknowledged:
-                    link.keep(ordered, size)
+                    link.keep(ordered)
 
     def recall_sequenced(self, record: Sequenced) -> None:
         """A place that was given; where the sequencer is a destination, the message was delivered too."""
