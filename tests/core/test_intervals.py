@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ordercast.core import IntervalSet
+from ordercast.core import IntervalSet, missing_intervals
 
 numbers = st.sets(st.integers(min_value=-5, max_value=60), max_size=40)
 bounds = st.integers(min_value=-10, max_value=70)
@@ -54,6 +54,23 @@ def test_the_first_gap_is_the_smallest_number_from_the_start_that_is_missing(val
 @given(numbers, bounds, bounds)
 def test_missing_is_what_a_range_has_and_the_set_has_not(values: set[int], first: int, last: int) -> None:
     assert list(IntervalSet.of(values).missing(first, last)) == sorted(set(range(first, last + 1)) - values)
+
+
+@given(numbers, bounds, bounds)
+def test_missing_intervals_hold_what_a_range_has_and_the_numbers_have_not(
+    there: set[int], first: int, last: int
+) -> None:
+    intervals = missing_intervals(there, first, last)
+    held = [number for low, high in intervals for number in range(low, high + 1)]
+    assert held == [number for number in range(first, last + 1) if number not in there]
+    assert all(low <= high for low, high in intervals)
+    for (_, high), (low, _) in itertools.pairwise(intervals):
+        assert low > high + 1, "each is as long as it can be"
+
+
+@given(st.permutations(range(1, 12)), bounds, bounds)
+def test_missing_intervals_do_not_depend_on_the_order_of_the_numbers(there: list[int], first: int, last: int) -> None:
+    assert missing_intervals(there[:6], first, last) == missing_intervals(sorted(there[:6]), first, last)
 
 
 @given(numbers, bounds)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Multicast, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Protocol, SiteId
 from ordercast.core.effects import Deliver
-from ordercast.core.events import Arrival, MulticastRequested, Recovered, TimerFired
+from ordercast.core.events import Arrival, MulticastRequested, Recovered
 from ordercast.protocols.fan import Fan0, Fan1, Fan2, Fan3
 from ordercast.protocols.fan.packets import Acknowledge, Data, Null, Request, Skip
 from ordercast.protocols.fan.streams import IncomingStream
@@ -74,14 +72,14 @@ def believes_its_clock(self: Fan0, sender: SiteId, packet: Data, arrival: Arriva
 def says_too_early_that_it_is_recovered(self: Fan1, event: Recovered) -> None:
     """A site that has just woken up promises what only one with recovered streams can keep."""
     Fan1.on_recovered(self, event)
-    self.declare_recovered()
+    Protocol.declare_recovered(self)
 
 
 @mutant(Fan1, "accept_awake", caught_by="P2", alone=True)
 def goes_on_at_once(self: Fan1, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """Fragment (C) without the wait for phi_n: s sends 7 and 8, 8 finds the site down, 7 finds it awake; the site
     goes on with 7 and waits for 8 for ever."""
-    if packet.number > stream.last_delivered:
+    if packet.number > stream.released:
         self.skip_to(source, packet.group, stream, packet.number - 1)
         self.recover_stream(source, packet.group, stream)
         self.accept(source, packet, stream)
@@ -90,7 +88,7 @@ def goes_on_at_once(self: Fan1, source: SiteId, packet: Data, stream: IncomingSt
 @mutant(Fan1, "accept", caught_by="no-duplication")
 def delivers_copies(self: Fan1, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """No check for old numbers."""
-    if packet.number <= stream.last_delivered:
+    if packet.number <= stream.released:
         self.outbox.append(Deliver(packet.multicast, None, source))
     else:
         Fan1.accept(self, source, packet, stream)
@@ -102,7 +100,7 @@ def delivers_what_comes(self: Fan1, source: SiteId, packet: Data, stream: Incomi
     seen: set[MessageId] = self.__dict__.setdefault("seen", set())
     if packet.multicast.id not in seen:
         seen.add(packet.multicast.id)
-        stream.move_to(max(stream.last_delivered, packet.number))
+        stream.skip_to(max(stream.released, packet.number))
         self.deliver_logged(source, packet.group, packet.number, packet.multicast)
 
 
@@ -111,16 +109,15 @@ def has_no_room_for_what_is_early(
     self: Fan1, source: SiteId, group: GroupId, stream: IncomingStream, number: int
 ) -> None:
     """What is early is thrown away although nobody sends it again."""
-    stream.pending.clear()
+    stream.early.clear()
 
 
 @mutant(Fan1, "deliver_pending")
 def delivers_one_and_stops(self: Fan1, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
     """When a gap closes, only the first message behind it is delivered."""
-    multicast = stream.pending.pop(stream.last_delivered + 1, None)
+    multicast = next(stream.release(), None)
     if multicast is not None:
-        stream.last_delivered += 1
-        self.deliver_logged(source, group, stream.last_delivered, multicast)
+        self.deliver_logged(source, group, stream.released, multicast)
 
 
 # ---------------------------------------------------------------------- Protocol 2
@@ -128,7 +125,11 @@ def delivers_one_and_stops(self: Fan1, source: SiteId, group: GroupId, stream: I
 def asks_once(self: Fan2, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
     """What has been asked for is not asked for again, although the answer may be what was lost."""
     asked: set[tuple[SiteId, GroupId, int]] = self.__dict__.setdefault("asked", set())
-    missing = tuple((first, last) for first, last in stream.missing_below(number) if (source, group, last) not in asked)
+    missing = tuple(
+        (first, last)
+        for first, last in stream.missing(stream.released + 1, number - 1)
+        if (source, group, last) not in asked
+    )
     asked.update((source, group, last) for _, last in missing)
     if missing:
         self.send((source,), Request(group, missing))
@@ -171,21 +172,20 @@ def leaves_gaps_to_the_null_messages(
     self: Fan3, source: SiteId, group: GroupId, stream: IncomingStream, number: int
 ) -> None:
     """A gap that a message shows is not asked for; a null message will show it again."""
-    if number not in stream.pending:
+    if number not in stream.early:
         Fan3.on_gap(self, source, group, stream, number)
 
 
-@mutant(Fan3, "on_timer_fired", caught_by="Q2", alone=True)
-def says_nothing_too_rarely(self: Fan3, event: TimerFired) -> None:
+@mutant(Fan3, "on_null_timeout", caught_by="Q2", alone=True)
+def says_nothing_too_rarely(self: Fan3, group: GroupId) -> None:
     """After the first null message the others follow five times too slowly."""
-    Fan3.on_timer_fired(self, event)
-    self.set_timer(event.timer, 5 * self.options.delta + 1.0)
+    Fan3.on_null_timeout(self, group)
+    self.set_timer(("null", group), 5 * self.options.delta + 1.0)
 
 
-@mutant(Fan3, "on_timer_fired", caught_by="termination")
-def says_nothing_once(self: Fan3, event: TimerFired) -> None:
+@mutant(Fan3, "on_null_timeout", caught_by="termination")
+def says_nothing_once(self: Fan3, group: GroupId) -> None:
     """One null message, which may be lost, and no more."""
-    group = cast(GroupId, event.timer)
     self.send(self.outgoing[group].members, Null(group, self.outgoing[group].highest))
 
 

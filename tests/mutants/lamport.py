@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from ordercast.core import Multicast
+from ordercast.core import Multicast, SiteId
+from ordercast.core.events import Arrival
 from ordercast.protocols.classic.lamport import Lamport
 from ordercast.protocols.classic.lamport.asking import Asking
 from ordercast.protocols.classic.lamport.destination import Destination, Stream
-from ordercast.protocols.classic.lamport.packets import Data, Delivered, Reserved, Sent, Tick
+from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, Reserved, Sent, Tick
 from ordercast.protocols.classic.lamport.source import Source
+from ordercast.protocols.classic.lamport.ticking import Ticking
 from tests.mutants.registry import call_without_log, mutant
 
 
-@mutant(Lamport, "reserve")
-def forgets_its_clock(self: Lamport) -> None:
+@mutant(Lamport, "ticking.reserve")
+def forgets_its_clock(self: Ticking) -> None:
     """The clock is told and not logged: after a crash it is behind what others have been told."""
-    call_without_log(self, Reserved, Lamport.reserve, self)
+    call_without_log(self._core, Reserved, Ticking.reserve, self)
 
 
-@mutant(Lamport, "destination.on_tick")
+@mutant(Lamport, "destination.hear_clock")
 def believes_a_clock_at_once(self: Destination, rank: int, tick: Tick) -> bool:
     """A clock counts although messages before it have not come: one of them may have an earlier timestamp."""
-    news = Destination.on_tick(self, rank, tick)
+    news = Destination.hear_clock(self, rank, tick)
     stream = self.streams[rank]
     stream.known = max(stream.known, tick.time)
     return news
 
 
-@mutant(Lamport, "destination.on_data")
-def skips_gaps(self: Destination, rank: int, data: Data) -> bool:
+@mutant(Lamport, "destination.take")
+def skips_gaps(self: Destination, rank: int, number: int, data: Data) -> bool:
     """No gap detection: what comes is what is next, and what comes late is old."""
     stream: Stream = self.streams[rank]
-    number = data.numbers[self._core.address(data.multicast).index]
-    if number > stream.received:
-        stream.delivered += number - stream.received - 1
-        stream.received = stream.highest = number - 1
+    if number > stream.released:
+        stream.delivered += number - stream.released - 1
+        stream.released = stream.announced = number - 1
         stream.taken = min(stream.taken, stream.delivered)
-    return Destination.on_data(self, rank, data)
+    return Destination.take(self, rank, number, data)
 
 
 @mutant(Lamport, "destination.deliver_what_is_due", caught_by="no-duplication")
@@ -52,14 +53,14 @@ def forgets_its_messages(self: Source, multicast: Multicast) -> Data:
 
 
 @mutant(Lamport, "source.on_request", caught_by="termination")
-def does_not_send_again(self: Source, rank: int, missing: tuple[tuple[int, int], ...]) -> None:
+def does_not_send_again(self: Source, sender: SiteId, packet: Request, arrival: Arrival) -> None:
     """No retransmission."""
 
 
-@mutant(Lamport, "source.on_taken", caught_by="termination")
+@mutant(Lamport, "source.forget_taken", caught_by="termination")
 def forgets_one_too_many(self: Source, rank: int, taken: int) -> bool:
     """One off: the message behind the last one taken is forgotten with it, though it may be lost."""
-    return Source.on_taken(self, rank, min(taken + 1, self.links[rank].highest) if taken else taken)
+    return Source.forget_taken(self, rank, min(taken + 1, self.links[rank].highest) if taken else taken)
 
 
 @mutant(Lamport, "asking.on_interval_timeout", caught_by="termination")

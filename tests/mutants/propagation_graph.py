@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from ordercast.core import Multicast, SiteId
 from ordercast.core.effects import Replay, Send
-from ordercast.core.events import MulticastRequested
+from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.propagation_graph import PropagationGraph
-from ordercast.protocols.propagation_graph.edges import Incoming, Numbered, Outgoing
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Submitted, Taken
+from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request, Submit, Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
 from tests.mutants.registry import call_without_log, mutant
 
 
 @mutant(PropagationGraph, "take")
-def forgets_its_order(self: PropagationGraph, edge: Incoming, multicast: Multicast) -> None:
+def forgets_its_order(self: PropagationGraph, edge: IncomingEdge, multicast: Multicast) -> None:
     """What is sent on and delivered is not logged: after a crash its numbers are given to other messages."""
     call_without_log(self, Taken, PropagationGraph.take, self, edge, multicast)
 
@@ -30,23 +30,23 @@ def takes_what_comes(self: PropagationGraph, sender: SiteId, number: int, messag
     """No sequence numbers: a message is sent on and delivered when it comes, whatever was sent before it."""
     edge = self.incoming_edge(sender)
     known: set[int] = self.__dict__.setdefault(f"known-{sender}", set())
-    if number > edge.taken and number not in known:
+    if number > edge.released and number not in known:
         known.add(number)
-        taken = edge.taken
+        released = edge.released
         self.take(edge, message.multicast)
-        edge.taken = taken
-        while edge.taken + 1 in known:
-            edge.taken += 1
+        edge.released = released
+        while edge.released + 1 in known:
+            edge.released += 1
 
 
 @mutant(PropagationGraph, "receive", caught_by="no-duplication")
 def takes_copies(self: PropagationGraph, sender: SiteId, number: int, message: Numbered) -> None:
     """No duplicate check: a copy of what was taken is taken again."""
     edge = self.incoming_edge(sender)
-    if number <= edge.taken:
-        taken = edge.taken
+    if number <= edge.released:
+        released = edge.released
         self.take(edge, message.multicast)
-        edge.taken = taken
+        edge.released = released
     else:
         PropagationGraph.receive(self, sender, number, message)
 
@@ -55,34 +55,33 @@ def takes_copies(self: PropagationGraph, sender: SiteId, number: int, message: N
 def has_no_wait_queue_for_children(self: PropagationGraph, sender: SiteId, number: int, message: Numbered) -> None:
     """What comes early is sent on at once, and delivered here in its turn: below, the order is another one."""
     edge = self.incoming_edge(sender)
-    step = self.find_step(message.multicast.groups)
+    step = self.steps[message.multicast.groups, message.multicast.destinations]
     ahead: set[int] = self.__dict__.setdefault(f"ahead-{sender}", set())
-    if number > edge.taken + 1 and number not in ahead and step.to:
+    if number > edge.released + 1 and number not in ahead and step.to:
         ahead.add(number)
         self.outbox.append(Send(step.to, self.forward(step, message.multicast)))
     PropagationGraph.receive(self, sender, number, message)
 
 
-@mutant(PropagationGraph, "recovery.take_again", caught_by="termination")
-def forgets_whom_it_owes(self: Recovery, edge: Incoming, multicast: Multicast) -> None:
+@mutant(PropagationGraph, "recovery.recall_taken", caught_by="termination")
+def forgets_whom_it_owes(self: Recovery, record: Taken) -> None:
     """After a crash nothing is kept for the children: what they have not got they never get."""
-    Recovery.take_again(self, edge, multicast)
-    for outgoing in self._core.find_step(multicast.groups).edges:
-        before = outgoing.submissions
-        outgoing.acknowledge(outgoing.highest)
-        self._core.own_pending -= before - outgoing.submissions
+    Recovery.recall_taken(self, record)
+    for edge in self._core.steps[record.multicast.groups, record.multicast.destinations].edges:
+        forgotten = edge.acknowledge(edge.highest)
+        self._core.own_pending -= sum(isinstance(packet, Submit) for packet in forgotten)
 
 
-@mutant(PropagationGraph, "recovery.take_again", caught_by="termination")
-def forgets_the_undelivered(self: Recovery, edge: Incoming, multicast: Multicast) -> None:
+@mutant(PropagationGraph, "recovery.recall_taken", caught_by="termination")
+def forgets_the_undelivered(self: Recovery, record: Taken) -> None:
     """What was logged and not yet delivered when the site crashed is never delivered."""
-    Recovery.take_again(self, edge, multicast)
+    Recovery.recall_taken(self, record)
     outbox = self._core.outbox
     outbox[:] = [effect for effect in outbox if not isinstance(effect, Replay)]
 
 
 @mutant(PropagationGraph, "repair.on_request", caught_by="termination")
-def does_not_send_again(self: Repair, edge: Outgoing, missing: tuple[tuple[int, int], ...]) -> None:
+def does_not_send_again(self: Repair, sender: SiteId, packet: Request, arrival: Arrival) -> None:
     """No retransmission."""
 
 
@@ -92,9 +91,10 @@ def sends_no_nulls(self: Repair) -> None:
 
 
 @mutant(PropagationGraph, "repair.on_null", caught_by="termination")
-def does_not_listen_to_nulls(self: Repair, edge: Incoming, highest: int) -> None:
+def does_not_listen_to_nulls(self: Repair, sender: SiteId, packet: Null, arrival: Arrival) -> None:
     """Whoever has missed the last message does not ask for it."""
-    Repair.on_null(self, edge, min(highest, edge.taken))
+    taken = self._core.incoming_edge(sender).released
+    Repair.on_null(self, sender, Null(min(packet.highest, taken)), arrival)
 
 
 @mutant(PropagationGraph, "repair.on_ask_timeout", caught_by="termination")
@@ -103,11 +103,11 @@ def asks_once(self: Repair) -> None:
 
 
 @mutant(PropagationGraph, "repair._acknowledge", caught_by="termination")
-def acknowledges_what_waits(self: Repair, edge: Incoming) -> None:
+def acknowledges_what_waits(self: Repair, edge: IncomingEdge) -> None:
     """What has come early is acknowledged with what is missing before it, and its sender forgets both."""
-    edge.told = edge.taken
+    edge.told = edge.released
     if edge.sender != self._core.site:
-        self._core.outbox.append(Send((edge.sender,), Acknowledge(max(edge.waiting, default=edge.taken))))
+        self._core.outbox.append(Send((edge.sender,), Acknowledge(max(edge.early, default=edge.released))))
 
 
 @mutant(PropagationGraph, "repair.look_at_once", caught_by="termination")

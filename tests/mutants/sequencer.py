@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.core.events import Arrival
 from ordercast.protocols.classic.sequencer import Sequencer
 from ordercast.protocols.classic.sequencer.center import Center, Route
-from ordercast.protocols.classic.sequencer.packets import Delivered, Ordered, Sequenced, Submit, Submitted
-from ordercast.protocols.classic.sequencer.receiver import Receiver
+from ordercast.protocols.classic.sequencer.destination import Destination
+from ordercast.protocols.classic.sequencer.packets import Delivered, Ordered, Request, Sequenced, Submit, Submitted
 from ordercast.protocols.classic.sequencer.source import Source
 from tests.mutants.registry import call_without_log, mutant
 
@@ -18,14 +19,14 @@ def forgets_to_log_places(self: Center, multicast: Multicast, route: Route) -> N
 
 
 @mutant(Sequencer, "center.on_submit", caught_by="no-duplication")
-def orders_copies(self: Center, source: SiteId, submit: Submit) -> None:
+def orders_copies(self: Center, source: SiteId, submit: Submit, arrival: Arrival) -> None:
     """No duplicate check: a submission that comes again gets a second place."""
     last = self.accepted.get(source)
     if last is not None and submit.multicast.id <= last:
         self.order(submit.multicast, self.route(submit.multicast))
         self.accepted[source] = last
     else:
-        Center.on_submit(self, source, submit)
+        Center.on_submit(self, source, submit, arrival)
 
 
 @mutant(Sequencer, "center._is_next")
@@ -35,7 +36,7 @@ def takes_submissions_as_they_come(last: MessageId | None, submit: Submit) -> bo
 
 
 @mutant(Sequencer, "center.on_request", caught_by="termination")
-def does_not_send_again(self: Center, site: SiteId, missing: tuple[tuple[int, int], ...]) -> None:
+def does_not_send_again(self: Center, sender: SiteId, packet: Request, arrival: Arrival) -> None:
     """No retransmission to destinations."""
 
 
@@ -55,33 +56,35 @@ def forgets_its_submissions(self: Source, multicast: Multicast) -> None:
     call_without_log(self._core, Submitted, Source.multicast, self, multicast)
 
 
-@mutant(Sequencer, "receiver.on_ordered")
-def delivers_what_comes(self: Receiver, link: int, ordered: Ordered) -> None:
+@mutant(Sequencer, "destination.take")
+def delivers_what_comes(self: Destination, link: int, ordered: Ordered) -> None:
     """No gap detection: a destination delivers whatever is later than what it has."""
-    if link > self.delivered:
+    if link > self.stream.released:
+        self.stream.released = link
         self._deliver(link, ordered)
 
 
-@mutant(Sequencer, "receiver.on_ordered", caught_by="multiple-group-order")
-def delivers_what_is_early(self: Receiver, link: int, ordered: Ordered) -> None:
+@mutant(Sequencer, "destination.take", caught_by="multiple-group-order")
+def delivers_what_is_early(self: Destination, link: int, ordered: Ordered) -> None:
     """A destination delivers what it gets at once, each message once, whatever its place."""
     skipped: set[int] = self.__dict__.setdefault("skipped", set())
-    if link > self.delivered:
-        skipped.update(range(self.delivered + 1, link))
+    if link > self.stream.released:
+        skipped.update(range(self.stream.released + 1, link))
+        self.stream.released = link
         self._deliver(link, ordered)
     elif link in skipped:
         skipped.remove(link)
-        self._deliver(self.delivered, ordered)
+        self._deliver(self.stream.released, ordered)
 
 
-@mutant(Sequencer, "receiver.on_announce", caught_by="termination")
-def does_not_listen_to_announcements(self: Receiver, highest: int) -> None:
+@mutant(Sequencer, "destination.hear_of", caught_by="termination")
+def does_not_listen_to_announcements(self: Destination, highest: int) -> None:
     """Whoever has missed the last message does not ask for it."""
-    if highest <= self.delivered:
-        Receiver.on_announce(self, highest)
+    if highest <= self.stream.released:
+        Destination.hear_of(self, highest)
 
 
-@mutant(Sequencer, "receiver._deliver", caught_by="no-duplication")
-def forgets_to_log_deliveries(self: Receiver, link: int, ordered: Ordered) -> None:
+@mutant(Sequencer, "destination._deliver", caught_by="no-duplication")
+def forgets_to_log_deliveries(self: Destination, link: int, ordered: Ordered) -> None:
     """Deliveries are not logged: after a crash they are asked for, and delivered, again."""
-    call_without_log(self._core, Delivered, Receiver._deliver, self, link, ordered)
+    call_without_log(self._core, Delivered, Destination._deliver, self, link, ordered)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from ordercast.core import MessageId, Multicast
+import pytest
+
+from ordercast.core import MessageId, Multicast, Packet
 from ordercast.core.effects import Blocked, Effect, Replay, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
 from ordercast.protocols.classic.sequencer.packets import (
     Accepted,
     Acknowledge,
+    Announce,
     Delivered,
     DeliveredOwn,
     Ordered,
@@ -102,6 +105,40 @@ def test_after_a_crash_a_source_replays_its_own_message_from_its_submission() ->
     site = hand("b", incarnation=1)
     assert replayed(site, before) == [multicast("b", 1)]
     assert delivered(site.receive("a", ordered("b", 1, 1))) == [], "it knows that this is old"
+
+
+# ---------------------------------------------------------------------- what a site may not say is ignored
+@pytest.mark.parametrize(
+    ("site", "sender", "packet"),
+    [
+        ("a", "c", submit("b", 1)),
+        ("c", "a", submit("b", 1)),
+        ("c", "b", ordered("b", 1, 1)),
+        ("c", "b", placed("b", 1, 1)),
+        ("c", "b", Announce(1)),
+        ("b", "c", Accepted(MessageId("b", 0, 1))),
+        ("b", "c", Request(((1, 1),))),
+        ("b", "c", Acknowledge(1)),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Packet) else value,
+)
+def test_what_only_another_site_may_say_leads_to_nothing(site: str, sender: str, packet: Packet) -> None:
+    receiver = hand(site)
+    if site == "b":
+        receiver.step(MulticastRequested(multicast("b", 1)))
+    assert receiver.receive(sender, packet) == []
+
+
+def test_a_message_for_others_is_not_delivered_although_it_comes() -> None:
+    elsewhere = Multicast(MessageId("b", 0, 1), (), b"payload", ("a", "b"))
+    assert hand("c").receive("a", Ordered(1, (1, 1), elsewhere)) == []
+
+
+def test_a_large_message_reaches_the_sequencer_to_be_ordered_and_a_destination_to_wait_for_its_place() -> None:
+    assert delivered(hand("a", LARGE).receive("b", submit("b", 1))) == [MessageId("b", 0, 1)]
+    destination = hand("c", LARGE)
+    assert destination.receive("b", submit("b", 1)) == []
+    assert delivered(destination.receive("a", placed("b", 1, 1))) == [MessageId("b", 0, 1)]
 
 
 # ---------------------------------------------------------------------- large messages

@@ -24,7 +24,7 @@ from ordercast.core.identifiers import (
     Payload,
     SiteId,
 )
-from ordercast.core.intervals import IntervalSet
+from ordercast.core.intervals import IntervalSet, missing_intervals
 from ordercast.core.memo import Address, AddressMemo
 from ordercast.core.packets import Packet, Record, encode, encoded_size
 from ordercast.core.part import Part
@@ -72,6 +72,7 @@ __all__ = [
     "encode",
     "encoded_size",
     "log_uniform",
+    "missing_intervals",
     "no_options",
     "random_stream",
     "times",

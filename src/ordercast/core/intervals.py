@@ -6,6 +6,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 
 
+def missing_intervals(there: Iterable[int], first: int, last: int) -> tuple[tuple[int, int], ...]:
+    """The numbers of first … last that are not among those that are there, as closed intervals, ascending."""
+    intervals: list[tuple[int, int]] = []
+    start = first
+    for number in sorted(number for number in there if first <= number <= last):
+        if number > start:
+            intervals.append((start, number - 1))
+        start = number + 1
+    if start <= last:
+        intervals.append((start, last))
+    return tuple(intervals)
+
+
 class IntervalSet:
     """A set of integers that are mostly consecutive.
 

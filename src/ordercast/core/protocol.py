@@ -146,15 +146,17 @@ class Protocol(ABC):
             handler = self._on_packet.get(type(packet))
             if handler is None:
                 raise WireError(f"{self.contract.name} does not speak {type(packet).__name__}")
-            for hear in self._listeners:
-                hear(event.sender, packet)
+            if self._listeners:  # most cores have none, and are spared an iterator for each packet
+                for hear in self._listeners:
+                    hear(event.sender, packet)
             handler(event.sender, packet, event.arrival)
         else:
             self._on_event[type(event)](event)
             if type(event) is events.Recovered:
                 self._appended += len(event.records)
-        for finish in self._finishers:
-            finish()
+        if self._finishers:
+            for finish in self._finishers:
+                finish()
         # Only at the end of a step: in the middle, the state may be ahead of the records.
         if self._appended >= self.checkpoint_records:
             self._take_checkpoint()

@@ -117,15 +117,15 @@ class Fan1(Protocol):
     def accept(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
         """Fragment (A): deliver what is next, keep what is early, ignore what is old."""
         number = packet.number
-        if number == stream.last_delivered + 1:
+        if number == stream.released + 1:
             self.branch("in-order")
-            stream.last_delivered = number
+            stream.released = number
             self.deliver_logged(source, packet.group, number, packet.multicast)
-            if stream.pending:
+            if stream.early:
                 # Kept before fragment (C) had found the place to go on, and now here once more.
-                stream.pending.pop(number, None)
+                stream.early.pop(number, None)
                 self.deliver_pending(source, packet.group, stream)
-        elif number > stream.last_delivered:
+        elif number > stream.released:
             self.branch("out-of-order")
             stream.keep(number, packet.multicast)
             self.on_gap(source, packet.group, stream, number)
@@ -141,7 +141,7 @@ class Fan1(Protocol):
         Why phi_n must have passed: s sends 7 and 8; 8 overtakes 7 and finds the site down; the site wakes up; 7
         arrives. Going on with 7 at once means to wait for 8 for ever.
         """
-        if packet.number <= stream.last_delivered:
+        if packet.number <= stream.released:
             self.branch("old")
         elif self.awake_at is not None and self.now - self.awake_at >= self.options.phi_n:
             self.branch("awake-recovered")
@@ -152,25 +152,30 @@ class Fan1(Protocol):
             self.branch("awake-kept")
             stream.keep(packet.number, packet.multicast)
 
-    def skip_to(self, source: SiteId, group: GroupId, stream: IncomingStream, last_delivered: int) -> None:
+    def skip_to(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
         """Move L forward over messages that will not be delivered here, and forget what is pending below."""
-        self.append(Skipped(source, group, last_delivered))
-        stream.move_to(last_delivered)
+        self.append(Skipped(source, group, number))
+        stream.skip_to(number)
 
     def recover_stream(self, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
         """This stream is up again; when all are, so is the site."""
         stream.up = True
         if self.unheard is not None:
             self.unheard.discard((source, group))
-            if not self.unheard or not self.options.sources:
-                self.unheard = None
-                self.declare_recovered()
+            if not self.options.sources:
+                self.unheard.clear()
+            self.declare_recovered()
+
+    def declare_recovered(self) -> None:
+        """Not before every stream that must be heard has been."""
+        if not self.unheard:
+            self.unheard = None
+            super().declare_recovered()
 
     def deliver_pending(self, source: SiteId, group: GroupId, stream: IncomingStream) -> None:
         """Deliver what P holds of L+1, L+2 …"""
-        while (multicast := stream.pending.pop(stream.last_delivered + 1, None)) is not None:
-            stream.last_delivered += 1
-            self.deliver_logged(source, group, stream.last_delivered, multicast)
+        for multicast in stream.release():
+            self.deliver_logged(source, group, stream.released, multicast)
 
     def deliver_logged(self, source: SiteId, group: GroupId, number: int, multicast: Multicast) -> None:
         """L is stable before the application has the message, so no crash delivers one twice."""
@@ -180,41 +185,48 @@ class Fan1(Protocol):
     # ------------------------------------------------------------------ stable storage
     def checkpoint_messages(self) -> int:
         """What a checkpoint would hold."""
-        return sum(len(stream.log) for stream in self.outgoing.values())
+        return sum(len(stream.kept) for stream in self.outgoing.values())
 
     def checkpoint_state(self) -> Progress:
         """The state as a checkpoint."""
         return Progress(
-            tuple((source, group, stream.last_delivered) for (source, group), stream in self.incoming.items()),
-            tuple((group, stream.highest, tuple(stream.log.items())) for group, stream in self.outgoing.items()),
+            tuple((source, group, stream.released) for (source, group), stream in self.incoming.items()),
+            tuple(
+                (group, stream.highest, tuple(enumerate(stream.kept, stream.acknowledged + 1)))
+                for group, stream in self.outgoing.items()
+            ),
         )
 
     def on_recovered(self, event: Recovered) -> None:
         """Fragment (B): L is still the last message delivered."""
         self.awake_at = self.now
-        if isinstance(event.checkpoint, Progress):
-            self.restore_checkpoint(event.checkpoint)
-        for record in event.records:
-            if isinstance(record, Delivered):
-                self.stream(record.source, record.group).last_delivered = record.number
-                self.outbox.append(Replay(record.multicast, parent=record.source))
-            elif isinstance(record, Skipped):
-                self.stream(record.source, record.group).last_delivered = record.through
-            elif isinstance(record, Sent):
-                self.outgoing[record.group].number(record.multicast, self.keeps_log)
-        self.unheard = set(self.streams_to_hear())
-        if not self.unheard:
-            self.unheard = None
-            self.declare_recovered()
+        super().on_recovered(event)
 
-    def restore_checkpoint(self, progress: Progress) -> None:
-        """Take up the state of a checkpoint."""
-        for source, group, last_delivered in progress.delivered:
-            self.stream(source, group).last_delivered = last_delivered
-        for group, highest, log in progress.sent:
+    def restore(self, state: Progress) -> None:
+        """L of every stream, and the source's log."""
+        for source, group, last_delivered in state.delivered:
+            self.stream(source, group).restore(last_delivered)
+        for group, highest, log in state.sent:
             stream = self.outgoing[group]
-            stream.highest = highest
-            stream.log = dict(log)
+            stream.restore(highest, highest - len(log))
+            stream.kept.extend(multicast for _, multicast in log)
+
+    def recall_delivered(self, record: Delivered) -> None:
+        """L has moved, and the application has the message or gets it now."""
+        self.stream(record.source, record.group).restore(record.number)
+        self.outbox.append(Replay(record.multicast, parent=record.source))
+
+    def recall_skipped(self, record: Skipped) -> None:
+        """L has moved over what never came."""
+        self.stream(record.source, record.group).restore(record.through)
+
+    def recall_sent(self, record: Sent) -> None:
+        """The number is taken."""
+        self.outgoing[record.group].number(record.multicast, self.keeps_log)
+
+    def resume(self) -> None:
+        """Fragment (C) is to come, for each of these streams."""
+        self.unheard = set(self.streams_to_hear())
 
     def streams_to_hear(self) -> Iterable[tuple[SiteId, GroupId]]:
         """The streams that must be heard before the site counts as recovered."""
@@ -222,6 +234,8 @@ class Fan1(Protocol):
         return ((source, group) for source in (self.options.sources or self.context.sites) for group in groups)
 
     def check_invariants(self) -> None:
-        """See `IncomingStream.check_invariants`."""
-        for stream in self.incoming.values():
-            stream.check_invariants()
+        """Of all streams."""
+        for incoming in self.incoming.values():
+            incoming.check_invariants()
+        for outgoing in self.outgoing.values():
+            outgoing.check_invariants()

@@ -58,11 +58,11 @@ class Fan2(Fan1):
         if stream is None or sender not in stream.members:
             return
         for first, last in packet.missing:
-            if first < stream.lowest_kept:
-                self.send((sender,), Skip(packet.group, min(last, stream.lowest_kept - 1)))
-            for number in range(max(first, stream.lowest_kept), min(last, stream.highest) + 1):
+            if first <= stream.acknowledged:
+                self.send((sender,), Skip(packet.group, min(last, stream.acknowledged)))
+            for number, multicast in stream.asked_for(((first, last),)):
                 self.branch("resent")
-                self.send((sender,), Data(packet.group, number, stream.log[number]))
+                self.send((sender,), Data(packet.group, number, multicast))
 
     # ------------------------------------------------------------------ the destination
     def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:
@@ -71,14 +71,14 @@ class Fan2(Fan1):
         (Asking once and waiting: the request is lost before the two can reach each other; from then on they can, and
         P2 runs out.)
         """
-        missing = stream.missing_below(number)
+        missing = stream.missing(stream.released + 1, number - 1)
         if missing:
             self.branch("requested")
             self.send((source,), Request(group, missing))
 
     def accept_awake(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
         """Fragment (C): go on with what comes first; a gap behind it can be asked for."""
-        if packet.number <= stream.last_delivered:
+        if packet.number <= stream.released:
             self.branch("old")
             return
         self.branch("awake-recovered")
@@ -89,7 +89,7 @@ class Fan2(Fan1):
     def on_skip(self, sender: SiteId, packet: Skip, arrival: Arrival) -> None:
         """The source no longer has what is missing."""
         stream = self.stream(sender, packet.group)
-        if stream.up and packet.through > stream.last_delivered:
+        if stream.up and packet.through > stream.released:
             self.branch("skipped")
             self.skip_to(sender, packet.group, stream, packet.through)
             self.deliver_pending(sender, packet.group, stream)

@@ -7,7 +7,7 @@ from typing import ClassVar, cast
 
 from ordercast.core import Bounds, Contract, GroupId, Multicast, Options, Packet, SiteId
 from ordercast.core.effects import Credit, Deliver
-from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started, TimerFired
+from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started
 from ordercast.protocols.fan.arrangement import FAN_3
 from ordercast.protocols.fan.packets import Acknowledge, Data, Delivered, Null, Request
 from ordercast.protocols.fan.protocol1 import FanOptions
@@ -61,6 +61,7 @@ class Fan3(Fan2):
     )
     arrangement = FAN_3
     packets: ClassVar[tuple[type[Packet], ...]] = (Data, Request, Null, Acknowledge)
+    timers = ("null",)
 
     def on_started(self, event: Started) -> None:
         """Tell the application how much it may send; nothing to say yet."""
@@ -72,27 +73,26 @@ class Fan3(Fan2):
         self.give_credit()
         for group, stream in self.outgoing.items():
             if stream.highest:
-                self.set_timer(group, self.options.delta)
+                self.set_timer(("null", group), self.options.delta)
 
     # ------------------------------------------------------------------ the source
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         """Fragment (D); the time until the next null message begins anew."""
         super().on_multicast_requested(event)
-        self.set_timer(event.multicast.groups[0], self.options.delta)
+        self.set_timer(("null", event.multicast.groups[0]), self.options.delta)
 
-    def on_timer_fired(self, event: TimerFired) -> None:
+    def on_null_timeout(self, group: GroupId) -> None:
         """Fragment (F): nothing was multicast for delta seconds."""
-        group = cast(GroupId, event.timer)
         stream = self.outgoing[group]
         self.branch("null-sent")
         self.send(stream.members, Null(group, stream.highest))
-        self.set_timer(group, self.options.delta)
+        self.set_timer(("null", group), self.options.delta)
 
     def bound_log(self, stream: OutgoingStream) -> None:
         """Stop the application when the log is full."""
         if self.room() <= 0:
             self.branch("blocked")
-            slow = min(stream.acknowledged, key=lambda site: (stream.acknowledged[site], site))
+            slow = min(stream.delivered, key=lambda site: (stream.delivered[site], site))
             self.block("log", f"the log of {self.site} is full: waiting for {slow}")
             self.give_credit()
 
@@ -108,7 +108,7 @@ class Fan3(Fan2):
 
     def room(self) -> int:
         """How many more messages the log takes."""
-        return self.options.log_messages_max - sum(len(stream.log) for stream in self.outgoing.values())
+        return self.options.log_messages_max - sum(len(stream.kept) for stream in self.outgoing.values())
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
@@ -135,8 +135,8 @@ class Fan3(Fan2):
             self.branch("awake-recovered")
             self.recover_stream(sender, packet.group, stream)
             self.deliver_pending(sender, packet.group, stream)
-        if packet.highest > stream.last_delivered:
+        if packet.highest > stream.released:
             self.branch("null-found-gap")
             self.on_gap(sender, packet.group, stream, packet.highest + 1)
         else:
-            self.send((sender,), Acknowledge(packet.group, stream.last_delivered))
+            self.send((sender,), Acknowledge(packet.group, stream.released))

@@ -2,84 +2,61 @@
 
 from __future__ import annotations
 
-from ordercast.core import InvariantViolation, Multicast, SiteId
-
-PENDING_MAX = 4096
-"""Out-of-order messages kept per stream. What overflows is dropped, as if the network had lost it: two seconds of a
-fast source."""
+from ordercast.core import Multicast, SiteId
+from ordercast.protocols.parts.numbered import Incoming, Outgoing
 
 
-class IncomingStream:
-    """What a destination knows of one source's messages to one group: L and P of the thesis (6.4.2)."""
+class IncomingStream(Incoming[Multicast]):
+    """What a destination knows of one source's messages to one group: L and P of the thesis (6.4.2) are `released` and
+    `early`."""
 
-    __slots__ = ("last_delivered", "pending", "up")
+    __slots__ = ("up",)
 
-    def __init__(self, last_delivered: int = 0, up: bool = True) -> None:
-        self.last_delivered = last_delivered
-        self.pending: dict[int, Multicast] = {}
+    def __init__(self, up: bool = True) -> None:
+        super().__init__()
         self.up = up
         """False from a crash until fragment (C) has found the place to go on."""
 
-    def keep(self, number: int, multicast: Multicast) -> None:
-        """Add to P."""
-        if len(self.pending) < PENDING_MAX:
-            self.pending[number] = multicast
-
-    def move_to(self, last_delivered: int) -> None:
+    def skip_to(self, number: int) -> None:
         """Set L; what P holds up to there will never be delivered."""
-        self.last_delivered = last_delivered
-        self.pending = {number: kept for number, kept in self.pending.items() if number > last_delivered}
-
-    def missing_below(self, number: int) -> tuple[tuple[int, int], ...]:
-        """The numbers between L and `number` that are not in P, as intervals."""
-        intervals: list[tuple[int, int]] = []
-        start = self.last_delivered + 1
-        for kept in sorted(kept for kept in self.pending if kept < number):
-            if kept > start:
-                intervals.append((start, kept - 1))
-            start = kept + 1
-        if start < number:
-            intervals.append((start, number - 1))
-        return tuple(intervals)
+        self.released = number
+        self.early = {kept: multicast for kept, multicast in self.early.items() if kept > number}
 
     def check_invariants(self) -> None:
         """P lies above L, and L+1 is not in it."""
-        if self.up and self.pending and min(self.pending) <= self.last_delivered + 1:
-            raise InvariantViolation(f"pending {min(self.pending)} could be delivered after {self.last_delivered}")
+        if self.up:
+            super().check_invariants()
 
 
-class OutgoingStream:
-    """What a source knows of its messages to one group: the last number, and its log for retransmissions."""
+class OutgoingStream(Outgoing[Multicast]):
+    """What a source knows of its messages to one group: the last number, and its log for retransmissions.
 
-    __slots__ = ("acknowledged", "highest", "log", "members")
+    One stream to all members: it counts as acknowledged what the source no longer keeps for any of them.
+    """
 
-    def __init__(self, members: tuple[SiteId, ...], highest: int = 0) -> None:
+    __slots__ = ("delivered", "members")
+
+    def __init__(self, members: tuple[SiteId, ...]) -> None:
+        super().__init__()
         self.members = members
-        self.highest = highest
-        self.log: dict[int, Multicast] = {}
-        self.acknowledged: dict[SiteId, int] = dict.fromkeys(members, 0)
+        self.delivered: dict[SiteId, int] = dict.fromkeys(members, 0)
+        """Member -> the number up to which it has acknowledged."""
 
     def number(self, multicast: Multicast, keep: bool) -> int:
         """Give the next number to a message."""
-        self.highest += 1
+        number = next(self.numbers)
         if keep:
-            self.log[self.highest] = multicast
-        return self.highest
-
-    @property
-    def lowest_kept(self) -> int:
-        """The lowest number that can still be sent again; one above the highest when there is none."""
-        return next(iter(self.log), self.highest + 1)
+            self.kept.append(multicast)
+        else:
+            self.acknowledged = number
+        return number
 
     def drop_oldest(self, keep: int) -> None:
         """Keep so many messages at the most."""
-        while len(self.log) > keep:
-            del self.log[self.lowest_kept]
+        self.acknowledge(self.highest - keep)
 
     def on_acknowledge(self, site: SiteId, delivered: int) -> None:
         """Forget what every member has."""
-        if site in self.acknowledged:
-            self.acknowledged[site] = max(self.acknowledged[site], delivered)
-            everywhere = min(self.acknowledged.values())
-            while self.log and self.lowest_kept <= everywhere:
-                del self.log[self.lowest_kept]
+        if site in self.delivered:
+            self.delivered[site] = max(self.delivered[site], delivered)
+            self.acknowledge(min(min(self.delivered.values()), self.highest))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import count
 from typing import cast
 
 import msgspec
@@ -10,8 +11,10 @@ import msgspec
 from ordercast.core import (
     EVERY_FAULT,
     TOTAL_ORDER,
+    AddressMemo,
     Context,
     Contract,
+    GroupId,
     InvariantViolation,
     Multicast,
     Protocol,
@@ -20,30 +23,23 @@ from ordercast.core import (
     WireError,
 )
 from ordercast.core.effects import Credit, Deliver, Send
-from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started, TimerFired
+from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started
 from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
-from ordercast.protocols.propagation_graph.edges import WAITING_MAX, Incoming, Numbered, Outgoing
+from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
-from ordercast.protocols.propagation_graph.packets import (
-    Acknowledge,
-    Forward,
-    Null,
-    Request,
-    State,
-    Submit,
-    Submitted,
-    Taken,
-)
+from ordercast.protocols.propagation_graph.packets import Forward, State, Submit, Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
-from ordercast.protocols.propagation_graph.routes import ADDRESSES_MAX, Address, make_routes
+from ordercast.protocols.propagation_graph.routes import make_routes
 
 
 class Step(msgspec.Struct, frozen=True):
     """What this site does with messages of one address."""
 
     to: tuple[SiteId, ...]
-    edges: tuple[Outgoing, ...]
+    edges: tuple[OutgoingEdge, ...]
+    numbers: tuple[count[int], ...]
+    """Of these edges."""
     member: bool
 
 
@@ -79,8 +75,9 @@ class PropagationGraph(Protocol):
         options=PropagationGraphOptions,
     )
     arrangement = ARRANGEMENT
-    packets = (Submit, Forward, Request, Null, Acknowledge)
-    records = (Submitted, Taken, State)
+    parts = (Repair, Recovery)
+    packets = (Submit, Forward)
+    records = (State,)
     wants_consumed = True
 
     def __init__(self, context: Context) -> None:
@@ -89,11 +86,11 @@ class PropagationGraph(Protocol):
         self.routes = make_routes(context.groups, self.options)
         for site in sorted({*self.options.parents, *self.options.parents.values()}.difference(context.sites)):
             raise UsageError(f"option parents: there is no site {site!r}")
-        self.incoming: dict[SiteId, Incoming] = {}
-        self.outgoing: dict[SiteId, Outgoing] = {}
+        self.incoming: dict[SiteId, IncomingEdge] = {}
+        self.outgoing: dict[SiteId, OutgoingEdge] = {}
         self.lost_memory = False
-        self.repair = Repair(self)
-        self.recovery = Recovery(self)
+        self.repair = self.attach(Repair(self))
+        self.recovery = self.attach(Recovery(self))
         self.untaken: deque[int] = deque()
         """The bytes of each delivery that the application has not taken."""
         self.untaken_bytes = 0
@@ -101,8 +98,7 @@ class PropagationGraph(Protocol):
         """Own messages that their primary destination has not taken."""
         self._stalled: dict[SiteId, None] = {}
         """The incoming edges that wait for room; whoever has had a turn goes to the end."""
-        self._steps: dict[Address, Step] = {}
-        self._places: dict[tuple[SiteId, Address], int] = {}
+        self.steps: AddressMemo[Step] = AddressMemo(self._find_step)
 
     # ------------------------------------------------------------------ the source
     def on_started(self, event: Started) -> None:
@@ -116,16 +112,15 @@ class PropagationGraph(Protocol):
                 f"{self.site} has lost its memory and cannot multicast; start the cluster anew, with a log"
             )
         multicast = event.multicast
-        entry = self.routes.way(multicast.groups).entry
+        entry = self.routes.ways[multicast.groups, multicast.destinations].entry
         if entry != self.site:
             self.append(Submitted(entry, multicast))
             self.branch("submitted")
-            submit = self.keep_submission(entry, multicast)
-            self.outbox.append(Send((entry,), submit))
+            self.outbox.append(Send((entry,), self.keep_submission(entry, multicast)))
             self.repair.look_soon()
             return
         edge = self.incoming_edge(self.site)
-        if not edge.waiting and self.has_room(multicast):
+        if not edge.early and self.has_room(multicast):
             self.branch("taken-here")
             self.take(edge, multicast)
             # The message has used up a credit, and nobody will acknowledge it.
@@ -138,15 +133,15 @@ class PropagationGraph(Protocol):
     def keep_submission(self, entry: SiteId, multicast: Multicast) -> Submit:
         """The next message of the edge to a primary destination elsewhere."""
         edge = self.outgoing_edge(entry)
-        submit = Submit(edge.highest + 1, multicast)
+        submit = Submit(next(edge.numbers), multicast)
         edge.keep(submit)
         self.own_pending += 1
         return submit
 
-    def queue_here(self, edge: Incoming, multicast: Multicast) -> None:
+    def queue_here(self, edge: IncomingEdge, multicast: Multicast) -> None:
         """An own message of which this site is the primary destination, and for which there is no room."""
-        number = edge.taken + len(edge.waiting) + 1
-        edge.waiting[number] = Submit(number, multicast)
+        number = edge.released + len(edge.early) + 1
+        edge.early[number] = Submit(number, multicast)
         self.own_pending += 1
 
     def give_credit(self) -> None:
@@ -156,18 +151,20 @@ class PropagationGraph(Protocol):
     # ------------------------------------------------------------------ taking messages in order
     def on_submit(self, sender: SiteId, packet: Submit, arrival: Arrival) -> None:
         """At the primary destination."""
-        if packet.multicast.id.source != sender or not self.is_entry(packet.multicast.groups):
+        if packet.multicast.id.source != sender or not self.is_entry(packet.multicast):
             raise WireError(f"{sender} may not submit {packet.multicast.id} here")
         self.receive(sender, packet.number, packet)
 
     def on_forward(self, sender: SiteId, packet: Forward, arrival: Arrival) -> None:
         """At a site on the way: its own edge number tells where the message belongs."""
-        address = packet.multicast.groups
-        place = self._places.get((sender, address))
-        if place is None:
-            place = self.find_place(sender, address)
-        if not 0 <= place < len(packet.numbers):
-            raise WireError(f"{sender} may not forward {packet.multicast.id} here")
+        multicast = packet.multicast
+        try:
+            way = self.routes.ways[multicast.groups, multicast.destinations]
+        except UsageError as error:
+            raise WireError(f"from {sender}: {error}") from error
+        place = way.places.get((sender, self.site))
+        if place is None or place >= len(packet.numbers):
+            raise WireError(f"{sender} may not forward {multicast.id} here")
         self.receive(sender, packet.numbers[place], packet)
 
     def receive(self, sender: SiteId, number: int, message: Numbered) -> None:
@@ -175,35 +172,33 @@ class PropagationGraph(Protocol):
         if self.lost_memory:
             return  # what it would send on has numbers that the children have seen: they would take it for old
         edge = self.incoming.get(sender) or self.incoming_edge(sender)
-        if number == edge.taken + 1:
-            if edge.waiting or not self.has_room(message.multicast):
-                edge.waiting[number] = message
-                edge.announced = max(edge.announced, number)
+        if number == edge.released + 1:
+            if edge.early or not self.has_room(message.multicast):
+                edge.early[number] = message
+                edge.announce(number)
                 self.drain(edge)
             else:
                 self.take(edge, message.multicast)
                 self.repair.acknowledge_if_due(edge)
             if edge.requesting:
                 self.repair.on_answer(edge)
-        elif number <= edge.taken:
+        elif number <= edge.released:
             self.branch("old")
         else:
             self.branch("early")
-            if len(edge.waiting) < WAITING_MAX:
-                edge.waiting[number] = message
-            edge.announced = max(edge.announced, number)
+            edge.keep(number, message)
             self.repair.ask(edge)
 
-    def take(self, edge: Incoming, multicast: Multicast) -> None:
+    def take(self, edge: IncomingEdge, multicast: Multicast) -> None:
         """The message's place in this site's order is here: it is logged, sent on, and delivered.
 
         One record, before anything leaves. (Else: the message has number 7 to b and 4 to c; b has it; crash; the site
         comes back and gives 7 to another message.)
         """
-        step = self._steps.get(multicast.groups) or self.find_step(multicast.groups)
+        step = self.steps[multicast.groups, multicast.destinations]
         sender = edge.sender
         self.append(Taken(sender, multicast))
-        edge.taken += 1
+        edge.released += 1
         if step.to:
             self.branch("forwarded")
             self.outbox.append(Send(step.to, self.forward(step, multicast)))
@@ -216,28 +211,28 @@ class PropagationGraph(Protocol):
 
     def forward(self, step: Step, multicast: Multicast) -> Forward:
         """The next message of each of the edges on its way."""
-        message = Forward(tuple([edge.highest + 1 for edge in step.edges]), multicast)
+        message = Forward(tuple(map(next, step.numbers)), multicast)
         for edge in step.edges:
             edge.keep(message)
         return message
 
     def has_room(self, multicast: Multicast) -> bool:
         """Whether the application and everyone further on can take one more."""
-        step = self._steps.get(multicast.groups) or self.find_step(multicast.groups)
+        step = self.steps[multicast.groups, multicast.destinations]
         options = self.options
         history_max, bytes_max = options.history_messages_max, options.history_bytes_max
         if step.member and (len(self.untaken) >= options.reader_messages_max or self.untaken_bytes >= bytes_max):
             return False
         return all(len(edge.kept) < history_max and edge.kept_bytes < bytes_max for edge in step.edges)
 
-    def drain(self, edge: Incoming) -> None:
+    def drain(self, edge: IncomingEdge) -> None:
         """Take what waits and is next, as far as there is room."""
-        while (message := edge.waiting.get(edge.taken + 1)) is not None:
+        while (message := edge.early.get(edge.released + 1)) is not None:
             if not self.has_room(message.multicast):
                 self.stall(edge)
                 break
             self.branch("waited")
-            del edge.waiting[edge.taken + 1]
+            del edge.early[edge.released + 1]
             self.take(edge, message.multicast)
             if edge.sender == self.site:
                 self.own_pending -= 1
@@ -247,13 +242,13 @@ class PropagationGraph(Protocol):
             self._stalled.pop(edge.sender, None)
         self.repair.acknowledge_if_due(edge)
 
-    def stall(self, edge: Incoming) -> None:
+    def stall(self, edge: IncomingEdge) -> None:
         """The edge waits for room; and so do, in the end, the sources."""
         self.branch("stalled")
         edge.stalled = True
         self._stalled[edge.sender] = None
 
-    def resume(self) -> None:
+    def use_room(self) -> None:
         """There may be room again; each edge that waits has a turn."""
         for sender in tuple(self._stalled):
             del self._stalled[sender]
@@ -264,83 +259,35 @@ class PropagationGraph(Protocol):
         # After a crash it takes what the log replays as well, which is not counted.
         for _ in range(min(event.count, len(self.untaken))):
             self.untaken_bytes -= self.untaken.popleft()
-        if self._stalled:
-            self.resume()
-
-    def on_timer_fired(self, event: TimerFired) -> None:
-        """One of the repair's."""
-        if event.timer == "look":
-            self.repair.on_look_timeout()
-        else:
-            self.repair.on_ask_timeout()
-
-    def on_null(self, sender: SiteId, packet: Null, arrival: Arrival) -> None:
-        """At the receiver of an edge."""
-        self.repair.on_null(self.incoming_edge(sender), packet.highest)
-
-    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
-        """At the sender of an edge."""
-        edge = self.outgoing.get(sender)
-        if edge is not None:
-            self.repair.on_request(edge, packet.missing)
-
-    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
-        """At the sender of an edge: what is acknowledged is not kept, and that may be room for which others wait."""
-        edge = self.outgoing.get(sender)
-        if edge is None:
-            return
-        submissions = edge.submissions
-        if not self.repair.on_acknowledge(edge, packet.taken):
-            return
-        if submissions > edge.submissions:
-            self.own_pending -= submissions - edge.submissions
-            self.give_credit()
-        if self._stalled:
-            self.resume()
+        self.use_room()
 
     # ------------------------------------------------------------------ where things are
-    def incoming_edge(self, sender: SiteId) -> Incoming:
+    def incoming_edge(self, sender: SiteId) -> IncomingEdge:
         """The edge from a site to here."""
         edge = self.incoming.get(sender)
         if edge is None:
-            edge = self.incoming[sender] = Incoming(sender)
+            edge = self.incoming[sender] = IncomingEdge(sender)
         return edge
 
-    def outgoing_edge(self, to: SiteId) -> Outgoing:
+    def outgoing_edge(self, to: SiteId) -> OutgoingEdge:
         """The edge from here to a site."""
         edge = self.outgoing.get(to)
         if edge is None:
-            edge = self.outgoing[to] = Outgoing(to)
+            edge = self.outgoing[to] = OutgoingEdge(to)
         return edge
 
-    def find_step(self, address: Address) -> Step:
-        """What to do with messages of this address."""
-        way = self.routes.way(address)
+    def _find_step(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Step:
+        way = self.routes.ways[groups, destinations]
         to = way.onward.get(self.site, ())
-        step = Step(to, tuple(self.outgoing_edge(site) for site in to), self.site in way.members)
-        if len(self._steps) >= ADDRESSES_MAX:
-            self._steps.clear()
-        self._steps[address] = step
-        return step
+        edges = tuple(self.outgoing_edge(site) for site in to)
+        return Step(to, edges, tuple(edge.numbers for edge in edges), self.site in way.members)
 
-    def is_entry(self, address: Address) -> bool:
-        """Whether this site is the primary destination of messages that come from elsewhere with this address."""
+    def is_entry(self, multicast: Multicast) -> bool:
+        """Whether this site is the primary destination of a message that comes from elsewhere."""
         try:
-            return self.routes.way(address).entry == self.site
+            return self.routes.ways[multicast.groups, multicast.destinations].entry == self.site
         except UsageError:
             return False
-
-    def find_place(self, sender: SiteId, address: Address) -> int:
-        """Which of the numbers of a message that this site forwards is ours; -1 when it has none to forward to us."""
-        try:
-            to = self.routes.way(address).onward.get(sender, ())
-        except UsageError as error:
-            raise WireError(f"from {sender}: {error}") from error
-        place = to.index(self.site) if self.site in to else -1
-        if len(self._places) >= ADDRESSES_MAX:
-            self._places.clear()
-        self._places[sender, address] = place
-        return place
 
     # ------------------------------------------------------------------ stable storage
     def checkpoint_messages(self) -> int:
@@ -361,14 +308,20 @@ class PropagationGraph(Protocol):
             self.block("memory", f"{self.site} has lost its memory: without a stable log it cannot come back")
             self.lost_memory = True
             return
-        self.recovery.recover(event)
+        super().on_recovered(event)
+
+    def restore(self, state: State) -> None:
+        """Every edge."""
+        self.recovery.restore(state)
+
+    def resume(self) -> None:
+        """Take what waits here, and announce what is kept for others."""
         self.give_credit()
         own = self.incoming_edge(self.site)
-        if own.waiting:
+        if own.early:
             own.stalled = True
             self.drain(own)
         self.repair.look_at_once()
-        self.declare_recovered()
 
     def check_invariants(self) -> None:
         """Of all edges."""
@@ -378,7 +331,6 @@ class PropagationGraph(Protocol):
             incoming.check_invariants()
         if {edge.sender for edge in self.incoming.values() if edge.stalled} != set(self._stalled):
             raise InvariantViolation(f"{self.site}: the edges that wait for room are not those that are stalled")
-        if self.own_pending != sum(edge.submissions for edge in self.outgoing.values()) + len(
-            self.incoming_edge(self.site).waiting
-        ):
+        submitted = sum(type(packet) is Submit for edge in self.outgoing.values() for packet in edge.kept)
+        if self.own_pending != submitted + len(self.incoming_edge(self.site).early):
             raise InvariantViolation(f"{self.site}: {self.own_pending} own messages are not what is pending")

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import Multicast
+from ordercast.core import Part
 from ordercast.core.effects import Replay
-from ordercast.core.events import Recovered
-from ordercast.protocols.propagation_graph.edges import Incoming
-from ordercast.protocols.propagation_graph.packets import Forward, State, Submitted, Taken
+from ordercast.protocols.propagation_graph.edges import Numbered, OutgoingEdge
+from ordercast.protocols.propagation_graph.packets import Forward, State, Submit, Submitted, Taken
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
 
 
-class Recovery:
+class Recovery(Part):
     """The log holds the site's order. Going through it gives the same numbers to the same messages again."""
+
+    records = (Submitted, Taken)
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -23,31 +24,17 @@ class Recovery:
     def checkpoint_messages(self) -> int:
         """What a checkpoint would hold, at the most."""
         core = self._core
-        return sum(len(edge.kept) for edge in core.outgoing.values()) + len(core.incoming_edge(core.site).waiting)
+        return sum(len(edge.kept) for edge in core.outgoing.values()) + len(core.incoming_edge(core.site).early)
 
     def checkpoint_state(self) -> State:
         """Where every edge stands, and what is kept, each message once."""
         core = self._core
-        kept = {id(message): message for edge in core.outgoing.values() for message in edge.kept.values()}
+        kept = {id(packet): packet for edge in core.outgoing.values() for packet in edge.kept}
         return State(
-            tuple((edge.sender, edge.taken) for edge in core.incoming.values()),
+            tuple((edge.sender, edge.released) for edge in core.incoming.values()),
             tuple((edge.to, edge.highest, edge.acknowledged) for edge in core.outgoing.values()),
-            (*kept.values(), *core.incoming_edge(core.site).waiting.values()),
+            (*kept.values(), *core.incoming_edge(core.site).early.values()),
         )
-
-    def recover(self, event: Recovered) -> None:
-        """The checkpoint, then the records since, in their order."""
-        core = self._core
-        if isinstance(event.checkpoint, State):
-            self.restore(event.checkpoint)
-        for record in event.records:
-            if isinstance(record, Submitted):
-                if record.to == core.site:
-                    core.queue_here(core.incoming_edge(core.site), record.multicast)
-                else:
-                    core.keep_submission(record.to, record.multicast)
-            elif isinstance(record, Taken):
-                self.take_again(core.incoming_edge(record.sender), record.multicast)
 
     def restore(self, state: State) -> None:
         """The checkpoint."""
@@ -55,28 +42,40 @@ class Recovery:
         for site, taken in state.incoming:
             core.incoming_edge(site).restore(taken)
         acknowledged = {site: known for site, _, known in state.outgoing}
-        for message in state.kept:
-            way = core.routes.way(message.multicast.groups)
-            if isinstance(message, Forward):
-                for site, number in zip(way.onward[core.site], message.numbers, strict=True):
+        kept: dict[OutgoingEdge, dict[int, Numbered]] = {}
+        for packet in state.kept:
+            way = core.routes.ways[packet.multicast.groups, packet.multicast.destinations]
+            if isinstance(packet, Forward):
+                for site, number in zip(way.onward[core.site], packet.numbers, strict=True):
                     if number > acknowledged[site]:
-                        core.outgoing_edge(site).kept[number] = message
+                        kept.setdefault(core.outgoing_edge(site), {})[number] = packet
             elif way.entry == core.site:
-                core.queue_here(core.incoming_edge(core.site), message.multicast)
+                core.queue_here(core.incoming_edge(core.site), packet.multicast)
             else:
-                core.outgoing_edge(way.entry).kept[message.number] = message
+                kept.setdefault(core.outgoing_edge(way.entry), {})[packet.number] = packet
         for site, highest, known in state.outgoing:
             edge = core.outgoing_edge(site)
             edge.restore(highest, known)
-            core.own_pending += edge.submissions
+            for _, packet in sorted(kept.get(edge, {}).items()):
+                edge.keep(packet)
+                core.own_pending += isinstance(packet, Submit)
 
-    def take_again(self, edge: Incoming, multicast: Multicast) -> None:
-        """What `take` did before the crash; the application has it, or gets it now."""
+    def recall_submitted(self, record: Submitted) -> None:
+        """An own message."""
         core = self._core
-        edge.restore(edge.taken + 1)
-        if edge.waiting.pop(edge.taken, None) is not None:
+        if record.to == core.site:
+            core.queue_here(core.incoming_edge(core.site), record.multicast)
+        else:
+            core.keep_submission(record.to, record.multicast)
+
+    def recall_taken(self, record: Taken) -> None:
+        """What `take` did before the crash; the application has the message, or gets it now."""
+        core = self._core
+        edge, multicast = core.incoming_edge(record.sender), record.multicast
+        edge.restore(edge.released + 1)
+        if edge.early.pop(edge.released, None) is not None:
             core.own_pending -= 1
-        step = core.find_step(multicast.groups)
+        step = core.steps[multicast.groups, multicast.destinations]
         if step.to:
             core.forward(step, multicast)
         if step.member:

@@ -6,27 +6,34 @@ of Protocols 2 and 3 (6.4), edge by edge.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from ordercast.core import SiteId
+from ordercast.core import Part, SiteId
 from ordercast.core.effects import Send
-from ordercast.protocols.propagation_graph.edges import MISSING_MAX, Incoming, Outgoing
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request
+from ordercast.core.events import Arrival
+from ordercast.protocols.parts.numbered import Intervals
+from ordercast.protocols.propagation_graph.edges import IncomingEdge, OutgoingEdge
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request, Submit
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
 
+MISSING_MAX = 64
+"""Intervals in one request, and messages sent in answer to one: the first are what the others wait for."""
 
-class Repair:
+
+class Repair(Part):
     """Of all edges of one site. Two timers, whatever the number of edges, and none while nothing is open."""
+
+    packets = (Request, Null, Acknowledge)
+    timers = ("look", "ask")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
         self._acknowledge_every = min(core.options.acknowledge_every, max(1, core.options.window_messages // 2))
         self._looking = False
         self._asking = False
-        self._silent: dict[SiteId, None] = {}
-        """The receivers that have not answered for long."""
 
     # ------------------------------------------------------------------ the sender of an edge
     def look_soon(self) -> None:
@@ -56,47 +63,55 @@ class Repair:
             edge.seen = edge.highest
             self.look_soon()
 
-    def _count_vain(self, edge: Outgoing) -> None:
+    def _count_vain(self, edge: OutgoingEdge) -> None:
         edge.vain += 1
         if edge.vain == self._core.options.vain_max:
             self._core.branch("blocked")
             self._core.block(edge.to, f"{edge.to} does not answer")
 
-    def on_request(self, edge: Outgoing, missing: tuple[tuple[int, int], ...]) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what is asked for; the first of it, if it is much."""
-        left = MISSING_MAX
-        for first, last in missing:
-            for number in range(max(first, edge.acknowledged + 1), min(last, edge.highest) + 1):
-                if not left:
-                    return
-                left -= 1
+        edge = self._core.outgoing.get(sender)
+        if edge is not None:
+            for _, kept in islice(edge.asked_for(packet.missing), MISSING_MAX):
                 self._core.branch("resent")
-                self._core.outbox.append(Send((edge.to,), edge.kept[number]))
+                self._core.outbox.append(Send((sender,), kept))
 
-    def on_acknowledge(self, edge: Outgoing, taken: int) -> bool:
-        """Forget what the receiver has; whether that was anything new."""
-        if not edge.acknowledge(taken):
-            return False
-        self._core.block(edge.to, "")
-        return True
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
+        """What is acknowledged is not kept, and that may be room for which others wait."""
+        core = self._core
+        edge = core.outgoing.get(sender)
+        if edge is None:
+            return
+        forgotten = edge.acknowledge(min(packet.taken, edge.highest))
+        if not forgotten:
+            return
+        edge.vain = 0
+        core.block(sender, "")
+        submitted = sum([type(kept) is Submit for kept in forgotten])
+        if submitted:
+            core.own_pending -= submitted
+            core.give_credit()
+        core.use_room()
 
     # ------------------------------------------------------------------ the receiver of an edge
-    def on_null(self, edge: Incoming, highest: int) -> None:
+    def on_null(self, sender: SiteId, packet: Null, arrival: Arrival) -> None:
         """Ask for what is missing, or say what is taken."""
-        edge.announced = max(edge.announced, highest)
+        edge = self._core.incoming_edge(sender)
+        edge.announce(packet.highest)
         if edge.has_gap:
             self._core.branch("null-found-gap")
             self.ask(edge)
         else:
             self._acknowledge(edge)
 
-    def ask(self, edge: Incoming) -> None:
+    def ask(self, edge: IncomingEdge) -> None:
         """Ask for what is missing, and again after a while if it is still missing then."""
         if edge.requesting or not edge.has_gap:
             return
         core = self._core
         core.branch("requested")
-        missing = edge.missing()
+        missing = edge.missing(edge.released + 1, edge.announced)[:MISSING_MAX]
         edge.requesting = True
         edge.asked = _last_of_an_answer(missing)
         core.send((edge.sender,), Request(missing))
@@ -104,9 +119,9 @@ class Repair:
             self._asking = True
             core.set_timer("ask", core.options.retransmit_seconds)
 
-    def on_answer(self, edge: Incoming) -> None:
+    def on_answer(self, edge: IncomingEdge) -> None:
         """More has come: when it is all that one answer can bring, ask for the rest at once."""
-        if edge.taken >= edge.asked:
+        if edge.released >= edge.asked:
             edge.requesting = False
             self.ask(edge)
 
@@ -118,19 +133,19 @@ class Repair:
                 edge.requesting = False
                 self.ask(edge)
 
-    def acknowledge_if_due(self, edge: Incoming) -> None:
+    def acknowledge_if_due(self, edge: IncomingEdge) -> None:
         """For many messages at once; what remains is acknowledged when the sender announces it."""
-        if edge.taken - edge.told >= self._acknowledge_every:
+        if edge.released - edge.told >= self._acknowledge_every:
             self._acknowledge(edge)
 
-    def _acknowledge(self, edge: Incoming) -> None:
+    def _acknowledge(self, edge: IncomingEdge) -> None:
         """What is taken is in the log: no effect leaves before the records before it are stable."""
-        edge.told = edge.taken
+        edge.told = edge.released
         if edge.sender != self._core.site:
-            self._core.outbox.append(Send((edge.sender,), Acknowledge(edge.taken)))
+            self._core.outbox.append(Send((edge.sender,), Acknowledge(edge.released)))
 
 
-def _last_of_an_answer(missing: tuple[tuple[int, int], ...]) -> int:
+def _last_of_an_answer(missing: Intervals) -> int:
     """The last number that the answer to a request can bring."""
     left = MISSING_MAX
     for first, last in missing:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import msgspec
 
-from ordercast.core import GroupId, SiteId, UsageError
+from ordercast.core import AddressMemo, GroupId, SiteId, UsageError
 from ordercast.protocols.propagation_graph.balance import balance
 from ordercast.protocols.propagation_graph.choice import Ties
 from ordercast.protocols.propagation_graph.generator import generate
@@ -21,10 +21,6 @@ from ordercast.protocols.propagation_graph.graph import (
 )
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 
-Address = tuple[GroupId, ...]
-ADDRESSES_MAX = 4096
-"""Routes kept, one for each set of groups that messages were sent to; beyond, all are worked out again."""
-
 
 class Way(msgspec.Struct, frozen=True):
     """How messages of one address go."""
@@ -33,6 +29,8 @@ class Way(msgspec.Struct, frozen=True):
     """The primary destination, to which sources send them."""
     onward: Mapping[SiteId, tuple[SiteId, ...]]
     """Site on the way -> where it sends them on to."""
+    places: Mapping[tuple[SiteId, SiteId], int]
+    """Sender and receiver on the way -> which of the numbers that the sender sends on is the receiver's."""
     members: frozenset[SiteId]
 
 
@@ -41,7 +39,8 @@ class Routes:
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self._ways: dict[Address, Way] = {}
+        self.ways: AddressMemo[Way] = AddressMemo(self._find)
+        """Of the messages of an address; `UsageError` when there is no such group."""
         first = graph.roots[0]
         # For messages to several groups the forest is one tree: the other roots hang from the first. This changes
         # nothing for messages to one group, whose members are below a primary destination anyway; and in a tree the
@@ -51,16 +50,7 @@ class Routes:
         }
         self._level = {site: level + (graph_root != first) for site, level, graph_root in _levels(graph)}
 
-    def way(self, address: Address) -> Way:
-        """Of the messages to these groups; `UsageError` when there is no such group."""
-        way = self._ways.get(address)
-        if way is None:
-            if len(self._ways) >= ADDRESSES_MAX:
-                self._ways.clear()
-            way = self._ways[address] = self._find(address)
-        return way
-
-    def _find(self, address: Address) -> Way:
+    def _find(self, address: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> Way:
         groups = self.graph.groups
         for group in address:
             if group not in groups:
@@ -74,7 +64,9 @@ class Routes:
         else:
             entry = common_ancestor(members, self._parent, self._level)
             route = self._walk(members, entry)
-        return Way(entry, onward_of(route), frozenset(members))
+        onward = onward_of(route)
+        places = {(sender, site): place for sender, to in onward.items() for place, site in enumerate(to)}
+        return Way(entry, onward, places, frozenset(members))
 
     def _walk(self, members: tuple[SiteId, ...], entry: SiteId) -> Route:
         route: Route = {entry: None}

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ordercast.core import Part
+from ordercast.protocols.parts.back_off import BackOff, ticks_in
+
 if TYPE_CHECKING:
     from ordercast.protocols.classic.lamport.protocol import Lamport
 
 
-class Asking:
+class Asking(Part):
     """One timer for everything that a site waits for; it runs while there is anything."""
+
+    timers = ("interval",)
 
     def __init__(self, core: Lamport) -> None:
         self._core = core
@@ -17,11 +22,9 @@ class Asking:
         """Counts the intervals of `interval_seconds` in which there was anything to wait for. Waiting is measured in
         them, not by the site's clock, which may jump."""
         self._running = False
-        self._next_tick = [0] * len(core.context.sites)
+        wait_ticks_max = ticks_in(core.options.interval_seconds_max, core.options.interval_seconds)
+        self._patience = [BackOff(wait_ticks_max) for _ in core.context.sites]
         """By rank: when to ask a site next."""
-        self._wait_ticks = [1] * len(core.context.sites)
-        options = core.options
-        self._wait_ticks_max = max(1, round(options.interval_seconds_max / options.interval_seconds))
 
     def seconds(self, ticks: int) -> float:
         """How long so many intervals take."""
@@ -35,8 +38,7 @@ class Asking:
 
     def hear_news(self, rank: int) -> None:
         """A site is there: ask soon when it falls silent."""
-        self._next_tick[rank] = 0
-        self._wait_ticks[rank] = 1
+        self._patience[rank].begin_anew()
 
     def on_interval_timeout(self) -> None:
         """Ask for clocks, messages and acknowledgements that do not come; say whether we are blocked."""
@@ -48,21 +50,21 @@ class Asking:
         for rank, stream in enumerate(destination.streams):
             if rank == core.rank:
                 continue
-            behind = stream.received < stream.highest
-            if behind or destination.waits_for(rank) or source.is_unanswered(rank):
+            has_gap = stream.has_gap
+            if has_gap or destination.waits_for(rank) or source.is_unanswered(rank):
                 busy = True
                 if self._may_ask(rank):
                     ask.append(rank)
-                    if behind:
-                        destination.request(rank, stream.missing(stream.received + 1, stream.highest))
+                    if has_gap:
+                        destination.request(rank, stream.missing(stream.released + 1, stream.announced))
                     continue
             if stream.taken > stream.reported:
                 report.append(rank)
         if ask:
             core.branch("asked")
-            core.send_tick(ask, reply=True)
+            core.ticking.send_tick(ask, reply=True)
         if report:
-            core.send_tick(report)
+            core.ticking.send_tick(report)
         self._tell_whether_blocked()
         self._running = False
         if busy or self._core.obstacle("waiting"):
@@ -70,10 +72,10 @@ class Asking:
 
     def _may_ask(self, rank: int) -> bool:
         """Whether it is time to ask a site; the next time it takes twice as long, unless the site has news."""
-        if self.tick < self._next_tick[rank]:
+        patience = self._patience[rank]
+        if self.tick < patience.next_tick:
             return False
-        self._next_tick[rank] = self.tick + self._wait_ticks[rank]
-        self._wait_ticks[rank] = min(2 * self._wait_ticks[rank], self._wait_ticks_max)
+        patience.note_attempt(self.tick)
         return True
 
     def _tell_whether_blocked(self) -> None:

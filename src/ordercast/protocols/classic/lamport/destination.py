@@ -6,26 +6,23 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, Multicast, SiteId
+from ordercast.core import InvariantViolation, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, Tick
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, State, Tick
+from ordercast.protocols.parts.numbered import Incoming, Intervals
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.lamport.protocol import Lamport
 
 
-class Stream:
-    """What has come from one site."""
+class Stream(Incoming[Data]):
+    """What has come from one site; what is released is in the queue."""
 
-    __slots__ = ("delivered", "early", "highest", "known", "received", "reported", "taken", "tick_number", "tick_time")
+    __slots__ = ("delivered", "known", "reported", "taken", "tick_number", "tick_time")
 
-    def __init__(self) -> None:
-        self.received = 0
-        """Everything up to this number is here."""
-        self.highest = 0
-        """The highest number that we have heard of."""
-        self.early: dict[int, Data] = {}
-        """Above a gap."""
+    def __init__(self, early_max: int) -> None:
+        super().__init__(early_max)
         self.known = 0
         """No message with a timestamp up to this will come any more."""
         self.tick_time = 0
@@ -37,46 +34,47 @@ class Stream:
         self.reported = 0
         """Of that the site was told."""
 
-    def on_tick(self, time: int, number: int) -> None:
+    def hear_clock(self, time: int, number: int) -> None:
         """The site's clock says `time`, and everything before that has come when everything up to `number` has.
 
         (Believed at once: the message with the number is lost on the way, and something with a later timestamp is
         delivered before it.)
         """
-        if number > self.received:
+        if number > self.released:
             if time > self.tick_time:
                 self.tick_time, self.tick_number = time, number
         elif time > self.known:
             self.known = time
 
-    def accept(self, number: int, time: int) -> None:
-        """The next message is here."""
-        self.received = number
+    def pass_time(self, time: int) -> None:
+        """The message that was just released is of this time."""
         if time > self.known:
             self.known = time
-        if self.tick_time > self.known and number >= self.tick_number:
+        if self.tick_time > self.known and self.released >= self.tick_number:
             self.known = self.tick_time
 
-    def missing(self, first: int, last: int) -> tuple[tuple[int, int], ...]:
-        """The numbers of first … last that have not come, as intervals."""
-        intervals: list[tuple[int, int]] = []
-        start = max(first, self.received + 1)
-        for number in sorted(number for number in self.early if start <= number <= last):
-            if number > start:
-                intervals.append((start, number - 1))
-            start = number + 1
-        if start <= last:
-            intervals.append((start, last))
-        return tuple(intervals)
+    def check_invariants(self) -> None:
+        """What the application has taken was delivered, and that was released."""
+        super().check_invariants()
+        if not self.taken <= self.delivered <= self.released <= self.announced:
+            raise InvariantViolation(
+                f"{self.taken} taken, {self.delivered} delivered, {self.released} here of {self.announced}"
+            )
 
 
-class Destination:
+class Destination(Part):
     """A site to which messages are addressed."""
+
+    packets = (Data,)
+    records = (Delivered,)
 
     def __init__(self, core: Lamport) -> None:
         self._core = core
-        self.streams = [Stream() for _ in core.context.sites]
+        # A source never has more than its window under way, and the slack of a log that is being synced.
+        self.streams = [Stream(2 * core.options.window_messages) for _ in core.context.sites]
         """By rank of the site."""
+        self.own: dict[int, Multicast] = {}
+        """After a crash: by timestamp, the messages of this site that the log has and that were not delivered here."""
         self.last_key = (0, 0)
         """Timestamp and rank of the last message delivered."""
         self.queue: list[tuple[int, int, Multicast]] = []
@@ -88,51 +86,65 @@ class Destination:
         self._head_tick = 0
 
     # ------------------------------------------------------------------ what comes
-    def on_data(self, rank: int, data: Data) -> bool:
-        """Take it if it is next, keep it if it is early, ignore it if it is old; whether it was news."""
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
+        """A message of another site, or of our own that we have sent ourselves after a crash and know."""
         core = self._core
+        address = core.address(packet.multicast)
+        if packet.multicast.id.source != sender or address.index < 0 or sender not in core.ranks:
+            raise WireError(f"{sender} sent a message that is not its own, or not for {core.site}")
+        if len(packet.numbers) != len(address.ranks):
+            raise WireError(f"{sender} does not know the destinations of its message")
+        if sender == core.site:
+            return
+        rank = core.ranks[sender]
+        core.ticking.observe(packet.time)
+        if self.take(rank, packet.numbers[address.index], packet):
+            core.asking.hear_news(rank)
+            core.asking.keep_asking()
+            self.deliver_what_is_due()
+
+    def take(self, rank: int, number: int, data: Data) -> bool:
+        """Queue it if it is next, keep it if it is early, ignore it if it is old; whether it was news."""
         stream = self.streams[rank]
-        number = data.numbers[core.address(data.multicast).index]
-        if number <= stream.received or number in stream.early:
-            core.branch("old")
+        if number <= stream.released or number in stream.early:
+            self._core.branch("old")
             return False
-        if number == stream.received + 1:
-            self._accept(rank, stream, number, data)
-            while stream.early and (following := stream.early.pop(stream.received + 1, None)) is not None:
-                self._accept(rank, stream, stream.received + 1, following)
-            stream.highest = max(stream.highest, stream.received)
+        if number == stream.released + 1:
+            stream.released = number
+            self._queue(rank, stream, data)
+            if stream.early:
+                for following in stream.release():
+                    self._queue(rank, stream, following)
+            stream.announce(stream.released)
         else:
-            core.branch("early")
-            # A source never has more than its window under way, and the slack of a log that is being synced.
-            if len(stream.early) < 2 * core.options.window_messages:
-                stream.early[number] = data
+            self._core.branch("early")
             self.hear_of(rank, number - 1)
-            stream.highest = max(stream.highest, number)
+            stream.keep(number, data)
         return True
 
-    def _accept(self, rank: int, stream: Stream, number: int, data: Data) -> None:
-        stream.accept(number, data.time)
+    def _queue(self, rank: int, stream: Stream, data: Data) -> None:
+        stream.pass_time(data.time)
         heappush(self.queue, (data.time, rank, data.multicast))
 
-    def on_tick(self, rank: int, tick: Tick) -> bool:
+    def hear_clock(self, rank: int, tick: Tick) -> bool:
         """A site's clock says something; whether it was news."""
         stream = self.streams[rank]
         known = stream.known
         number = tick.highest[self._core.rank]
-        stream.on_tick(tick.time, number)
+        stream.hear_clock(tick.time, number)
         self.hear_of(rank, number)
         return stream.known > known
 
     def hear_of(self, rank: int, highest: int) -> None:
         """A site has sent us messages up to a number: ask at once for those of which we had not heard."""
         stream = self.streams[rank]
-        if highest > stream.highest:
-            missing = stream.missing(stream.highest + 1, highest)
-            stream.highest = highest
+        if highest > stream.announced:
+            missing = stream.missing(stream.announced + 1, highest)
+            stream.announce(highest)
             if missing:
                 self.request(rank, missing)
 
-    def request(self, rank: int, missing: tuple[tuple[int, int], ...]) -> None:
+    def request(self, rank: int, missing: Intervals) -> None:
         """Ask a site for what is missing."""
         core = self._core
         core.branch("requested")
@@ -185,30 +197,14 @@ class Destination:
             stream = self.streams[rank]
             stream.taken += 1
             if rank == core.rank:
-                core.source.on_taken(rank, stream.taken)
+                core.source.forget_taken(rank, stream.taken)
             elif stream.taken - stream.reported >= core.options.acknowledge_every:
                 much.add(rank)
         if much:
-            core.send_tick(sorted(much))
+            core.ticking.send_tick(sorted(much))
         core.asking.keep_asking()
 
-    # ------------------------------------------------------------------ recovery, blocking
-    def replay(self, time: int, rank: int, multicast: Multicast) -> None:
-        """A delivery in the log."""
-        core = self._core
-        core.outbox.append(Replay(multicast, self.count(time, rank), core.context.sites[rank]))
-        self.streams[rank].known = time
-
-    def resume(self, own: dict[int, Multicast]) -> None:
-        """The log is read: what was not delivered must come again, but for our own messages."""
-        core = self._core
-        for stream in self.streams:
-            stream.received = stream.highest = stream.taken = stream.reported = stream.delivered
-        for time, multicast in own.items():
-            heappush(self.queue, (time, core.rank, multicast))
-        mine = self.streams[core.rank]
-        mine.received = mine.highest = mine.delivered + len(own)
-
+    # ------------------------------------------------------------------ whom it waits for
     def waits_for(self, rank: int) -> bool:
         """Whether the first message in the queue waits for a site's clock."""
         return bool(self.queue) and rank in self._core.waited_for and self.streams[rank].known < self.queue[0][0]
@@ -224,18 +220,46 @@ class Destination:
         silent: SiteId = core.context.sites[min(core.waited_for, key=lambda rank: self.streams[rank].known)]
         return f"site {silent} has not said that its clock has passed the timestamp of {head.id}"
 
+    # ------------------------------------------------------------------ after a crash
+    def restore(self, state: State) -> None:
+        """What was delivered, and which of our own messages were not."""
+        core = self._core
+        self.last_key = state.last_key
+        for stream, delivered in zip(self.streams, state.delivered, strict=True):
+            stream.delivered = delivered
+        self.own = {
+            data.time: data.multicast
+            for data in state.kept
+            if core.address(data.multicast).index >= 0 and (data.time, core.rank) > state.last_key
+        }
+
+    def recall_delivered(self, record: Delivered) -> None:
+        """What was delivered in one step."""
+        core = self._core
+        for time, rank, multicast in record.deliveries:
+            message = self.own.pop(time) if multicast is None else multicast
+            core.outbox.append(Replay(message, self.count(time, rank), core.context.sites[rank]))
+            self.streams[rank].known = time
+
+    def resume(self) -> None:
+        """What was not delivered must come again, but for our own messages."""
+        rank = self._core.rank
+        for stream in self.streams:
+            stream.restore(stream.delivered)
+            stream.taken = stream.reported = stream.delivered
+        for time, multicast in self.own.items():
+            heappush(self.queue, (time, rank, multicast))
+        mine = self.streams[rank]
+        mine.restore(mine.delivered + len(self.own))
+        self.own = {}
+
     def check_invariants(self) -> None:
-        """Streams have no gaps up to `received`; nothing waits that is due, or that should have been before."""
-        for rank, stream in enumerate(self.streams):
-            if not stream.taken <= stream.delivered <= stream.received <= stream.highest:
-                raise InvariantViolation(
-                    f"the numbers of the stream from {self._core.context.sites[rank]} are mixed up"
-                )
-            if stream.early and min(stream.early) <= stream.received + 1:
-                raise InvariantViolation(f"{min(stream.early)} waits although {stream.received} is here")
+        """Streams have no gaps up to what is released; nothing waits that is due, or that should have been before."""
+        for stream in self.streams:
+            stream.check_invariants()
         if self.queue and self.queue[0][:2] <= self.last_key:
             raise InvariantViolation(f"{self.queue[0][:2]} waits, and {self.last_key} is delivered")
         if self.queue and self.queue[0][0] <= self.horizon():
             raise InvariantViolation(f"{self.queue[0][2].id} is due and not delivered")
-        if len(self.queue) != sum(stream.received - stream.delivered for stream in self.streams):
+        if len(self.queue) != sum(stream.released - stream.delivered for stream in self.streams):
             raise InvariantViolation("the queue does not hold what was received and not delivered")

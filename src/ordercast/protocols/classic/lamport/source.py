@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, Multicast
+from ordercast.core import InvariantViolation, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Credit
-from ordercast.protocols.classic.lamport.packets import Data, Sent
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.lamport.packets import Data, Request, Sent, State
+from ordercast.protocols.parts.numbered import Outgoing
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.lamport.protocol import Lamport
 
 
-class Outgoing:
-    """A message under way."""
+class UnderWay:
+    """A message that some destination has not taken."""
 
     __slots__ = ("born_tick", "data", "untaken")
 
@@ -25,29 +26,20 @@ class Outgoing:
         self.born_tick = tick
 
 
-class Link:
-    """The stream of messages to one site."""
-
-    __slots__ = ("highest", "kept", "taken")
-
-    def __init__(self) -> None:
-        self.highest = 0
-        """The number of the last message."""
-        self.taken = 0
-        """The number up to which the site needs nothing any more."""
-        self.kept: deque[Outgoing] = deque()
-        """The messages with the numbers taken + 1 … highest."""
-
-
-class Source:
+class Source(Part):
     """A site that multicasts, member or not."""
+
+    packets = (Request,)
+    records = (Sent,)
 
     def __init__(self, core: Lamport) -> None:
         self._core = core
-        self.links = [Link() for _ in core.context.sites]
+        self.links: list[Outgoing[UnderWay]] = [Outgoing() for _ in core.context.sites]
         """By rank of the site."""
-        self.pending: dict[int, Outgoing] = {}
+        self.pending: dict[int, UnderWay] = {}
         """Timestamp -> what is not yet taken by the application of every destination."""
+        self.certain = 0
+        """After a crash: how many of the messages that the log still has were certainly said."""
 
     def multicast(self, multicast: Multicast) -> Data:
         """Log a message with a new timestamp. The log knows it before anyone hears of it.
@@ -56,7 +48,7 @@ class Source:
         """
         core = self._core
         core.clock.tick()
-        core.reserve()
+        core.ticking.reserve()
         core.append(Sent(core.clock.time, multicast))
         if len(self.pending) + 1 == core.options.window_messages:
             core.branch("window-full")
@@ -65,52 +57,46 @@ class Source:
     def number(self, time: int, multicast: Multicast) -> Data:
         """Give a message the next number at each destination, and keep it."""
         links = self.links
-        ranks = self._core.address(multicast).ranks
-        data = Data(time, tuple(links[rank].highest + 1 for rank in ranks), multicast)
-        self.keep(data)
+        data = Data(time, tuple([next(links[rank].numbers) for rank in self._core.address(multicast).ranks]), multicast)
+        self._keep(data)
         return data
 
-    def keep(self, data: Data) -> None:
+    def _keep(self, data: Data) -> None:
         """Remember a message for those who have not taken it."""
-        outgoing = Outgoing(data, self._core.asking.tick)
+        under_way = UnderWay(data, self._core.asking.tick)
         for rank, number in zip(self._core.address(data.multicast).ranks, data.numbers, strict=True):
             link = self.links[rank]
-            link.highest = number
-            if number > link.taken:
-                link.kept.append(outgoing)
-                outgoing.untaken += 1
-        if outgoing.untaken:
-            self.pending[data.time] = outgoing
+            if number > link.acknowledged:
+                link.kept.append(under_way)
+                under_way.untaken += 1
+        if under_way.untaken:
+            self.pending[data.time] = under_way
 
-    def on_taken(self, rank: int, taken: int) -> bool:
+    def forget_taken(self, rank: int, taken: int) -> bool:
         """A destination needs nothing up to a number any more; whether that was news."""
-        link = self.links[rank]
-        if taken <= link.taken or taken > link.highest:
-            return False
+        forgotten = self.links[rank].acknowledge(taken)
         finished = False
-        for _ in range(taken - link.taken):
-            outgoing = link.kept.popleft()
-            outgoing.untaken -= 1
-            if not outgoing.untaken:
-                del self.pending[outgoing.data.time]
+        for under_way in forgotten:
+            under_way.untaken -= 1
+            if not under_way.untaken:
+                del self.pending[under_way.data.time]
                 finished = True
-        link.taken = taken
         if finished:
             self.give_credit()
-        return True
+        return bool(forgotten)
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
         self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))
 
-    def on_request(self, rank: int, missing: tuple[tuple[int, int], ...]) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what a destination is missing."""
         core = self._core
-        link = self.links[rank]
-        for first, last in missing:
-            for number in range(max(first, link.taken + 1), min(last, link.highest) + 1):
-                core.branch("resent")
-                core.send((core.context.sites[rank],), link.kept[number - link.taken - 1].data)
+        if sender not in core.ranks:
+            raise WireError(f"{sender} is not a site of the system")
+        for _, under_way in self.links[core.ranks[sender]].asked_for(packet.missing):
+            core.branch("resent")
+            core.send((sender,), under_way.data)
 
     def is_unanswered(self, rank: int) -> bool:
         """Whether a site has left something untaken for more than an interval."""
@@ -128,11 +114,35 @@ class Source:
         slow = next(rank for rank, link in enumerate(self.links) if link.kept and link.kept[0] is oldest)
         return f"the window is full: site {core.context.sites[slow]} has not taken {oldest.data.multicast.id}"
 
+    # ------------------------------------------------------------------ after a crash
+    def restore(self, state: State) -> None:
+        """How far each stream was, and what is kept for those who had not taken it."""
+        for link, highest, taken in zip(self.links, state.highest, state.taken, strict=True):
+            link.restore(highest, taken)
+        for data in state.kept:
+            self._keep(data)
+
+    def recall_sent(self, record: Sent) -> None:
+        """A message gets its numbers again, and is said again if it may never have been.
+
+        At its place among the replays, and to ourselves as well: what the log has of the last moment before the crash
+        may never have left the site. (Sent behind the replays: our message was stamped, then another delivered, both
+        only in the log; now the application would see a delivery first and then a message of its own with an earlier
+        timestamp.)
+        """
+        core = self._core
+        data = self.number(record.time, record.multicast)
+        address = core.address(record.multicast)
+        if address.index >= 0:
+            core.destination.own[record.time] = record.multicast
+        self.certain -= 1
+        if self.certain < 0:
+            core.branch("recovered-unsent")
+            core.send(tuple([core.context.sites[rank] for rank in address.ranks]), data)
+
     def check_invariants(self) -> None:
-        """What is kept for a site is exactly what lies between what it has taken and the highest number."""
-        for rank, link in enumerate(self.links):
-            if len(link.kept) != link.highest - link.taken:
-                site = self._core.context.sites[rank]
-                raise InvariantViolation(f"{len(link.kept)} kept for {site}: {link.taken} to {link.highest}")
-        if sum(len(link.kept) for link in self.links) != sum(outgoing.untaken for outgoing in self.pending.values()):
+        """What is kept for sites is what the window holds."""
+        for link in self.links:
+            link.check_invariants()
+        if sum(len(link.kept) for link in self.links) != sum(each.untaken for each in self.pending.values()):
             raise InvariantViolation("the streams and the window do not hold the same messages")

@@ -2,46 +2,32 @@
 
 from __future__ import annotations
 
-from collections import deque
 from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, SiteId
+from ordercast.core import AddressMemo, GroupId, InvariantViolation, MessageId, Multicast, Part, SiteId
 from ordercast.core.effects import Send
-from ordercast.protocols.classic.sequencer.packets import Accepted, Announce, Ordered, Placed, Sequenced, State, Submit
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.sequencer.packets import (
+    Accepted,
+    Acknowledge,
+    Announce,
+    Ordered,
+    Placed,
+    Request,
+    Sequenced,
+    State,
+    Submit,
+)
+from ordercast.protocols.parts.numbered import MeasuredOutgoing
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
 
-
-ROUTES_MAX = 4096
-"""Addresses that are remembered: all combinations of a dozen groups."""
-
-
-class Link(msgspec.Struct, eq=False):
-    """What was sent to one destination."""
-
-    site: SiteId
-    numbers: count[int] = msgspec.field(default_factory=lambda: count(1))
-    """Gives the next link number."""
-    acknowledged: int = 0
-    kept: deque[Ordered] = msgspec.field(default_factory=deque)
-    """What is not acknowledged yet: its link numbers follow on `acknowledged` without a gap."""
-    kept_bytes: int = 0
-
-    @property
-    def highest(self) -> int:
-        """The last link number that was given."""
-        return self.acknowledged + len(self.kept)
-
-    def acknowledge(self, through: int) -> None:
-        """Forget what the destination has."""
-        forget = self.kept.popleft
-        for _ in range(self.acknowledged, through):
-            self.kept_bytes -= len(forget().multicast.payload)
-        self.acknowledged = max(self.acknowledged, through)
+Link = MeasuredOutgoing[Ordered]
+"""What was sent to one destination; its numbers are link numbers."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -59,38 +45,44 @@ class Route(msgspec.Struct, frozen=True):
     """Which of the destinations the sequencer is; None when it is not one of them."""
 
 
-class Center:
-    """The one site that orders."""
+class Center(Part):
+    """The one site that orders; at the others it has nothing to do."""
+
+    packets = (Submit, Request, Acknowledge)
+    timers = ("announce", "report")
+    records = (Sequenced,)
 
     def __init__(self, core: Sequencer) -> None:
         self._core = core
         self.number = 0
         self.accepted: dict[SiteId, MessageId] = {}
         """Source -> its last message that has a place."""
-        self.links: dict[SiteId, Link] = {site: Link(site) for site in core.context.sites}
+        self.links: dict[SiteId, Link] = {site: MeasuredOutgoing(site) for site in core.context.sites}
         self._early: dict[SiteId, dict[MessageId | None, Submit]] = {}
         """Source -> submissions that wait for the one before them, or for room, by the name of the one before."""
         self._unreported: dict[SiteId, int] = {}
         """Source -> submissions accepted since it was told."""
-        self._routes: dict[tuple[tuple[GroupId, ...], tuple[SiteId, ...] | None], Route] = {}
+        self._routes: AddressMemo[Route] = AddressMemo(self._find_route)
         self._room_messages = self._room_bytes = 0
         """Each history has room for so many more, whatever is acknowledged: a bound that spares looking at all of them
         for every message."""
         self._announcing = False
 
     # ------------------------------------------------------------------ submissions
-    def on_submit(self, source: SiteId, submit: Submit) -> None:
+    def on_submit(self, source: SiteId, submit: Submit, arrival: Arrival) -> None:
         """Order it if it is the source's next, keep it if it is early, answer it if it is old."""
         core = self._core
-        message = submit.multicast.id
+        multicast = submit.multicast
+        message = multicast.id
+        if message.source != source:
+            return
         last = self.accepted.get(source)
         if last is not None and message <= last:
             core.branch("duplicate-submission")
             core.send((source,), Accepted(last))
             return
         is_next = self._is_next(last, submit)
-        multicast = submit.multicast
-        route = self._routes.get((multicast.groups, multicast.destinations)) or self.route(multicast)
+        route = self._routes[multicast.groups, multicast.destinations]
         if is_next and (self._room_messages > 0 < self._room_bytes or self._has_room(route)):
             self.order(multicast, route)
             if source not in route.sites:
@@ -151,7 +143,7 @@ class Center:
         for link in route.links:
             if len(link.kept) >= messages_max or link.kept_bytes >= bytes_max:
                 core.branch("history-full")
-                core.block("center", f"the history is full: waiting for {link.site}")
+                core.block("center", f"the history is full: waiting for {link.to}")
                 return False
         core.block("center", "")
         self._room_messages = messages_max - max(len(link.kept) for link in self.links.values())
@@ -160,20 +152,18 @@ class Center:
 
     def route(self, multicast: Multicast) -> Route:
         """Where a message goes."""
-        address = (multicast.groups, multicast.destinations)
-        route = self._routes.get(address)
-        if route is None:
-            if len(self._routes) >= ROUTES_MAX:
-                self._routes.clear()
-            here, sites = self._core.site, self._core.context.destinations(multicast)
-            route = self._routes[address] = Route(
-                sites,
-                tuple([self.links[site] for site in sites]),
-                tuple([self.links[site].numbers for site in sites]),
-                tuple([site for site in sites if site != here]),
-                sites.index(here) if here in sites else None,
-            )
-        return route
+        return self._routes[multicast.groups, multicast.destinations]
+
+    def _find_route(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Route:
+        here, context = self._core.site, self._core.context
+        sites = context.members(groups) if destinations is None else destinations
+        return Route(
+            sites,
+            tuple([self.links[site] for site in sites]),
+            tuple([self.links[site].numbers for site in sites]),
+            tuple([site for site in sites if site != here]),
+            sites.index(here) if here in sites else None,
+        )
 
     def order(self, multicast: Multicast, route: Route) -> None:
         """Give a message its place and send it out. The place is stable before anyone hears of it.
@@ -197,7 +187,7 @@ class Center:
         elif route.others:
             core.outbox.append(Send(route.others, ordered))
         if route.place is not None:
-            core.receiver.on_ordered(links[route.place], ordered)
+            core.destination.take(links[route.place], ordered)
         if not self._announcing:
             self._announcing = True
             core.set_timer("announce", core.options.announce_seconds)
@@ -207,31 +197,9 @@ class Center:
         size = len(ordered.multicast.payload)
         self._room_messages -= 1
         self._room_bytes -= size
-        for link in route.links:
+        for link in route.links:  # `link.keep` written out: a call for every message and destination
             link.kept.append(ordered)
             link.kept_bytes += size
-
-    def restore(self, state: State) -> None:
-        """After a crash: how far each destination was, and what some of them had not acknowledged."""
-        self.number = state.number
-        self.accepted = dict(state.accepted)
-        for site, highest, acknowledged in state.links:
-            self.links[site] = Link(site, count(highest + 1), acknowledged)
-        for ordered in state.history:
-            for link, link_number in zip(self.route(ordered.multicast).links, ordered.links, strict=True):
-                if link_number > link.acknowledged:
-                    link.kept.append(ordered)
-                    link.kept_bytes += len(ordered.multicast.payload)
-
-    def recall(self, ordered: Ordered) -> int | None:
-        """After a crash: a place that was given since; the sequencer's own link number when it is a destination."""
-        multicast, route = ordered.multicast, self.route(ordered.multicast)
-        self.number = ordered.number
-        self.accepted[multicast.id.source] = multicast.id
-        for link in route.links:
-            next(link.numbers)
-        self._keep(ordered, route)
-        return None if route.place is None else ordered.links[route.place]
 
     def _report(self, source: SiteId) -> None:
         """Tell a source soon that its messages have their places; a destination sees them ordered anyway."""
@@ -251,20 +219,22 @@ class Center:
             self._core.send((source,), Accepted(self.accepted[source]))
 
     # ------------------------------------------------------------------ destinations
-    def on_request(self, site: SiteId, missing: tuple[tuple[int, int], ...]) -> None:
+    def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what a destination is missing."""
-        link = self.links[site]
-        for first, last in missing:
-            for link_number in range(max(first, link.acknowledged + 1), min(last, link.highest) + 1):
-                self._core.branch("resent")
-                self._core.send((site,), link.kept[link_number - link.acknowledged - 1])
+        core = self._core
+        if core.site == core.sequencer:
+            for _, ordered in self.links[sender].asked_for(packet.missing):
+                core.branch("resent")
+                core.send((sender,), ordered)
 
-    def on_acknowledge(self, site: SiteId, consumed: int) -> None:
+    def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A destination no longer needs what it has."""
-        link = self.links[site]
-        if consumed > link.highest:
-            return
-        link.acknowledge(consumed)
+        if self._core.site == self._core.sequencer:
+            self.acknowledge(sender, packet.consumed)
+
+    def acknowledge(self, site: SiteId, consumed: int) -> None:
+        """Forget what a destination no longer needs, and use the room."""
+        self.links[site].acknowledge(consumed)
         if self._early:
             self._order_early()
 
@@ -275,7 +245,7 @@ class Center:
         for site in behind:
             if site == core.site:
                 # Its own application may have taken less than acknowledge_every, and the history be full of that.
-                core.receiver.on_announce(self.links[site].highest)
+                core.destination.hear_of(self.links[site].highest)
             else:
                 core.branch("announced")
                 core.send((site,), Announce(self.links[site].highest))
@@ -283,19 +253,44 @@ class Center:
         if behind:
             core.set_timer("announce", core.options.announce_seconds)
 
-    def resume(self) -> None:
-        """After a crash: whoever is behind hears of it."""
-        self._announcing = True
-        self._core.set_timer("announce", self._core.options.announce_seconds)
-
     def history(self) -> tuple[Ordered, ...]:
         """Everything that some destination has not acknowledged, in order."""
         kept = {ordered.number: ordered for link in self.links.values() for ordered in link.kept}
         return tuple(kept[number] for number in sorted(kept))
 
+    # ------------------------------------------------------------------ after a crash
+    def restore(self, state: State) -> None:
+        """How far each destination was, and what some of them had not acknowledged."""
+        self.number = state.number
+        self.accepted = dict(state.accepted)
+        for site, highest, acknowledged in state.links:
+            self.links[site].restore(highest, acknowledged)
+        for ordered in state.history:
+            for link, link_number in zip(self.route(ordered.multicast).links, ordered.links, strict=True):
+                if link_number > link.acknowledged:
+                    link.keep(ordered)
+
+    def recall_sequenced(self, record: Sequenced) -> None:
+        """A place that was given; where the sequencer is a destination, the message was delivered too."""
+        ordered = record.ordered
+        multicast, route = ordered.multicast, self.route(ordered.multicast)
+        self.number = ordered.number
+        self.accepted[multicast.id.source] = multicast.id
+        for numbers in route.numbers:
+            next(numbers)
+        self._keep(ordered, route)
+        if route.place is not None:
+            self._core.destination.replay(ordered.links[route.place], ordered.number, multicast)
+
+    def resume(self) -> None:
+        """Whoever is behind hears of it."""
+        self._announcing = True
+        self._core.set_timer("announce", self._core.options.announce_seconds)
+
     def check_invariants(self) -> None:
         """What is kept for a destination has the link numbers between what it has and the highest one."""
         for site, link in self.links.items():
+            link.check_invariants()
             given = [ordered.links[self.route(ordered.multicast).sites.index(site)] for ordered in link.kept]
             if given != list(range(link.acknowledged + 1, link.highest + 1)):
                 raise InvariantViolation(f"{given} kept for {site}: {link.acknowledged} to {link.highest}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.core import MessageId, Multicast, Part, SiteId
 from ordercast.core.effects import Credit, Send
-from ordercast.protocols.classic.sequencer.packets import Submit, Submitted
+from ordercast.core.events import Arrival
+from ordercast.protocols.classic.sequencer.packets import Accepted, State, Submit, Submitted
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.sequencer.protocol import Sequencer
@@ -17,8 +18,12 @@ RESUBMIT_MAX = 64
 early."""
 
 
-class Source:
+class Source(Part):
     """A site that multicasts, member or not."""
+
+    packets = (Accepted,)
+    timers = ("submit",)
+    records = (Submitted,)
 
     def __init__(self, core: Sequencer) -> None:
         self._core = core
@@ -56,11 +61,6 @@ class Source:
         others = [site for site in core.context.destinations(multicast) if site not in (core.site, core.sequencer)]
         return (core.sequencer, *others)
 
-    def remember(self, submit: Submit) -> None:
-        """After a crash: it is not known whether this was accepted."""
-        self.pending[submit.multicast.id] = submit
-        self.last_submitted = submit.multicast.id
-
     def forget(self, through: MessageId) -> bool:
         """The sequencer has our messages up to one; whether that is news."""
         pending = self.pending
@@ -69,7 +69,12 @@ class Source:
             del pending[message]
         return len(pending) < before
 
-    def on_accepted(self, through: MessageId) -> None:
+    def on_accepted(self, sender: SiteId, packet: Accepted, arrival: Arrival) -> None:
+        """The sequencer says what it has."""
+        if sender == self._core.sequencer:
+            self.accept(packet.through)
+
+    def accept(self, through: MessageId) -> None:
         """The sequencer has our messages up to one (it said so, or we saw that one ordered)."""
         if self.forget(through):
             if self._vain >= self._core.options.vain_max:
@@ -79,17 +84,6 @@ class Source:
             if self._unsent:
                 self._send_unsent(through)
             self.give_credit()
-
-    def resume(self) -> None:
-        """After a crash: everything that is not known to be accepted is said again, the oldest first.
-
-        Before anything new, though the chain would keep the order all the same: who looks on from outside sees a source
-        that multicasts its messages in their order.
-        """
-        self._unsent = deque(self.pending.values())
-        if self._unsent:
-            self._start_timer()
-            self._send_unsent(None)
 
     def _send_unsent(self, through: MessageId | None) -> None:
         """Not all at once: most of a long log is accepted long since, and the answer to the first will say so."""
@@ -129,3 +123,27 @@ class Source:
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
         self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))
+
+    # ------------------------------------------------------------------ after a crash
+    def restore(self, state: State) -> None:
+        """The submissions of which it was not known whether they are accepted."""
+        for multicast, previous in state.submissions:
+            self.pending[multicast.id] = Submit(multicast, previous)
+        self.last_submitted = state.last_submitted
+
+    def recall_submitted(self, record: Submitted) -> None:
+        """It is not known whether this was accepted."""
+        message = record.multicast.id
+        self.pending[message] = Submit(record.multicast, record.previous)
+        self.last_submitted = message
+
+    def resume(self) -> None:
+        """Everything that is not known to be accepted is said again, the oldest first.
+
+        Before anything new, though the chain would keep the order all the same: who looks on from outside sees a source
+        that multicasts its messages in their order.
+        """
+        self._unsent = deque(self.pending.values())
+        if self._unsent:
+            self._start_timer()
+            self._send_unsent(None)
