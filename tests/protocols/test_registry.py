@@ -154,7 +154,7 @@ PACKAGE = Path(ordercast.__file__).parent
 
 LIBRARY = "ordercast.protocols.propagation_graph"
 """Designs and measures forests of sites, also without the protocol: by its own name, but no module inside."""
-READERS = {"cli/graph.py", "cli/graph_files.py", "cli/graph_picture.py", "cli/graph_report.py"}
+READERS = {"cli/graph/command.py", "cli/graph/files.py", "cli/graph/picture.py", "cli/graph/report.py"}
 
 
 def _imports(file: Path) -> Iterator[str]:
