@@ -25,7 +25,7 @@ class Group:
         self._address: Address = (names, None)
         self._way_out: Sender | NoWayOut = self._sender
         try:
-            internals.addresses[self._address]
+            internals.address(names)
         except UsageError as error:
             # Several groups can be read in one order where messages go to one group at a time.
             self._way_out = NoWayOut(str(error))
@@ -67,7 +67,7 @@ class Group:
 
     async def multicast_many(self, payloads: Sequence[bytes]) -> None:
         """Send messages, in this order. Cancelled in the middle, it has sent the first ones."""
-        await self._sender.add_all(self._internals.addresses[self._address], payloads)
+        await self._sender.add_all(self._internals.address(self.names), payloads)
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from ordercast.core import Address, AddressMemo, GroupId, InstanceId, SiteId, UsageError
+from ordercast.core import Address, GroupId, InstanceId, SiteId, UsageError
 from ordercast.core.address import check_address
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.node.configuration import Configuration
@@ -50,9 +50,8 @@ class Internals:
         """Takes bundles from the protocol."""
         self.views = Views(engine.groups)
         self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
-        self.addresses: AddressMemo[Address] = AddressMemo(self._check)
-        """Groups and destinations as the caller names them -> the address of the message; `UsageError` for what the
-        protocol cannot do."""
+        self._last_address: Address | None = None
+        """It was in order, and most messages have the same one as the message before."""
         self._loop = loop
         self._queue_bytes = configuration.queue_bytes
         self._holds_the_network = False
@@ -82,11 +81,17 @@ class Internals:
             self.end(settled=False)
 
     # ------------------------------------------------------------------ addresses
-    def _check(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
-        # Here and not when the bundle leaves: the mistake is this caller's, and others' messages are in the bundle.
-        engine = self.engine
-        address = (groups, None) if destinations is None else ((), tuple(sorted(set(destinations))))
-        check_address(engine.protocol.contract, engine.groups, engine.sites, address, "process")
+    def address(self, groups: Sequence[GroupId], destinations: Sequence[SiteId] | None = None) -> Address:
+        """The address of a message; `UsageError` for one to which the protocol cannot multicast.
+
+        Asked by the caller and not when the bundle leaves: the mistake is this caller's, and others' messages are in
+        the bundle.
+        """
+        address: Address = (tuple(groups), None) if destinations is None else ((), tuple(sorted(set(destinations))))
+        if address != self._last_address:
+            engine = self.engine
+            check_address(engine.protocol.contract, engine.groups, engine.sites, address, "process")
+            self._last_address = address
         return address
 
     # ------------------------------------------------------------------ the others

@@ -174,20 +174,20 @@ class Node:
     ) -> None:
         """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
         internals = self._entered or self.internals  # a property's call is paid for every message
-        address = internals.addresses[tuple(groups), None if destinations is None else tuple(destinations)]
+        address = internals.address(groups, destinations)
         while not internals.sender.add(address, payload):
             await internals.sender.wait_for_room()
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""
         internals = self._entered or self.internals
-        if not internals.sender.add(internals.addresses[tuple(groups), None], payload):
+        if not internals.sender.add(internals.address(groups), payload):
             internals.sender.refuse()
 
     async def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
         """Send messages to the same groups, in this order. Cancelled in the middle, it has sent the first ones."""
         internals = self.internals
-        await internals.sender.add_all(internals.addresses[tuple(groups), None], payloads)
+        await internals.sender.add_all(internals.address(groups), payloads)
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""
