@@ -59,7 +59,12 @@ def test_every_branch_of_note_is_taken() -> None:
     assert branches_never_taken(TwoPhase, taken) == set()
 
 
-def run_with(fault: Crash | SlowReader, sources: tuple[str, ...], options: TwoPhaseOptions | None = None) -> Simulation:
+def run_with(
+    fault: Crash | SlowReader,
+    sources: tuple[str, ...],
+    options: TwoPhaseOptions | None = None,
+    sync_seconds: float = 0.0,
+) -> Simulation:
     return Simulation(
         TwoPhase,
         GROUPS,
@@ -70,6 +75,7 @@ def run_with(fault: Crash | SlowReader, sources: tuple[str, ...], options: TwoPh
         workloads=[Workload(sources=sources, groups=("g", "h"), rate=20.0, count=60)],
         duration=6.0,
         settle=10.0,
+        sync_seconds=sync_seconds,
     )
 
 
@@ -82,8 +88,7 @@ def test_a_crashed_destination_blocks_and_the_source_names_it_until_it_recovers(
 
 def test_a_crashed_source_blocks_its_destinations_and_they_name_it() -> None:
     # Sync takes long, so that the source crashes between the phases.
-    simulation = run_with(Crash(from_=1.0, to=5.0, sites=("s",)), ("s",))
-    simulation.sync_seconds = 0.03
+    simulation = run_with(Crash(from_=1.0, to=5.0, sites=("s",)), ("s",), sync_seconds=0.03)
     assert broken_claims(simulation) == {}
     assert any("site s has not decided" in reason for reason in simulation.sites["b"].blocked_reasons)
 
