@@ -26,7 +26,7 @@ from ordercast.sim.networks import OneChannel, PointToPoint
 from ordercast.trace import read_events, read_runs
 from ordercast.trace.schema import Run
 
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 60.0
 """Against hanging; every script is done in a fraction of it."""
 
 
