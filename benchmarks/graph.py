@@ -13,13 +13,13 @@ from random import Random
 
 from ordercast.core import Context, MessageId, Multicast
 from ordercast.core.events import Consumed, Received, Started
+from ordercast.graphs.choice import Ties
+from ordercast.graphs.design import METHODS, design
+from ordercast.graphs.metrics import measure
+from ordercast.graphs.random_groups import draw_groups, site_names
+from ordercast.graphs.topology import Grid
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
-from ordercast.protocols.propagation_graph.choice import Ties
-from ordercast.protocols.propagation_graph.design import METHODS, design
-from ordercast.protocols.propagation_graph.metrics import measure
 from ordercast.protocols.propagation_graph.packets import Acknowledge, Submit
-from ordercast.protocols.propagation_graph.random_groups import draw_groups, site_names
-from ordercast.protocols.propagation_graph.topology import Grid
 
 REPEAT = 3
 DEMANDED = {(1000, 400, 5): 0.3, (10_000, 5000, 5): 10.0}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ordercast.protocols.propagation_graph.balance import balance
-from ordercast.protocols.propagation_graph.bypass import Dependence, add_bypasses, keeps_order
-from ordercast.protocols.propagation_graph.choice import Ties
-from ordercast.protocols.propagation_graph.generator import generate
-from ordercast.protocols.propagation_graph.graph import Graph, read_groups
-from ordercast.protocols.propagation_graph.metrics import measure
+from ordercast.graphs.balance import balance
+from ordercast.graphs.bypass import Dependence, add_bypasses, keeps_order
+from ordercast.graphs.choice import Ties
+from ordercast.graphs.generator import generate
+from ordercast.graphs.graph import Graph, read_groups
+from ordercast.graphs.metrics import measure
 
 FIGURE_3_2 = {
     "α1": "cd",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ordercast.core import random_stream
+from ordercast.graphs.graph import Graph, Groups
+from ordercast.graphs.metrics import delay, measure
+from ordercast.graphs.random_groups import draw_groups
 from ordercast.papers.spauster.tables_4_runs import count
 from ordercast.protocols.propagation_graph import PropagationGraphOptions
-from ordercast.protocols.propagation_graph.graph import Graph, Groups
-from ordercast.protocols.propagation_graph.metrics import delay, measure
-from ordercast.protocols.propagation_graph.random_groups import draw_groups
 from ordercast.protocols.propagation_graph.routes import make_routes
 from ordercast.sim.networks import BroadcastMedium, PointToPoint
 

@@ -12,9 +12,9 @@ from ordercast.check import choose, judge
 from ordercast.core import Context, MessageId, Multicast, Options, UsageError, WireError
 from ordercast.core.effects import Blocked, Checkpoint, Credit, Deliver, Effect, Replay
 from ordercast.core.events import Consumed, MulticastRequested, Received, Recovered, Started, TimerFired
+from ordercast.graphs.bypass import add_bypasses
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
-from ordercast.protocols.propagation_graph.bypass import add_bypasses
 from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Null, Request, State, Submit
 from ordercast.protocols.propagation_graph.routes import Routes
 from ordercast.sim import Simulation

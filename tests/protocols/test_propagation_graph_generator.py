@@ -8,16 +8,16 @@ from random import Random
 import pytest
 
 from ordercast.core import UsageError
-from ordercast.protocols.propagation_graph.balance import balance
-from ordercast.protocols.propagation_graph.bypass import add_bypasses, keeps_order
-from ordercast.protocols.propagation_graph.choice import HEURISTICS, Heuristic, Ties
-from ordercast.protocols.propagation_graph.design import METHODS, design
-from ordercast.protocols.propagation_graph.generator import generate
-from ordercast.protocols.propagation_graph.graph import Graph, Groups, graph_of_parents, read_groups
-from ordercast.protocols.propagation_graph.metrics import centralised_load, delay, measure, two_phase_load
-from ordercast.protocols.propagation_graph.random_groups import draw_groups, site_names
-from ordercast.protocols.propagation_graph.spanning import minimum_spanning_tree, shortest_path_tree
-from ordercast.protocols.propagation_graph.topology import Grid, Links
+from ordercast.graphs.balance import balance
+from ordercast.graphs.bypass import add_bypasses, keeps_order
+from ordercast.graphs.choice import HEURISTICS, Heuristic, Ties
+from ordercast.graphs.design import METHODS, design
+from ordercast.graphs.generator import generate
+from ordercast.graphs.graph import Graph, Groups, graph_of_parents, read_groups
+from ordercast.graphs.metrics import centralised_load, delay, measure, two_phase_load
+from ordercast.graphs.random_groups import draw_groups, site_names
+from ordercast.graphs.spanning import minimum_spanning_tree, shortest_path_tree
+from ordercast.graphs.topology import Grid, Links
 
 SEEDS = range(60)
 

@@ -152,10 +152,6 @@ def test_the_readme_of_a_protocol_is_looked_for_within_its_package_only(bring: B
 # ---------------------------------------------------------------------- who knows what
 PACKAGE = Path(ordercast.__file__).parent
 
-LIBRARY = "ordercast.protocols.propagation_graph"
-"""Designs and measures forests of sites, also without the protocol: by its own name, but no module inside."""
-READERS = {"cli/graph/command.py", "cli/graph/files.py", "cli/graph/picture.py", "cli/graph/report.py"}
-
 
 def _imports(file: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -169,13 +165,6 @@ def test_other_rooms_know_the_registry_and_no_module_of_a_protocol() -> None:
     complaints = []
     for file in sorted(PACKAGE.rglob("*.py")):
         name = file.relative_to(PACKAGE).as_posix()
-        allowed = {"ordercast.protocols"}
-        if name in READERS or name.startswith("papers/spauster/"):
-            allowed.add(LIBRARY)
         if not name.startswith("protocols/"):
-            complaints += [
-                f"{name}: {each}"
-                for each in _imports(file)
-                if each.startswith("ordercast.protocols") and each not in allowed
-            ]
+            complaints += [f"{name}: {each}" for each in _imports(file) if each.startswith("ordercast.protocols.")]
     assert complaints == []

@@ -12,7 +12,7 @@ import typer
 from ordercast.cli.graph.files import read_groups_file
 from ordercast.cli.graph.report import as_json, show
 from ordercast.core import GroupId, SiteId, UsageError, random_stream
-from ordercast.protocols.propagation_graph import (
+from ordercast.graphs import (
     AT_RANDOM,
     METHODS,
     Dependence,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ordercast.core import GroupId, SiteId, UsageError
-from ordercast.protocols.propagation_graph import read_groups
+from ordercast.graphs import read_groups
 
 
 def read_groups_file(path: Path) -> dict[GroupId, tuple[SiteId, ...]]:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ordercast.core import GroupId, SiteId, UsageError
-from ordercast.protocols.propagation_graph import Graph, measure
+from ordercast.graphs import Graph, measure
 
 SITES_MAX = 2000
 """More are a grey area, and take minutes."""

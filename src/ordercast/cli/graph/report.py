@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ordercast.cli.terminal import make_console
 from ordercast.core import GroupId, SiteId
-from ordercast.protocols.propagation_graph import (
+from ordercast.graphs import (
     Dependence,
     Graph,
     Metrics,

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 
 from ordercast.core import random_stream
-from ordercast.protocols.propagation_graph import (
+from ordercast.graphs import (
     Grid,
     Groups,
     Ties,

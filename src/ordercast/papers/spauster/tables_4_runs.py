@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from ordercast.core import Options, random_stream
+from ordercast.core import random_stream
+from ordercast.graphs import Groups, draw_groups, generate, measure, read_groups, site_names
 from ordercast.papers.spauster.classic import FRAME_SECONDS, SOURCE
 from ordercast.protocols import find_protocol
-from ordercast.protocols.propagation_graph import (
-    Groups,
-    PropagationGraphOptions,
-    draw_groups,
-    make_routes,
-    measure,
-    site_names,
-)
 from ordercast.sim import Simulation
 from ordercast.sim.networks import BroadcastMedium, Network, PointToPoint
 from ordercast.sim.workload import Workload
@@ -34,15 +27,12 @@ def run_point_to_point(point: Point, seed: int) -> dict[str, float | None]:
     """Table 4.1: how far what is counted is from the formulas."""
     groups = _groups(point, seed)
     processing, latency = float(point["processing"]), float(point["latency"])
-    costs = measure(make_routes(groups, PropagationGraphOptions()).graph).groups
-    counted = count(groups, "propagation-graph", PropagationGraphOptions(), PointToPoint(processing, latency), seed)
+    costs = measure(generate(read_groups(groups))).groups
+    counted = count(groups, "propagation-graph", PointToPoint(processing, latency), seed)
     bounds = {group: cost.delay_max(processing, latency) for group, cost in costs.items()}
-    two_phase = count(
-        groups, "two-phase", find_protocol("two-phase").contract.options(), PointToPoint(processing, latency), seed
-    )
+    two_phase = count(groups, "two-phase", PointToPoint(processing, latency), seed)
     centre = _centre(groups)
-    sequencer = find_protocol("sequencer").contract.options(sequencer=centre)
-    centralized = count(groups, "sequencer", sequencer, PointToPoint(processing, latency), seed)
+    centralized = count(groups, "sequencer", PointToPoint(processing, latency), seed, sequencer=centre)
     size = int(point["group_size"])
     return {
         "packets": _mean(counted, 0),
@@ -80,12 +70,10 @@ def run_point_to_point(point: Point, seed: int) -> dict[str, float | None]:
 def run_broadcast(point: Point, seed: int) -> dict[str, float | None]:
     """Table 4.2, in frames."""
     groups = _groups(point, seed)
-    costs = measure(make_routes(groups, PropagationGraphOptions()).graph).groups
-    counted = count(groups, "propagation-graph", PropagationGraphOptions(), BroadcastMedium(FRAME_SECONDS), seed)
-    options = find_protocol("two-phase").contract.options()
-    two_phase = count(groups, "two-phase", options, BroadcastMedium(FRAME_SECONDS), seed)
-    sequencer = find_protocol("sequencer").contract.options(sequencer=_centre(groups))
-    centralized = count(groups, "sequencer", sequencer, BroadcastMedium(FRAME_SECONDS), seed)
+    costs = measure(generate(read_groups(groups))).groups
+    counted = count(groups, "propagation-graph", BroadcastMedium(FRAME_SECONDS), seed)
+    two_phase = count(groups, "two-phase", BroadcastMedium(FRAME_SECONDS), seed)
+    centralized = count(groups, "sequencer", BroadcastMedium(FRAME_SECONDS), seed, sequencer=_centre(groups))
     size = int(point["group_size"])
     return {
         "frames": _mean(counted, 0),
@@ -127,15 +115,16 @@ def _mean(counted: Counted, place: int) -> float:
     return sum(pair[place] for pair in counted.values()) / len(counted)
 
 
-def count(groups: Groups, protocol: str, options: Options, network: Network, seed: int) -> Counted:
+def count(groups: Groups, protocol: str, network: Network, seed: int, **options: object) -> Counted:
     """N and D of a message to each group, from a source outside, one long after the other."""
+    found = find_protocol(protocol)
     simulation = Simulation(
-        find_protocol(protocol),
+        found,
         groups,
         network,
         sites=[*site_names(1 + max(int(site[1:]) for members in groups.values() for site in members)), SOURCE],
         seed=seed,
-        options=options,
+        options=found.contract.options(**options),
         workloads=[
             Workload(
                 sources=(SOURCE,),

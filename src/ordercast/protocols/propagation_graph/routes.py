@@ -8,10 +8,10 @@ from functools import lru_cache
 import msgspec
 
 from ordercast.core import AddressMemo, GroupId, SiteId, UsageError
-from ordercast.protocols.propagation_graph.balance import balance
-from ordercast.protocols.propagation_graph.choice import Ties
-from ordercast.protocols.propagation_graph.generator import generate
-from ordercast.protocols.propagation_graph.graph import (
+from ordercast.graphs.balance import balance
+from ordercast.graphs.choice import Ties
+from ordercast.graphs.generator import generate
+from ordercast.graphs.graph import (
     Graph,
     Route,
     common_ancestor,

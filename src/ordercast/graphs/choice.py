@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import msgspec
 
 from ordercast.core import SiteId, UsageError
-from ordercast.protocols.propagation_graph.topology import Topology
+from ordercast.graphs.topology import Topology
 
 Heuristic = Literal["most-groups", "most-groups-near", "nearest", "random", "random-intersecter"]
 HEURISTICS: tuple[Heuristic, ...] = get_args(Heuristic)

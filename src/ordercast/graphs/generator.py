@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from ordercast.core import GroupId, SiteId
-from ordercast.protocols.propagation_graph.choice import WHOLE_PARTITION, Heuristic, Situation, Ties, make_choice
-from ordercast.protocols.propagation_graph.graph import Graph, Groups
-from ordercast.protocols.propagation_graph.topology import Topology
+from ordercast.graphs.choice import WHOLE_PARTITION, Heuristic, Situation, Ties, make_choice
+from ordercast.graphs.graph import Graph, Groups
+from ordercast.graphs.topology import Topology
 
 
 def generate(

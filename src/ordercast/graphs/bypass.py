@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from ordercast.core import GroupId, SiteId
-from ordercast.protocols.propagation_graph.graph import Graph, Groups, Route, parents_first
+from ordercast.graphs.graph import Graph, Groups, Route, parents_first
 
 
 class Dependence(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ordercast.core import SiteId, UsageError
-from ordercast.protocols.propagation_graph.graph import Groups
+from ordercast.graphs.graph import Groups
 
 SITES_MAX = 1_000_000
 """More names than this are a mistyped number."""

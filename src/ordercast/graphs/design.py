@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from ordercast.core import UsageError
-from ordercast.protocols.propagation_graph.choice import HEURISTICS, Ties
-from ordercast.protocols.propagation_graph.generator import generate
-from ordercast.protocols.propagation_graph.graph import Graph, Groups
-from ordercast.protocols.propagation_graph.spanning import minimum_spanning_tree, shortest_path_tree
-from ordercast.protocols.propagation_graph.topology import Topology
+from ordercast.graphs.choice import HEURISTICS, Ties
+from ordercast.graphs.generator import generate
+from ordercast.graphs.graph import Graph, Groups
+from ordercast.graphs.spanning import minimum_spanning_tree, shortest_path_tree
+from ordercast.graphs.topology import Topology
 
 Tree = Literal["spanning-tree", "shortest-path"]
 METHODS: tuple[str, ...] = (*HEURISTICS, *get_args(Tree))

@@ -12,9 +12,9 @@ from random import Random
 from typing import Literal
 
 from ordercast.core import SiteId, UsageError
-from ordercast.protocols.propagation_graph.choice import Ties
-from ordercast.protocols.propagation_graph.graph import Graph, Groups, graph_of_parents
-from ordercast.protocols.propagation_graph.topology import Topology
+from ordercast.graphs.choice import Ties
+from ordercast.graphs.graph import Graph, Groups, graph_of_parents
+from ordercast.graphs.topology import Topology
 
 Method = Literal["prim", "kruskal"]
 """Any spanning tree of a unit grid is minimal, so "other choices of equal cost were determined randomly" says little:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import msgspec
 
 from ordercast.core import GroupId, SiteId, UsageError
-from ordercast.protocols.propagation_graph.graph import Graph, graph_of_parents, heights_of
-from ordercast.protocols.propagation_graph.metrics import measure
+from ordercast.graphs.graph import Graph, graph_of_parents, heights_of
+from ordercast.graphs.metrics import measure
 
 
 class Balanced(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from functools import cached_property
 import msgspec
 
 from ordercast.core import GroupId, SiteId
-from ordercast.protocols.propagation_graph.graph import Graph, Groups, Route, levels_of
-from ordercast.protocols.propagation_graph.topology import Topology
+from ordercast.graphs.graph import Graph, Groups, Route, levels_of
+from ordercast.graphs.topology import Topology
 
 
 class GroupCost(msgspec.Struct, frozen=True):
