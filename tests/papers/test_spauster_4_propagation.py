@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ordercast.core import random_stream
@@ -17,23 +19,24 @@ T = 0.0005
 TOLERANCE = 1e-9
 
 
-def draw(seed: int) -> tuple[Groups, Graph, PropagationGraphOptions]:
+def draw(seed: int) -> tuple[Groups, Graph, dict[str, Any]]:
     """Random groups and one of several graphs of them."""
     random = random_stream(seed, "test")
     sites = random.randint(3, 40)
     groups = draw_groups(random, sites, random.randint(1, 12), random.randint(1, min(8, sites)))
     members = sorted({site for names in groups.values() for site in names})
-    options = PropagationGraphOptions(
-        prefer=tuple(random.sample(members, len(members) // 2)), load_bound=random.choice((0, 0, 4, 8))
-    )
-    return groups, make_routes(groups, options).graph, options
+    options = {
+        "prefer": tuple(random.sample(members, len(members) // 2)),
+        "load_bound": random.choice((0, 0, 4, 8)),
+    }
+    return groups, make_routes(groups, PropagationGraphOptions(**options)).graph, options
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_n_is_n_plus_extra_nodes_and_d_is_below_its_bound(seed: int) -> None:
     groups, graph, options = draw(seed)
     processing, latency = ((0.0001, 0.002), (0.001, 0.001), (0.002, 0.0001))[seed % 3]
-    counted = count(groups, "propagation-graph", options, PointToPoint(processing, latency), seed)
+    counted = count(groups, "propagation-graph", PointToPoint(processing, latency), seed, **options)
     for group, cost in measure(graph).groups.items():
         packets, seconds = counted[group]
         assert packets == cost.members + len(cost.extra)
@@ -44,7 +47,7 @@ def test_n_is_n_plus_extra_nodes_and_d_is_below_its_bound(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(15))
 def test_on_a_broadcast_medium_n_is_one_and_the_sites_that_send_on(seed: int) -> None:
     groups, graph, options = draw(seed)
-    counted = count(groups, "propagation-graph", options, BroadcastMedium(T), seed)
+    counted = count(groups, "propagation-graph", BroadcastMedium(T), seed, **options)
     for group, cost in measure(graph).groups.items():
         frames, seconds = counted[group]
         assert frames == 1 + cost.forwarding >= cost.depth + 1
