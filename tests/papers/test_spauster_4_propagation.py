@@ -25,7 +25,7 @@ def draw(seed: int) -> tuple[Groups, Graph, dict[str, Any]]:
     sites = random.randint(3, 40)
     groups = draw_groups(random, sites, random.randint(1, 12), random.randint(1, min(8, sites)))
     members = sorted({site for names in groups.values() for site in names})
-    options = {
+    options: dict[str, Any] = {
         "prefer": tuple(random.sample(members, len(members) // 2)),
         "load_bound": random.choice((0, 0, 4, 8)),
     }
