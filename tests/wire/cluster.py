@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -51,11 +52,23 @@ def make_endpoint(
     incarnation: int = 0,
     stable: bool = True,
     max_datagram: int = 1450,
+    agreed: Mapping[str, Any] | None = None,
 ) -> Endpoint:
     """An endpoint with randomness of its own; another `seed` is another boot."""
     keys = None if insecure else keys or ClusterKeys(KEY)
     random = Random(f"{name} {seed}")
-    return Endpoint(cluster, name, processes, keys, codec, incarnation, stable, max_datagram, random.randbytes)
+    return Endpoint(
+        cluster,
+        name,
+        processes,
+        keys,
+        codec,
+        incarnation,
+        stable,
+        max_datagram,
+        random.randbytes,
+        agreed=agreed or {},
+    )
 
 
 def datagrams_of(outgoing: Outgoing) -> list[bytes]:

@@ -48,6 +48,10 @@ class Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     renamed: ClassVar[Mapping[str, Renamed]] = {}
     """Spellings that users may still have in their files -> what they mean today."""
+    shared: ClassVar[frozenset[str]] = frozenset()
+    """Options that decide who does what, or what is promised: processes that differ in one refuse each other, and a log
+    is refused that was written with another. What only tunes a process is not among them, so that a restart of one
+    process after the other can change it."""
 
 
 class Bounds(msgspec.Struct, frozen=True):

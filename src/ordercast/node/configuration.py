@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the processes of a cluster have to agree on, checked. Paths are absolute."""
+    """Everything that the file of a cluster says, checked. Paths are absolute."""
 
     cluster: str
     """Its name: processes of another cluster are not listened to."""
@@ -65,6 +65,18 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """A payload is held in memory whole at every member."""
     queue_bytes: int = 1 << 26
     """Deliveries that wait for an application which is slower than the group."""
+
+    def agreed(self) -> dict[str, Any]:
+        """What the greetings and the logs of all processes must agree on (see `ordercast.core.agreement`). Where a
+        process is, and what only tunes it, may change with a restart of one process after the other."""
+        kind = find_protocol(self.protocol).contract.options
+        options = msgspec.to_builtins(kind(**self.options))
+        return {
+            "protocol": self.protocol,
+            "[processes]": sorted(self.processes),
+            **{f"[groups] {name}": sorted(members) for name, members in self.groups.items()},
+            **{f"[options] {name}": options[name] for name in kind.shared},
+        }
 
     def log_folder(self, process: SiteId) -> Path | None:
         """Where one process has its log; None for none."""

@@ -70,6 +70,7 @@ class Engine:
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,
                 hears_itself=self.protocol.contract.one_channel,
+                agreed=configuration.agreed(),
             )
             self.site = LiveSite(
                 loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder

@@ -81,6 +81,7 @@ class Journal:
             configuration.cluster,
             process,
             retain_bytes=configuration.retain_bytes,
+            agreed=configuration.agreed(),
         )
         self.incarnation = self._folder.incarnation
         try:

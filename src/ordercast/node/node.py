@@ -119,6 +119,7 @@ class Node:
             "sealed": configuration.key_file is not None,
             "stable": engine.journal.stable,
             "peers": sorted(engine.endpoint.established),
+            "refused": dict(engine.endpoint.refusals),
             "blocked": internals.obstacles.told or None,
             "idle": internals.sender.is_idle,
             "offsets": receiver.offsets(),

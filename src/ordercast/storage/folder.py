@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from ordercast.core import InstanceId, UsageError
+from ordercast.core.agreement import explain_change
 from ordercast.storage import disk
 from ordercast.storage.file import RETAIN_BYTES, SEGMENT_BYTES, Attachment, FileLog
 from ordercast.storage.segments import SUFFIX, WHAT_TO_DO
@@ -24,6 +27,8 @@ class _Identity(msgspec.Struct, frozen=True):
     process: str
     starts: int
     """How many times the process was started with this folder."""
+    agreed: dict[str, Any] | None = None
+    """With what the records were written (see `ordercast.core.agreement`); None: by a version that did not say."""
 
 
 class LogFolder:
@@ -61,9 +66,16 @@ class LogFolder:
 
 
 def open_log(
-    folder: Path, cluster: str, process: str, *, retain_bytes: int = RETAIN_BYTES, segment_bytes: int = SEGMENT_BYTES
+    folder: Path,
+    cluster: str,
+    process: str,
+    *,
+    retain_bytes: int = RETAIN_BYTES,
+    segment_bytes: int = SEGMENT_BYTES,
+    agreed: Mapping[str, Any] | None = None,
 ) -> LogFolder:
-    """Open the folder of a process for a new incarnation of it; `UsageError` when it is not for this one to use."""
+    """Open the folder of a process for a new incarnation of it; `UsageError` when it is not for this one to use, or was
+    written with another configuration than the one that is `agreed` on."""
     try:
         disk.make_folder(folder)
         lock = _take_lock(folder)
@@ -80,6 +92,8 @@ def open_log(
                 f"{folder}: belongs to the process {identity.process!r} of the cluster {identity.cluster!r}, not to "
                 f"{process!r} of {cluster!r}; give each its own log_directory"
             )
+        if agreed is not None:
+            identity = _with_agreed(folder, identity, agreed)
         # Stable before anything is sent: an incarnation that was heard of must never come again.
         counted = msgspec.structs.replace(identity, starts=identity.starts + 1)
         disk.replace_file(folder / IDENTITY, [msgspec.json.format(msgspec.json.encode(counted)) + b"\n"])
@@ -126,6 +140,17 @@ def _read_identity(folder: Path) -> _Identity | None:
     if identity.format != _FORMAT:
         raise UsageError(f"{path}: was written by a newer version of ordercast; install that one")
     return identity
+
+
+def _with_agreed(folder: Path, identity: _Identity, agreed: Mapping[str, Any]) -> _Identity:
+    """The records name processes and groups, and mean what the protocol and its options make of them."""
+    change = None if identity.agreed is None else explain_change(identity.agreed, agreed)
+    if change is not None:
+        raise UsageError(
+            f"{folder}: was written with another configuration: {change}; go back to what it was then, or stop all "
+            f"processes and begin anew with another log_directory"
+        )
+    return msgspec.structs.replace(identity, agreed=dict(agreed))
 
 
 def _cannot_be_used(folder: Path, error: OSError) -> UsageError:

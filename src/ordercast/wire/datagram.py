@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 1
+VERSION = 2
 
 HELLO = 1
 CHALLENGE = 2

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import struct
 from collections import Counter
-from collections.abc import Callable, KeysView, Sequence
+from collections.abc import Callable, KeysView, Mapping, Sequence
 from math import inf
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -52,6 +53,8 @@ ROOM_FROM_BYTES = 4096
 """Datagrams from this size on are sealed into buffers that stay: new memory would cost more than what happens to it."""
 
 _REPAIR_FRAME = struct.Struct(">Q")
+
+_NOTHING_AGREED: Mapping[str, Any] = {}
 
 _unpack_header = HEADER.unpack_from
 _unpack_fragment = FRAGMENT_FIELDS.unpack_from
@@ -99,10 +102,12 @@ class Endpoint:
         max_datagram: int,
         random_bytes: Callable[[int], bytes] = os.urandom,
         hears_itself: bool = False,
+        agreed: Mapping[str, Any] = _NOTHING_AGREED,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
-        `hears_itself`: its own datagrams are taken like the others', where they stand among them."""
+        `hears_itself`: its own datagrams are taken like the others', where they stand among them.
+        Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`)."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         self.counters: Counter[str] = Counter()
@@ -117,7 +122,7 @@ class Endpoint:
         self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
         self._fragment_max = self._payload_max - FRAGMENT_FIELDS.size
         self._handshake = Handshake(
-            cluster, process, places, keys, own, incarnation, stable, random_bytes(SECRET_BYTES), self.counters
+            cluster, process, places, keys, own, incarnation, stable, random_bytes(SECRET_BYTES), self.counters, agreed
         )
         self._sessions = self._handshake.sessions
         self.established: KeysView[SiteId] = self._handshake.peers.keys()
@@ -161,6 +166,11 @@ class Endpoint:
     def refused(self) -> str | None:
         """Why this process cannot take part, and what to do: one line. None while nobody has refused it."""
         return self._handshake.refused
+
+    @property
+    def refusals(self) -> Mapping[SiteId, str]:
+        """With whom this process does not talk, and why: one line for each."""
+        return self._handshake.refusals.lines
 
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], instance: InstanceId, packet: Packet) -> None:
@@ -311,13 +321,13 @@ class Endpoint:
 
     def _receive_from_unknown(self, what: int, name: bytes, counter: int, view: memoryview, now: float) -> None:
         """Not a datagram of an accepted session: a handshake, or something to drop."""
-        if what >> 8 != VERSION:
-            raise Dropped("version")
         kind = what & ~PLAINTEXT & 0xFF
+        if what >> 8 != VERSION:
+            self._drop_suspect(kind, view, "version")
         if not HELLO <= kind <= REPAIR:
             raise Dropped("kind")
         if what != self._own.what(kind):
-            raise Dropped("plaintext" if what & PLAINTEXT else "sealed")
+            self._drop_suspect(kind, view, "plaintext" if what & PLAINTEXT else "sealed")
         if name == self._own.keys.name:
             raise Dropped("own")
         if kind > REFUSAL:
@@ -327,6 +337,11 @@ class Endpoint:
         answer = self._handshake.receive(kind, name, counter, view, now)
         if answer is not None:
             self._answer(answer[0], answer[1])
+
+    def _drop_suspect(self, kind: int, view: memoryview, cause: str) -> NoReturn:
+        if HELLO <= kind <= REFUSAL and len(view) > HEADER.size + SALT_BYTES:
+            self._handshake.suspect(view, cause)
+        raise Dropped(cause)
 
     def _answer(self, to: SiteId, buffer: bytes, segment: int | None = None) -> None:
         if len(self._ready) >= ANSWERS_MAX:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 
 from ordercast.core import SiteId
+from ordercast.core.agreement import DIGESTS_BYTES, Agreement
 from ordercast.wire.datagram import (
     CHALLENGE,
+    DATAGRAM_BYTES_MIN,
     EPOCH_BITS,
     EPOCH_MAX,
     HEADER,
@@ -30,6 +32,7 @@ from ordercast.wire.datagram import (
     Dropped,
 )
 from ordercast.wire.keys import ClusterKeys
+from ordercast.wire.refusals import Refusals
 from ordercast.wire.sealing import SALT_BYTES
 from ordercast.wire.session import BootKeys, OwnSession, PeerSession
 
@@ -48,7 +51,15 @@ PROVOKED_SECONDS = 0.2
 INCARNATION_MAX = 1 << 32
 """Nobody starts a process so often."""
 
+NEWCOMER_SECONDS = 2.0
+"""A process that differs from another ends when nobody has accepted it for so long: two of the longest waits between
+hellos, so that those who agree and are there have met. (All start at once; the first that b hears is the one that
+differs from all the others.)"""
+
 _NOTHING = bytes(NONCE_BYTES)
+
+_TOLD_BYTES = 4
+"""What MessagePack takes to count the entries that are told, beyond the byte of an empty map."""
 
 Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 
@@ -69,6 +80,10 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     """To be echoed."""
     echo: Nonce
     """The nonce that this answers."""
+    agreed: Annotated[bytes, msgspec.Meta(min_length=DIGESTS_BYTES, max_length=DIGESTS_BYTES)]
+    """Digests of what all processes must agree on."""
+    told: dict[str, str]
+    """In a refusal for other digests: the sender's values, as many as fit."""
 
 
 class _Salute:
@@ -98,12 +113,15 @@ class Handshake:
         stable: bool,
         secret: bytes,
         counters: Counter[str],
+        agreed: Mapping[str, Any],
     ) -> None:
-        """`places` are all processes, in the order of their bits; `secret` makes the nonces."""
+        """`places` are all processes, in the order of their bits; `secret` makes the nonces; `agreed` is what all must
+        agree on (see `Agreement`)."""
         self.sessions: dict[bytes, PeerSession] = {}
         """By the name that datagrams bear."""
         self.peers: dict[SiteId, PeerSession] = {}
         self.refused: str | None = None
+        self.refusals = Refusals(process, frozenset(places))
         self.deadline = 0.0
         """When `hellos` has something to do, at the earliest."""
         self._cluster = cluster
@@ -116,6 +134,9 @@ class Handshake:
         self._stable = stable
         self._secret = secret
         self._counters = counters
+        self._agreement = Agreement(agreed)
+        self._differs: tuple[float, str] | None = None
+        """When the first process was met that differs, and the line about it."""
         self._salutes = {site: _Salute() for site in places if site != process}
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(Greeting)
@@ -123,6 +144,8 @@ class Handshake:
     # ------------------------------------------------------------------ saying hello
     def hellos(self, now: float) -> list[tuple[SiteId, bytes]]:
         """Hellos that are due, to those who have no session, or perhaps another; with longer and longer waits."""
+        if self._differs is not None and not self.peers and now >= self._differs[0] + NEWCOMER_SECONDS:
+            self.refused = self._differs[1]
         due = []
         self.deadline = inf
         for site, salute in self._salutes.items():
@@ -164,13 +187,29 @@ class Handshake:
         return any(hmac.compare_digest(echo, self._nonce(now, purpose, site, salt, ago)) for ago in (0, 1))
 
     # ------------------------------------------------------------------ datagrams
-    def _make(self, kind: int, to: SiteId, nonce: bytes = _NOTHING, echo: bytes = _NOTHING) -> bytes:
+    def _make(
+        self, kind: int, to: SiteId, nonce: bytes = _NOTHING, echo: bytes = _NOTHING, differs_from: bytes | None = None
+    ) -> bytes:
         own = self._own
         greeting = Greeting(
-            to, self._cluster, self._incarnation, self._stable, self._places[to], len(self._places), nonce, echo
+            to,
+            self._cluster,
+            self._incarnation,
+            self._stable,
+            self._places[to],
+            len(self._places),
+            nonce,
+            echo,
+            self._agreement.digests,
+            {},
         )
         in_the_clear = own.keys.salt + bytes((len(self._name),)) + self._name
-        return bytes(own.seal(own.what(kind), in_the_clear, self._encode(greeting)))
+        content = self._encode(greeting)
+        if differs_from is not None:
+            room = DATAGRAM_BYTES_MIN - HEADER.size - len(in_the_clear) - len(content) - own.tag_bytes - _TOLD_BYTES
+            greeting = msgspec.structs.replace(greeting, told=self._agreement.tell(differs_from, room))
+            content = self._encode(greeting)
+        return bytes(own.seal(own.what(kind), in_the_clear, content))
 
     def receive(
         self, kind: int, name: bytes, counter: int, datagram: memoryview, now: float
@@ -184,8 +223,8 @@ class Handshake:
         if greeting.place >= greeting.places:
             raise Dropped("garbage")
         if kind == HELLO:
-            if self._is_surpassed(sender, keys, greeting):
-                return self._refuse(sender, greeting)
+            if not self._is_welcome(sender, keys, greeting):
+                return self._refuse(sender, greeting, now)
             return sender, self._make(
                 CHALLENGE, sender, self._nonce(now, b"challenge", sender, keys.salt), greeting.nonce
             )
@@ -193,26 +232,43 @@ class Handshake:
         answers_challenge = self._is_fresh(greeting.echo, now, b"challenge", sender, keys.salt)
         if kind == CHALLENGE and answers_hello:
             if not self._accept(sender, keys, greeting, counter):
-                return self._refuse(sender, greeting)
+                return self._refuse(sender, greeting, now)
             return sender, self._make(RESPONSE, sender, self._nonce(now, b"hello", sender), greeting.nonce)
         if kind == RESPONSE and answers_challenge:
             if not self._accept(sender, keys, greeting, counter):
-                return self._refuse(sender, greeting)
+                return self._refuse(sender, greeting, now)
             return None
         if kind == REFUSAL and (answers_hello or answers_challenge):
-            self._on_refusal(sender)
+            return self._on_refusal(sender, greeting, now)
+        if kind == REFUSAL and self._is_fresh(greeting.echo, now, b"refusal", sender):
+            self._on_difference(sender, greeting, now)
             return None
         raise Dropped("stale")
 
+    def suspect(self, datagram: memoryview, cause: str) -> None:
+        """A handshake, by its kind, is dropped for this cause: remember it for the process from which it says it is."""
+        sender, _ = _sender_of(datagram)
+        if sender in self._salutes:
+            self.refusals.suspect(sender, cause)
+
     def _open(self, name: bytes, counter: int, datagram: memoryview) -> tuple[SiteId, BootKeys, Greeting]:
-        name_at = HEADER.size + SALT_BYTES + 1
-        if len(datagram) < name_at:
-            raise Dropped("short")
-        header_bytes = name_at + datagram[name_at - 1]
-        # Not genuine yet, so it may be anything.
-        sender = str(datagram[name_at:header_bytes], "utf-8", "replace")
+        try:
+            sender, keys, greeting = self._decrypt(name, counter, datagram)
+        except Dropped as dropped:
+            if dropped.reason == "forged":
+                self.suspect(datagram, "forged")
+            raise
         if sender not in self._salutes:
+            # It has the key, so its name is worth a line. It cannot be answered: nobody here knows where it is.
+            if sender != self._process:
+                self.refusals.suspect(sender, "unknown-process")
             raise Dropped("unknown-process")
+        return sender, keys, greeting
+
+    def _decrypt(self, name: bytes, counter: int, datagram: memoryview) -> tuple[SiteId, BootKeys, Greeting]:
+        sender, header_bytes = _sender_of(datagram)
+        if datagram[header_bytes - len(sender.encode()) : header_bytes] != sender.encode():
+            raise Dropped("unknown-process")  # a name that is no text
         salt = bytes(datagram[HEADER.size : HEADER.size + SALT_BYTES])
         epoch = counter >> EPOCH_BITS
         accepted: tuple[bytes | None, ...] = (None,) if self._keys is None else self._keys.accepted
@@ -232,14 +288,18 @@ class Handshake:
         raise Dropped("forged")
 
     # ------------------------------------------------------------------ sessions
+    def _is_welcome(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
+        """Whether the sender agrees with us and was not here before with a later history."""
+        return greeting.agreed == self._agreement.digests and not self._is_surpassed(sender, keys, greeting)
+
     def _is_surpassed(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
         """Whether another boot with this incarnation, or a later one, was here."""
         known = self.peers.get(sender)
         return known is not None and known.keys.salt != keys.salt and greeting.incarnation <= known.incarnation
 
     def _accept(self, sender: SiteId, keys: BootKeys, greeting: Greeting, counter: int) -> bool:
-        """Accept a session, or know it already; not when the sender was here before."""
-        if self._is_surpassed(sender, keys, greeting):
+        """Accept a session, or know it already; not when the sender is not welcome."""
+        if not self._is_welcome(sender, keys, greeting):
             return False
         known = self.peers.get(sender)
         if known is None or known.keys.salt != keys.salt:
@@ -256,13 +316,34 @@ class Handshake:
                 self._counters,
             )
             self.peers[sender] = self.sessions[keys.name] = session
+            self.refusals.forget(sender)
         return True
 
-    def _refuse(self, sender: SiteId, greeting: Greeting) -> tuple[SiteId, bytes]:
+    def _refuse(self, sender: SiteId, greeting: Greeting, now: float) -> tuple[SiteId, bytes]:
         self._counters["peer-refused"] += 1
-        return sender, self._make(REFUSAL, sender, echo=greeting.nonce)
+        if greeting.agreed == self._agreement.digests:
+            self.refusals.suspect(sender, "was-here")
+            return sender, self._make(REFUSAL, sender, echo=greeting.nonce)
+        # A hello may be a recording from before the configuration was changed: nothing is said about it here until the
+        # sender has answered this with values of its own.
+        nonce = self._nonce(now, b"refusal", sender)
+        return sender, self._make(REFUSAL, sender, nonce, greeting.nonce, greeting.agreed)
 
-    def _on_refusal(self, sender: SiteId) -> None:
+    def _on_refusal(self, sender: SiteId, greeting: Greeting, now: float) -> tuple[SiteId, bytes] | None:
+        if greeting.agreed == self._agreement.digests:
+            self._on_surpassed(sender)
+            return None
+        self._on_difference(sender, greeting, now)
+        return sender, self._make(REFUSAL, sender, echo=greeting.nonce, differs_from=greeting.agreed)
+
+    def _on_difference(self, sender: SiteId, greeting: Greeting, now: float) -> None:
+        """The sender is there now, and has told in what it differs. Whoever has met others goes on without it."""
+        difference = self._agreement.explain(greeting.agreed, greeting.told)
+        line = self.refusals.prove(sender, f"{difference}; use one configuration file for all processes")
+        if self._differs is None:
+            self._differs = now, line
+
+    def _on_surpassed(self, sender: SiteId) -> None:
         if self._stable:
             self.refused = (
                 f"{self._process} was here before with a later log than this one, says {sender}: give it the log that "
@@ -273,3 +354,13 @@ class Handshake:
                 f"{self._process} was here before and has no log, so {sender} cannot take it back: restart all "
                 f"processes, and set log_directory so that it can come back next time"
             )
+
+
+def _sender_of(datagram: memoryview) -> tuple[SiteId, int]:
+    """From whom a handshake says it is, and where its sealed part begins. This much is the same in all versions."""
+    name_at = HEADER.size + SALT_BYTES + 1
+    if len(datagram) < name_at:
+        raise Dropped("short")
+    header_bytes = name_at + datagram[name_at - 1]
+    # Not genuine yet, so it may be anything.
+    return str(datagram[name_at:header_bytes], "utf-8", "replace"), header_bytes

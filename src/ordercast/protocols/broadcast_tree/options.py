@@ -71,6 +71,8 @@ class BroadcastTreeOptions(Options, frozen=True):
     """Exchanges between clusters in which a host was not heard once: it is no child then, and no candidate, until it
     is heard again. Two may be lost."""
 
+    shared: ClassVar[frozenset[str]] = frozenset({"clusters", "static_clusters", "order"})
+    """Hosts that see other clusters wait for each other to lead; the order is what the network promises."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("burst_messages"),
     }

@@ -38,6 +38,9 @@ class FanOptions(Options, frozen=True):
     delta: float = 0.1
     """A source that has nothing to say for so many seconds says so (Protocol 3)."""
 
+    shared: ClassVar[frozenset[str]] = frozenset({"sources"})
+    """Who may multicast, and whom a site that comes back waits for."""
+
     def __post_init__(self) -> None:
         if self.phi_n < 0 or self.delta <= 0 or self.log_messages_max < 1:
             raise UsageError("options of the fan: phi_n is 0 or more, delta positive, log_messages_max 1 or more")

@@ -35,6 +35,8 @@ class PropagationGraphOptions(Options, frozen=True):
     blocked_seconds: float = 1.0
     """After so long without an answer a site says that it is blocked: ten announcements."""
 
+    shared: ClassVar[frozenset[str]] = frozenset({"prefer", "parents", "load_bound"})
+    """Each site computes the graph for itself."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("window_messages"),
         "history_max": Renamed("history_messages_max"),

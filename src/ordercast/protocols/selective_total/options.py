@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ordercast.core import ChannelId, Options, UsageError
 
@@ -45,6 +45,9 @@ class SelectiveTotalOptions(Options, frozen=True):
     service: Literal["total", "source"] = "total"
     """ST: common destinations agree on the order of all messages. SP, the weaker service of section 2.2: only of the
     messages of each source; no agreement stops the others when a message is lost."""
+
+    shared: ClassVar[frozenset[str]] = frozenset({"channel", "after_crash", "recovery", "service"})
+    """Each of them decides what a site does with, and expects of, the packets of the others."""
 
     def __post_init__(self) -> None:
         positive = (

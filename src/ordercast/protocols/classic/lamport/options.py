@@ -30,6 +30,8 @@ class LamportOptions(Options, frozen=True):
     blocked_seconds: float = 2.0
     """How long one message may hold up everything behind it until the site says that it is blocked, and by whom."""
 
+    shared: ClassVar[frozenset[str]] = frozenset({"sources"})
+    """A site that does not wait for the clock of a source delivers too early."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("window_messages"),
     }

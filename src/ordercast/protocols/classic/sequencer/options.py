@@ -37,6 +37,8 @@ class SequencerOptions(Options, frozen=True):
     blocked_seconds: float = 1.0
     """After so long in vain a source says that it is blocked: ten retransmissions."""
 
+    shared: ClassVar[frozenset[str]] = frozenset({"sequencer"})
+    """Two sequencers give two orders."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("window_messages"),
         "history_max": Renamed("history_messages_max"),

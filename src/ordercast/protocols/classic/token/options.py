@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ordercast.core import Options, UsageError
 
 
@@ -32,6 +34,9 @@ class TokenOptions(Options, frozen=True):
     """How many messages a site keeps for those that have not delivered them yet; then the sources wait."""
     reader_messages_max: int = 1024
     """How many deliveries the application may leave untaken."""
+
+    shared: ClassVar[frozenset[str]] = frozenset({"resilience"})
+    """It is promised for all how many failures a delivered message survives; a site that delivers earlier breaks it."""
 
     def __post_init__(self) -> None:
         if self.resilience is not None and self.resilience < 0:
