@@ -72,6 +72,10 @@ class CrashingDisk:
         self._step()
         return os.write(descriptor, data[: len(data) // 2 + 1])
 
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        self._step()
+        return os.pwrite(descriptor, data, offset)
+
     def fdatasync(self, descriptor: int) -> None:
         self._step()
         path = self._open[descriptor]

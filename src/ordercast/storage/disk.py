@@ -6,6 +6,7 @@ A name is stable when its folder is synced, a file's bytes when the file is. Tes
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,6 +37,17 @@ def make_folder(folder: Path) -> None:
 def open_to_append(path: Path) -> int:
     """A descriptor at the end of the file, which is made when it is missing."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+
+
+def open_to_change(path: Path) -> int:
+    """A descriptor of a file that is there, to write at any place."""
+    return os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+
+
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """Put the bytes, a sector at the most, in the place of others: in one piece, or the disk is broken."""
+    if os.pwrite(descriptor, data, offset) != len(data):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.core import InstanceId, UsageError
 from ordercast.storage import disk
+from ordercast.storage.end import LogEnd, read_end
 from ordercast.storage.file import RETAIN_BYTES, SEGMENT_BYTES, Attachment, FileLog
 from ordercast.storage.segments import SUFFIX, WHAT_TO_DO
 
@@ -24,15 +25,30 @@ class _Identity(msgspec.Struct, frozen=True):
     process: str
     starts: int
     """How many times the process was started with this folder."""
+    logs: tuple[InstanceId, ...] | None = None
+    """The instances whose logs were begun; None where a version wrote this that did not note the ends of logs."""
+
+    def write(self, folder: Path) -> None:
+        """Put it in the place of the one before."""
+        disk.replace_file(folder / IDENTITY, [msgspec.json.format(msgspec.json.encode(self)) + b"\n"])
+
+
+def ends_folder(folder: Path) -> Path:
+    """Where the ends of a process' logs are noted: beside its folder, so that they outlive what happens to that.
+
+    No process has a name that begins like this.
+    """
+    return folder.with_name(f"_end.{folder.name}")
 
 
 class LogFolder:
     """The open logs of one process, until `close`."""
 
-    def __init__(self, folder: Path, lock: int, incarnation: int, retain_bytes: int, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, lock: int, identity: _Identity, retain_bytes: int, segment_bytes: int) -> None:
         self.folder = folder
-        self.incarnation = incarnation
+        self.incarnation = identity.starts - 1
         """0 at the first start with this folder, then one more at each."""
+        self._identity = identity
         self._lock = lock
         self._retain_bytes = retain_bytes
         self._segment_bytes = segment_bytes
@@ -43,12 +59,25 @@ class LogFolder:
         folder = self.folder / instance
         try:
             log = FileLog(
-                folder, retain_bytes=self._retain_bytes, segment_bytes=self._segment_bytes, attachment=attachment
+                folder,
+                retain_bytes=self._retain_bytes,
+                segment_bytes=self._segment_bytes,
+                attachment=attachment,
+                end_path=ends_folder(self.folder) / instance,
+                starts=self._identity.starts,
             )
+            self._logs.append(log)
+            self._list(instance)
         except OSError as error:
             raise _cannot_be_used(folder, error) from error
-        self._logs.append(log)
         return log
+
+    def _list(self, instance: InstanceId) -> None:
+        """Remember that there is a log, before it has records: without its end it is refused from now on."""
+        logs = self._identity.logs or ()
+        if instance not in logs:
+            self._identity = msgspec.structs.replace(self._identity, logs=(*logs, instance))
+            self._identity.write(self.folder)
 
     def close(self) -> None:
         """Give the files and the lock back."""
@@ -71,25 +100,26 @@ def open_log(
         raise _cannot_be_used(folder, error) from error
     try:
         identity = _read_identity(folder)
+        ends = _read_ends(ends_folder(folder))
         if identity is None:
-            if any(folder.glob(f"*/*{SUFFIX}")):
-                raise UsageError(f"{folder}: has records but no {IDENTITY} that says whose; {WHAT_TO_DO}")
-            identity = _Identity(_FORMAT, cluster, process, 0)
+            _refuse_leftovers(folder, ends)
+            identity = _Identity(_FORMAT, cluster, process, 0, ())
         elif (identity.cluster, identity.process) != (cluster, process):
             raise UsageError(
                 f"{folder}: belongs to the process {identity.process!r} of the cluster {identity.cluster!r}, not to "
                 f"{process!r} of {cluster!r}; give each its own log_directory"
             )
+        _compare(folder, identity, ends)
         # Stable before anything is sent: an incarnation that was heard of must never come again.
-        counted = msgspec.structs.replace(identity, starts=identity.starts + 1)
-        disk.replace_file(folder / IDENTITY, [msgspec.json.format(msgspec.json.encode(counted)) + b"\n"])
+        identity = msgspec.structs.replace(identity, starts=identity.starts + 1)
+        identity.write(folder)
     except OSError as error:
         os.close(lock)
         raise _cannot_be_used(folder, error) from error
     except BaseException:
         os.close(lock)
         raise
-    return LogFolder(folder, lock, identity.starts, retain_bytes, segment_bytes)
+    return LogFolder(folder, lock, identity, retain_bytes, segment_bytes)
 
 
 def _take_lock(folder: Path) -> int:
@@ -126,6 +156,42 @@ def _read_identity(folder: Path) -> _Identity | None:
     if identity.format != _FORMAT:
         raise UsageError(f"{path}: was written by a newer version of ordercast; install that one")
     return identity
+
+
+def _read_ends(folder: Path) -> dict[InstanceId, LogEnd]:
+    ends = {}
+    for path in folder.glob("*"):
+        end = None if path.suffix == disk.TEMPORARY_SUFFIX else read_end(path)
+        if end is not None:
+            ends[path.name] = end
+    return ends
+
+
+def _refuse_leftovers(folder: Path, ends: dict[InstanceId, LogEnd]) -> None:
+    """A folder without an identity must be a new one: else incarnations would be counted from 0 again."""
+    if any(folder.glob(f"*/*{SUFFIX}")):
+        raise UsageError(f"{folder}: has records but no {IDENTITY} that says whose; {WHAT_TO_DO}")
+    for instance, end in ends.items():
+        raise UsageError(
+            f"{folder}: has no {IDENTITY} and no log, but {ends_folder(folder)} says that {instance!r} had "
+            f"{end.position} records in {end.starts} starts; {WHAT_TO_DO}"
+        )
+
+
+def _compare(folder: Path, identity: _Identity, ends: dict[InstanceId, LogEnd]) -> None:
+    """Refuse a folder that is older than what is noted beside it, or that lost what was noted."""
+    for instance in identity.logs or ():
+        if instance not in ends:
+            raise UsageError(
+                f"{ends_folder(folder) / instance}: is missing, and with it where the log of {folder} ends; put it "
+                f"back; {WHAT_TO_DO}"
+            )
+    for end in ends.values():
+        if end.starts > identity.starts:
+            raise UsageError(
+                f"{folder}: was started {identity.starts} times, but {ends_folder(folder)} knows of {end.starts} "
+                f"starts: it is an old copy; {WHAT_TO_DO}"
+            )
 
 
 def _cannot_be_used(folder: Path, error: OSError) -> UsageError:

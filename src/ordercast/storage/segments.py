@@ -98,13 +98,13 @@ def read_segments(folder: Path, checkpoint_position: int) -> StoredLog:
     needed = _from(needed, begin)
     segments = [segment for segment in segments if segment.first in needed]
     if segments and segments[0].first > begin:
-        raise _missing(folder, begin, segments[0].first)
+        raise missing(folder, begin, segments[0].first)
     for segment, following in pairwise(segments):
         if segment.valid_bytes < segment.file_bytes:
             path = segment_path(folder, segment.first)
             raise UsageError(f"{path}: is damaged at byte {segment.valid_bytes}, before its end; {WHAT_TO_DO}")
         if segment.end != following.first:
-            raise _missing(folder, segment.end, following.first)
+            raise missing(folder, segment.end, following.first)
     dropped_bytes = segments[-1].file_bytes - segments[-1].valid_bytes if segments else 0
     end = segments[-1].end if segments else begin
     if end < begin:
@@ -171,5 +171,6 @@ def _holds_commit(tail: bytes, offset: int) -> bool:
     return False
 
 
-def _missing(folder: Path, begin: int, end: int) -> UsageError:
+def missing(folder: Path, begin: int, end: int) -> UsageError:
+    """Records that were stable once are not there."""
     return UsageError(f"{folder}: the records {begin} to {end - 1} are missing from the log; {WHAT_TO_DO}")
