@@ -40,7 +40,8 @@ class LogEnd(msgspec.Struct, frozen=True, order=True):
 def read_end(path: Path) -> LogEnd | None:
     """Where the log ended at least; None where nothing was noted yet, `UsageError` where that cannot be read."""
     try:
-        content = path.read_bytes()
+        with disk.open_to_read(path) as file:
+            content = file.read(_SLOTS * _SLOT_BYTES)
     except FileNotFoundError:
         return None
     ends = []

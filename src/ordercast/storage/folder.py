@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from pathlib import Path
@@ -58,6 +59,7 @@ class LogFolder:
         """Open the log of one protocol instance (see `FileLog`)."""
         folder = self.folder / instance
         try:
+            disk.check_folder(folder)
             log = FileLog(
                 folder,
                 retain_bytes=self._retain_bytes,
@@ -95,6 +97,8 @@ def open_log(
     """Open the folder of a process for a new incarnation of it; `UsageError` when it is not for this one to use."""
     try:
         disk.make_folder(folder)
+        disk.check_folder(folder)
+        disk.check_folder(ends_folder(folder))
         lock = _take_lock(folder)
     except OSError as error:
         raise _cannot_be_used(folder, error) from error
@@ -125,7 +129,7 @@ def open_log(
 def _take_lock(folder: Path) -> int:
     """Held by the descriptor: the system gives it back when the process ends, however it ends."""
     path = folder / LOCK
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, disk.FILE_MODE)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, disk.FILE_MODE)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -146,7 +150,8 @@ def _take_lock(folder: Path) -> int:
 def _read_identity(folder: Path) -> _Identity | None:
     path = folder / IDENTITY
     try:
-        content = path.read_bytes()
+        with disk.open_to_read(path) as file:
+            content = file.read()
     except FileNotFoundError:
         return None
     try:
@@ -195,6 +200,8 @@ def _compare(folder: Path, identity: _Identity, ends: dict[InstanceId, LogEnd]) 
 
 
 def _cannot_be_used(folder: Path, error: OSError) -> UsageError:
+    if error.errno == errno.ELOOP:
+        return UsageError(f"{error.filename}: is a link, which a log does not follow; put the file itself there")
     return UsageError(
         f"{folder}: cannot hold the log: {error.strerror or error}; make room, change its permissions, or name another "
         f"log_directory"

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ordercast.core import UsageError
+from ordercast.storage import disk
 from ordercast.storage.framing import HEADER_BYTES, read_frames, scan
 from ordercast.storage.marks import COMMIT_BYTES, COMMIT_PREFIX, CommitMark, TruncationMark, read_mark
 
@@ -63,7 +64,7 @@ class StoredRecords(Collection[bytes]):
     def __iter__(self) -> Iterator[bytes]:
         for first in self._firsts:
             position = first
-            with segment_path(self._folder, first).open("rb", buffering=1 << 20) as file:
+            with disk.open_to_read(segment_path(self._folder, first)) as file:
                 for _, body in read_frames(file):
                     if read_mark(body) is None:
                         if position >= self._begin:
@@ -129,7 +130,7 @@ def _from(firsts: list[int], position: int) -> list[int]:
 def _read_segment(folder: Path, first: int, count_from: int, is_last: bool) -> _Segment:
     path = segment_path(folder, first)
     segment = _Segment(first=first, end=first, valid_bytes=0, file_bytes=0, forgotten=0, counted_bytes=0)
-    with path.open("rb", buffering=1 << 20) as file:
+    with disk.open_to_read(path) as file:
         for end, body in read_frames(file):
             try:
                 mark = read_mark(body)
