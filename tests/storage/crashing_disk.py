@@ -41,7 +41,7 @@ class CrashingDisk:
         """Folder -> how to take back the changes of names in it that are not synced."""
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("fstat", "fspath") and not name.startswith("O_"):
+        if name not in ("fstat", "lstat", "fspath", "geteuid") and not name.startswith("O_"):
             raise AttributeError(f"the crashing disk has no {name}")
         return getattr(os, name)
 
@@ -60,7 +60,9 @@ class CrashingDisk:
         elif path.is_file():
             self._stable.setdefault(path, path.read_bytes())
         descriptor = os.open(path, flags, mode)
-        self._open[descriptor] = path
+        # Who only reads gives the file back to the system itself.
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_DIRECTORY):
+            self._open[descriptor] = path
         return descriptor
 
     def close(self, descriptor: int) -> None:
@@ -71,6 +73,10 @@ class CrashingDisk:
         # A small disk: everything takes two writes, so that a crash finds half of it there.
         self._step()
         return os.write(descriptor, data[: len(data) // 2 + 1])
+
+    def pwrite(self, descriptor: int, data: bytes, offset: int) -> int:
+        self._step()
+        return os.pwrite(descriptor, data, offset)
 
     def fdatasync(self, descriptor: int) -> None:
         self._step()

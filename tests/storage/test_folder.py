@@ -13,7 +13,8 @@ import pytest
 from ordercast.core import MAIN_INSTANCE, Record, StorageError, UsageError, encode
 from ordercast.storage import disk
 from ordercast.storage.folder import open_log
-from tests.storage.crashing_disk import Crash, CrashingDisk
+from ordercast.storage.segments import segment_path
+from tests.storage.crashing_disk import Crash, CrashingDisk, FastDisk
 from tests.support import run_python
 
 
@@ -167,3 +168,88 @@ def test_a_file_that_may_not_grow_any_more_is_an_error_like_a_full_disk(tmp_path
     assert log.dropped_bytes > 9000
     assert list(log.recover().records) == [encode(Note("x" * 100))]
     opened.close()
+
+
+# ---------------------------------------------------------------------- whose folder it is
+def open_main(folder: Path) -> None:
+    """Start and end a process that opens its log too."""
+    opened = open_log(folder, "bank", "main-1")
+    try:
+        opened.log(MAIN_INSTANCE)
+    finally:
+        opened.close()
+
+
+class DiskOfAnotherUser(FastDisk):
+    """Everything on it belongs to somebody else."""
+
+    def geteuid(self) -> int:
+        return os.geteuid() + 1
+
+
+def test_a_folder_of_another_owner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start(tmp_path / "main-1")
+    monkeypatch.setattr(disk, "os", DiskOfAnotherUser())
+    with pytest.raises(UsageError) as caught:
+        start(tmp_path / "main-1")
+    assert str(caught.value) == (
+        f"{tmp_path / 'main-1'}: belongs to the user {os.geteuid()}, and the process runs as {os.geteuid() + 1}; "
+        f"run it as its owner, or name another log_directory"
+    )
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o702, 0o777])
+@pytest.mark.parametrize("which", ["main-1", "main-1/main", "_end.main-1"])
+def test_a_folder_that_others_can_write_to_is_refused(which: str, mode: int, tmp_path: Path) -> None:
+    open_main(tmp_path / "main-1")
+    (tmp_path / which).chmod(mode)
+    with pytest.raises(UsageError) as caught:
+        open_main(tmp_path / "main-1")
+    assert str(caught.value) == (
+        f"{tmp_path / which}: can be written by others (mode {mode:o}); chmod go-w {tmp_path / which}"
+    )
+    (tmp_path / which).chmod(mode & ~0o022)
+    open_main(tmp_path / "main-1")
+
+
+def test_a_folder_that_others_can_replace_is_refused(tmp_path: Path) -> None:
+    start(tmp_path / "main-1")
+    tmp_path.chmod(0o777)
+    with pytest.raises(UsageError, match=f"main-1: can be replaced by others; chmod o-w {tmp_path}"):
+        start(tmp_path / "main-1")
+    tmp_path.chmod(0o1777)
+    assert start(tmp_path / "main-1") == 1, "as in /tmp: only owners replace things"
+
+
+def test_a_link_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    start(tmp_path / "elsewhere")
+    (tmp_path / "main-1").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match="main-1: is a link or a file; a log is a folder of its own"):
+        start(tmp_path / "main-1")
+
+
+@pytest.mark.parametrize("name", ["main-1/lock", "main-1/identity.json", "main-1/main/checkpoint", "_end.main-1/main"])
+def test_a_link_in_the_place_of_a_file_is_not_followed(name: str, tmp_path: Path) -> None:
+    open_main(tmp_path / "main-1")
+    target = tmp_path / "target"
+    target.write_bytes(b"something of mine")
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).symlink_to(target)
+    with pytest.raises(UsageError) as caught:
+        open_main(tmp_path / "main-1")
+    assert str(caught.value) == (
+        f"{tmp_path / name}: is a link, which a log does not follow; put the file itself there"
+    )
+    assert target.read_bytes() == b"something of mine"
+
+
+def test_a_link_in_the_place_of_the_last_segment_is_not_followed(tmp_path: Path) -> None:
+    opened = open_log(tmp_path / "main-1", "bank", "main-1")
+    opened.log(MAIN_INSTANCE)
+    target = tmp_path / "target"
+    target.write_bytes(b"something of mine")
+    segment_path(tmp_path / "main-1" / "main", 0).symlink_to(target)
+    with pytest.raises(UsageError, match="is a link, which a log does not follow"):
+        opened.log(MAIN_INSTANCE)
+    opened.close()
+    assert target.read_bytes() == b"something of mine"

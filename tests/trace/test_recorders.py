@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ordercast.core import MessageId, Multicast, Packet, encoded_size
+from ordercast.core import MessageId, Multicast, Packet, UsageError, encoded_size
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.trace import Run, read_events
 from ordercast.trace.interface import SiteTrace, describe
@@ -98,3 +98,22 @@ def test_a_packet_has_the_number_that_the_simulated_network_gives_it(number: int
     envelope = describe("b", "main", Heartbeat())
     (row,) = in_a_simulation(lambda trace: trace.receive(0.5, envelope, number, 1), tmp_path)
     assert (row["packet_id"], row["cost"]) == (None if number is None else "7", 1)
+
+
+def test_nobody_else_can_read_the_trace_of_a_process(tmp_path: Path) -> None:
+    LiveRecorder(tmp_path / "trace", Run("run"), "a", 0, lambda: 0.5).close(settled=True)
+    folder = tmp_path / "trace" / "a"
+    names = {path.name for path in folder.iterdir()}
+    assert {"events.jsonl", "runs.jsonl"} <= names
+    for path in (folder, *folder.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_link_in_the_place_of_a_trace_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "events.jsonl").symlink_to(target)
+    with pytest.raises(UsageError, match="cannot hold the trace"):
+        LiveRecorder(tmp_path, Run("run"), "a", 0, lambda: 0.5)
+    assert target.read_bytes() == b""

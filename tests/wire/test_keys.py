@@ -118,3 +118,13 @@ def test_keys_have_32_bytes(size: int) -> None:
         ClusterKeys(bytes(size))
     with pytest.raises(UsageError):
         ClusterKeys(KEY, bytes(size))
+
+
+def test_a_key_file_of_another_owner_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """He can read the key, and give us one of his own."""
+    path = write(tmp_path / "bank.key", key_text(KEY))
+    monkeypatch.setattr("os.geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(UsageError) as caught:
+        read_keys(path)
+    assert "belongs to another user" in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ordercast.core import UsageError
-from ordercast.storage.disk import replace_file
+from ordercast.storage.disk import open_to_read, replace_file
 from ordercast.storage.framing import frame, read_frames
 from ordercast.storage.segments import WHAT_TO_DO
 
@@ -52,7 +52,7 @@ def read_checkpoint(folder: Path) -> StoredCheckpoint | None:
     """
     path = folder / NAME
     try:
-        file = path.open("rb")
+        file = open_to_read(path)
     except FileNotFoundError:
         return None
     with file:

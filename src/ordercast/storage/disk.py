@@ -6,18 +6,27 @@ A name is stable when its folder is synced, a file's bytes when the file is. Tes
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Iterable
 from pathlib import Path
+from typing import BinaryIO
 
-from ordercast.core import StorageError
+from ordercast.core import StorageError, UsageError
 
 TEMPORARY_SUFFIX = ".new"
 """A file of that name was being written when the process ended; it never counted."""
 
+READ_BYTES = 1 << 20
+
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 """The log holds what the application multicasts: nobody else's business."""
+
+
+_FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW
+"""A link in the place of a file could name any file of the process' owner."""
 
 
 def make_folder(folder: Path) -> None:
@@ -33,9 +42,44 @@ def make_folder(folder: Path) -> None:
     sync_folder(folder.parent)
 
 
+def check_folder(folder: Path) -> None:
+    """`UsageError` when others could have put something there, or can change it; a folder that is missing is none."""
+    try:
+        found, above = os.lstat(folder), os.lstat(folder.resolve().parent)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        raise UsageError(f"{folder}: is a link or a file; a log is a folder of its own: move it there itself")
+    if found.st_uid != os.geteuid():
+        raise UsageError(
+            f"{folder}: belongs to the user {found.st_uid}, and the process runs as {os.geteuid()}; run it as its "
+            f"owner, or name another log_directory"
+        )
+    if found.st_mode & 0o022:
+        raise UsageError(f"{folder}: can be written by others (mode {found.st_mode & 0o777:o}); chmod go-w {folder}")
+    if above.st_mode & 0o002 and not above.st_mode & stat.S_ISVTX:
+        raise UsageError(f"{folder}: can be replaced by others; chmod o-w {folder.parent}")
+
+
+def open_to_read(path: Path) -> BinaryIO:
+    """The file, from its beginning."""
+    return open(path, "rb", buffering=READ_BYTES, opener=lambda name, flags: os.open(name, flags | _FLAGS))
+
+
 def open_to_append(path: Path) -> int:
     """A descriptor at the end of the file, which is made when it is missing."""
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _FLAGS, FILE_MODE)
+
+
+def open_to_change(path: Path) -> int:
+    """A descriptor of a file that is there, to write at any place."""
+    return os.open(path, os.O_WRONLY | _FLAGS)
+
+
+def write_at(descriptor: int, data: bytes, offset: int) -> None:
+    """Put the bytes, a sector at the most, in the place of others: in one piece, or the disk is broken."""
+    if os.pwrite(descriptor, data, offset) != len(data):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
@@ -55,7 +99,7 @@ def sync_data(descriptor: int) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in the folder stable."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | _FLAGS)
     try:
         os.fsync(descriptor)
     finally:
@@ -69,7 +113,7 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> None:
     the second, what is deleted next because of the new file could be gone while the old file is back.
     """
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _FLAGS, FILE_MODE)
     try:
         for part in parts:
             write_all(descriptor, part)
@@ -82,7 +126,7 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> None:
 
 def cut_file(path: Path, length: int) -> None:
     """Shorten the file, and make what is left of it stable: a process that crashed may have left it unsynced."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_WRONLY | _FLAGS)
     try:
         os.ftruncate(descriptor, length)
         os.fsync(descriptor)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,11 +18,13 @@ import msgspec
 from ordercast.core import InvariantViolation, Record, StorageError, encode
 from ordercast.storage import disk
 from ordercast.storage.checkpoint_file import StoredCheckpoint, read_checkpoint
+from ordercast.storage.end import EndFile, read_end
 from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame_into
 from ordercast.storage.log import Recovery
 from ordercast.storage.marks import CommitMark
-from ordercast.storage.segments import StoredRecords, read_segments, segment_path
+from ordercast.storage.segments import StoredRecords, missing, read_segments, segment_path
 
+END = "end"
 RETAIN_BYTES = 1 << 27
 """History that is kept for a restarted application: 128 MiB are read back in about a second."""
 SEGMENT_BYTES = 1 << 26
@@ -65,11 +68,22 @@ class FileLog:
         retain_bytes: int = RETAIN_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
         attachment: Attachment | None = None,
+        end_path: Path | None = None,
+        starts: int = 1,
     ) -> None:
-        """Open the log and read what it holds; `attachment` is asked for what to keep with each checkpoint."""
-        disk.make_folder(folder)
+        """Open the log and read what it holds; `attachment` is asked for what to keep with each checkpoint.
+
+        The end of the log is noted in `end_path`, in its own folder where nobody says otherwise, with the number of
+        `starts` of the process.
+        """
+        if end_path is None:
+            end_path = folder / END
+        end = read_end(end_path)
         checkpoint = read_checkpoint(folder)
         stored = read_segments(folder, 0 if checkpoint is None else checkpoint.position)
+        if end is not None and stored.end < end.position:
+            raise missing(folder, stored.end, end.position)
+        disk.make_folder(folder)
         self._folder = folder
         self._retain_bytes = retain_bytes
         self._segment_bytes = segment_bytes
@@ -96,8 +110,9 @@ class FileLog:
             dropped_bytes=stored.dropped_bytes,
             attachment=None if checkpoint is None else checkpoint.attachment,
         )
-        self._writer = _Writer(folder, stored.end)
         self._make_clean(stored.obsolete)
+        # Noted when it is stable, and not before.
+        self._writer = _Writer(folder, stored.end, EndFile(end_path, stored.end, starts))
 
     def _make_clean(self, obsolete: list[int]) -> None:
         """Take away what a crash has left behind, and make stable what counts as stable from here on.
@@ -241,7 +256,7 @@ class _Writer:
     """The files of a log that are written to. One thread commits and one tidies at a time, never the event loop's while
     another does: a commit touches the last segment, tidying the checkpoint and what lies before it."""
 
-    def __init__(self, folder: Path, committed: int) -> None:
+    def __init__(self, folder: Path, committed: int, end: EndFile) -> None:
         self.committed = committed
         """The position up to which everything is stable."""
         self.commits = 0
@@ -249,6 +264,7 @@ class _Writer:
         self._folder = folder
         self._descriptor: int | None = None
         self._segment: int | None = None
+        self._end: EndFile | None = end
         self._error: StorageError | None = None
 
     def commit(self, pending: Pending) -> None:
@@ -259,8 +275,11 @@ class _Writer:
                 descriptor = self._open(pending, path)
                 disk.write_all(descriptor, memoryview(pending.buffer)[: pending.length])
                 disk.sync_data(descriptor)
-                if pending.offset == 0:
+                begun = pending.offset == 0
+                if begun:
                     disk.sync_folder(self._folder)
+                if self._end is not None:
+                    self._end.note(pending.position, sync=begun)
             except OSError as error:
                 raise self._fail(path, error) from error
         self.committed = pending.position
@@ -277,6 +296,14 @@ class _Writer:
             raise self._fail(self._folder, error) from error
 
     def close(self) -> None:
+        self._close_segment()
+        if self._end is not None:
+            end, self._end = self._end, None
+            # A disk that refuses now has lost nothing: what is noted was stable before.
+            with suppress(OSError):
+                end.close()
+
+    def _close_segment(self) -> None:
         if self._descriptor is not None:
             disk.close(self._descriptor)
             self._descriptor = None
@@ -284,7 +311,7 @@ class _Writer:
 
     def _open(self, pending: Pending, path: Path) -> int:
         if self._descriptor is None or self._segment != pending.segment:
-            self.close()
+            self._close_segment()
             self._descriptor = disk.open_to_append(path)
             self._segment = pending.segment
             length = disk.length(self._descriptor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ import msgspec
 from ordercast.core import InstanceId, UsageError
 from ordercast.core.agreement import explain_change
 from ordercast.storage import disk
+from ordercast.storage.end import LogEnd, read_end
 from ordercast.storage.file import RETAIN_BYTES, SEGMENT_BYTES, Attachment, FileLog
 from ordercast.storage.segments import SUFFIX, WHAT_TO_DO
 
@@ -29,15 +31,30 @@ class _Identity(msgspec.Struct, frozen=True):
     """How many times the process was started with this folder."""
     agreed: dict[str, Any] | None = None
     """With what the records were written (see `ordercast.core.agreement`); None: by a version that did not say."""
+    logs: tuple[InstanceId, ...] | None = None
+    """The instances whose logs were begun; None where a version wrote this that did not note the ends of logs."""
+
+    def write(self, folder: Path) -> None:
+        """Put it in the place of the one before."""
+        disk.replace_file(folder / IDENTITY, [msgspec.json.format(msgspec.json.encode(self)) + b"\n"])
+
+
+def ends_folder(folder: Path) -> Path:
+    """Where the ends of a process' logs are noted: beside its folder, so that they outlive what happens to that.
+
+    No process has a name that begins like this.
+    """
+    return folder.with_name(f"_end.{folder.name}")
 
 
 class LogFolder:
     """The open logs of one process, until `close`."""
 
-    def __init__(self, folder: Path, lock: int, incarnation: int, retain_bytes: int, segment_bytes: int) -> None:
+    def __init__(self, folder: Path, lock: int, identity: _Identity, retain_bytes: int, segment_bytes: int) -> None:
         self.folder = folder
-        self.incarnation = incarnation
+        self.incarnation = identity.starts - 1
         """0 at the first start with this folder, then one more at each."""
+        self._identity = identity
         self._lock = lock
         self._retain_bytes = retain_bytes
         self._segment_bytes = segment_bytes
@@ -47,13 +64,27 @@ class LogFolder:
         """Open the log of one protocol instance (see `FileLog`)."""
         folder = self.folder / instance
         try:
+            disk.check_folder(folder)
             log = FileLog(
-                folder, retain_bytes=self._retain_bytes, segment_bytes=self._segment_bytes, attachment=attachment
+                folder,
+                retain_bytes=self._retain_bytes,
+                segment_bytes=self._segment_bytes,
+                attachment=attachment,
+                end_path=ends_folder(self.folder) / instance,
+                starts=self._identity.starts,
             )
+            self._logs.append(log)
+            self._list(instance)
         except OSError as error:
             raise _cannot_be_used(folder, error) from error
-        self._logs.append(log)
         return log
+
+    def _list(self, instance: InstanceId) -> None:
+        """Remember that there is a log, before it has records: without its end it is refused from now on."""
+        logs = self._identity.logs or ()
+        if instance not in logs:
+            self._identity = msgspec.structs.replace(self._identity, logs=(*logs, instance))
+            self._identity.write(self.folder)
 
     def close(self) -> None:
         """Give the files and the lock back."""
@@ -78,38 +109,41 @@ def open_log(
     written with another configuration than the one that is `agreed` on."""
     try:
         disk.make_folder(folder)
+        disk.check_folder(folder)
+        disk.check_folder(ends_folder(folder))
         lock = _take_lock(folder)
     except OSError as error:
         raise _cannot_be_used(folder, error) from error
     try:
         identity = _read_identity(folder)
+        ends = _read_ends(ends_folder(folder))
         if identity is None:
-            if any(folder.glob(f"*/*{SUFFIX}")):
-                raise UsageError(f"{folder}: has records but no {IDENTITY} that says whose; {WHAT_TO_DO}")
-            identity = _Identity(_FORMAT, cluster, process, 0)
+            _refuse_leftovers(folder, ends)
+            identity = _Identity(_FORMAT, cluster, process, 0, ())
         elif (identity.cluster, identity.process) != (cluster, process):
             raise UsageError(
                 f"{folder}: belongs to the process {identity.process!r} of the cluster {identity.cluster!r}, not to "
                 f"{process!r} of {cluster!r}; give each its own log_directory"
             )
+        _compare(folder, identity, ends)
         if agreed is not None:
             identity = _with_agreed(folder, identity, agreed)
         # Stable before anything is sent: an incarnation that was heard of must never come again.
-        counted = msgspec.structs.replace(identity, starts=identity.starts + 1)
-        disk.replace_file(folder / IDENTITY, [msgspec.json.format(msgspec.json.encode(counted)) + b"\n"])
+        identity = msgspec.structs.replace(identity, starts=identity.starts + 1)
+        identity.write(folder)
     except OSError as error:
         os.close(lock)
         raise _cannot_be_used(folder, error) from error
     except BaseException:
         os.close(lock)
         raise
-    return LogFolder(folder, lock, identity.starts, retain_bytes, segment_bytes)
+    return LogFolder(folder, lock, identity, retain_bytes, segment_bytes)
 
 
 def _take_lock(folder: Path) -> int:
     """Held by the descriptor: the system gives it back when the process ends, however it ends."""
     path = folder / LOCK
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, disk.FILE_MODE)
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, disk.FILE_MODE)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
@@ -130,7 +164,8 @@ def _take_lock(folder: Path) -> int:
 def _read_identity(folder: Path) -> _Identity | None:
     path = folder / IDENTITY
     try:
-        content = path.read_bytes()
+        with disk.open_to_read(path) as file:
+            content = file.read()
     except FileNotFoundError:
         return None
     try:
@@ -153,7 +188,45 @@ def _with_agreed(folder: Path, identity: _Identity, agreed: Mapping[str, Any]) -
     return msgspec.structs.replace(identity, agreed=dict(agreed))
 
 
+def _read_ends(folder: Path) -> dict[InstanceId, LogEnd]:
+    ends = {}
+    for path in folder.glob("*"):
+        end = None if path.suffix == disk.TEMPORARY_SUFFIX else read_end(path)
+        if end is not None:
+            ends[path.name] = end
+    return ends
+
+
+def _refuse_leftovers(folder: Path, ends: dict[InstanceId, LogEnd]) -> None:
+    """A folder without an identity must be a new one: else incarnations would be counted from 0 again."""
+    if any(folder.glob(f"*/*{SUFFIX}")):
+        raise UsageError(f"{folder}: has records but no {IDENTITY} that says whose; {WHAT_TO_DO}")
+    for instance, end in ends.items():
+        raise UsageError(
+            f"{folder}: has no {IDENTITY} and no log, but {ends_folder(folder)} says that {instance!r} had "
+            f"{end.position} records in {end.starts} starts; {WHAT_TO_DO}"
+        )
+
+
+def _compare(folder: Path, identity: _Identity, ends: dict[InstanceId, LogEnd]) -> None:
+    """Refuse a folder that is older than what is noted beside it, or that lost what was noted."""
+    for instance in identity.logs or ():
+        if instance not in ends:
+            raise UsageError(
+                f"{ends_folder(folder) / instance}: is missing, and with it where the log of {folder} ends; put it "
+                f"back; {WHAT_TO_DO}"
+            )
+    for end in ends.values():
+        if end.starts > identity.starts:
+            raise UsageError(
+                f"{folder}: was started {identity.starts} times, but {ends_folder(folder)} knows of {end.starts} "
+                f"starts: it is an old copy; {WHAT_TO_DO}"
+            )
+
+
 def _cannot_be_used(folder: Path, error: OSError) -> UsageError:
+    if error.errno == errno.ELOOP:
+        return UsageError(f"{error.filename}: is a link, which a log does not follow; put the file itself there")
     return UsageError(
         f"{folder}: cannot hold the log: {error.strerror or error}; make room, change its permissions, or name another "
         f"log_directory"

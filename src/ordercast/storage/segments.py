@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ordercast.core import UsageError
+from ordercast.storage import disk
 from ordercast.storage.framing import HEADER_BYTES, read_frames, scan
 from ordercast.storage.marks import COMMIT_BYTES, COMMIT_PREFIX, CommitMark, TruncationMark, read_mark
 
@@ -63,7 +64,7 @@ class StoredRecords(Collection[bytes]):
     def __iter__(self) -> Iterator[bytes]:
         for first in self._firsts:
             position = first
-            with segment_path(self._folder, first).open("rb", buffering=1 << 20) as file:
+            with disk.open_to_read(segment_path(self._folder, first)) as file:
                 for _, body in read_frames(file):
                     if read_mark(body) is None:
                         if position >= self._begin:
@@ -98,13 +99,13 @@ def read_segments(folder: Path, checkpoint_position: int) -> StoredLog:
     needed = _from(needed, begin)
     segments = [segment for segment in segments if segment.first in needed]
     if segments and segments[0].first > begin:
-        raise _missing(folder, begin, segments[0].first)
+        raise missing(folder, begin, segments[0].first)
     for segment, following in pairwise(segments):
         if segment.valid_bytes < segment.file_bytes:
             path = segment_path(folder, segment.first)
             raise UsageError(f"{path}: is damaged at byte {segment.valid_bytes}, before its end; {WHAT_TO_DO}")
         if segment.end != following.first:
-            raise _missing(folder, segment.end, following.first)
+            raise missing(folder, segment.end, following.first)
     dropped_bytes = segments[-1].file_bytes - segments[-1].valid_bytes if segments else 0
     end = segments[-1].end if segments else begin
     if end < begin:
@@ -129,7 +130,7 @@ def _from(firsts: list[int], position: int) -> list[int]:
 def _read_segment(folder: Path, first: int, count_from: int, is_last: bool) -> _Segment:
     path = segment_path(folder, first)
     segment = _Segment(first=first, end=first, valid_bytes=0, file_bytes=0, forgotten=0, counted_bytes=0)
-    with path.open("rb", buffering=1 << 20) as file:
+    with disk.open_to_read(path) as file:
         for end, body in read_frames(file):
             try:
                 mark = read_mark(body)
@@ -171,5 +172,6 @@ def _holds_commit(tail: bytes, offset: int) -> bool:
     return False
 
 
-def _missing(folder: Path, begin: int, end: int) -> UsageError:
+def missing(folder: Path, begin: int, end: int) -> UsageError:
+    """Records that were stable once are not there."""
     return UsageError(f"{folder}: the records {begin} to {end - 1} are missing from the log; {WHAT_TO_DO}")

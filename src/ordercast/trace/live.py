@@ -32,7 +32,10 @@ from here it knows what to write as `multicast`, which it could not have written
 EXPECTED_BYTES_MAX = 1 << 20
 """When the file is larger and nothing is expected, it begins anew."""
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
+"""As the log has them: who talks to whom is nobody else's business."""
 
 
 def epoch_clock(monotonic: Callable[[], float] = time.monotonic) -> Callable[[], float]:
@@ -61,11 +64,11 @@ class LiveRecorder:
         self._delivered_before: set[str] = set()
         """What earlier incarnations delivered; needed until this one has recovered."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            self._folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             path = self._folder / "events.jsonl"
             last = self._read_earlier(path)
-            self._file = os.open(path, _FLAGS, 0o644)
-            self._expected_file = os.open(self._folder / EXPECTED, _FLAGS, 0o644)
+            self._file = os.open(path, _FLAGS, _FILE_MODE)
+            self._expected_file = os.open(self._folder / EXPECTED, _FLAGS, _FILE_MODE)
             self._write_run()
         except OSError as error:
             raise UsageError(
@@ -121,6 +124,7 @@ class LiveRecorder:
     def _write_run(self) -> None:
         content = _encode(self._run) + b"\n"
         temporary = self._folder / "runs.jsonl.new"
+        temporary.touch(_FILE_MODE)
         temporary.write_bytes(content)
         temporary.replace(self._folder / "runs.jsonl")
 

@@ -93,7 +93,13 @@ def _read_private(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             # Of the open file: the path could name another one by now.
-            mode = os.fstat(file.fileno()).st_mode
+            status = os.fstat(file.fileno())
+            if status.st_uid != os.geteuid():
+                raise UsageError(
+                    f"{path} belongs to another user ({status.st_uid}), who can read and change it: "
+                    f"chown {os.geteuid()} {path}, or run the process as its owner"
+                )
+            mode = status.st_mode
             if mode & 0o077:
                 raise UsageError(f"{path} can be read or written by others (mode {mode & 0o777:o}): chmod 600 {path}")
             content = file.read(FILE_BYTES_MAX + 1)
