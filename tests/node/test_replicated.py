@@ -173,3 +173,83 @@ def test_waiting_calls_end_when_the_node_does() -> None:
                 await waiting
 
     run(main())
+
+
+FOREIGN = (
+    b"x\n",
+    b"",
+    b"\xc1ocr",
+    b"\xc1ocr\x01",
+    b"\xc1ocr\x01\x91\xa4call",
+    b"\xff" * 40,
+    b"\x91" * 5000,
+    b"\x91\xa1\xff",
+)
+"""What no replica sends: text, nothing, half a message, something broken, something deep."""
+
+
+def test_a_message_that_is_no_replicas_is_skipped_by_all_of_them_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path))
+        async with open_nodes(configuration) as nodes:
+            first, second = await _replicas(nodes)
+            await first.call(Ledger.add, "before")
+            await nodes[1].multicast_many(FOREIGN, ["g"])
+            assert await second.call(Ledger.add, "after") == 2
+            assert await first.call(Ledger.add, "end") == 3
+            assert await second.call(Ledger.add, "end") == 4
+            assert [node.status()["dropped"]["no-replica-messages"] for node in nodes] == [len(FOREIGN)] * 2
+            assert caplog.text.count("it is no call of a replica") == 2, "once for each source, at each replica"
+            for node in nodes:
+                node.kill()
+        async with open_nodes(configuration) as nodes:
+            first, second = await _replicas(nodes)
+            assert await first.call(Ledger.add, "again") == 5, "the log replays them, and they are skipped again"
+            assert await second.call(Ledger.add, "again") == 6
+
+    run(main())
+
+
+def test_foreign_sources_that_the_log_names_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ordercast.node.replicated.STRANGERS_MAX", 1)
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _replicas(nodes)
+            for node in nodes:
+                await node.multicast(b"x", ["g"])
+                await node.multicast(b"y", ["g"])
+            await second.call(Ledger.add, "end")
+            await first.call(Ledger.add, "end")
+            await second.call(Ledger.add, "end")
+            assert caplog.text.count("it is no call of a replica") == 2
+            assert [node.status()["dropped"]["no-replica-messages"] for node in nodes] == [4, 4]
+
+    run(main())
+
+
+def test_calls_of_earlier_versions_which_have_no_mark_are_applied() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as (a,):
+            (replica,) = await _replicas([a])
+            await a.multicast(msgspec.msgpack.encode(["call", "a", 0, 0, "add", ["old"], {"amount": 5}]), ["g"])
+            assert await replica.call(Ledger.add, "new") == 6
+
+    run(main())
+
+
+def test_a_format_of_a_later_version_stops_a_replica_and_says_what_to_install() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as (a, b):
+            await _replicas([a, b])
+            with pytest.raises(ordercast.NodeFailed, match="knows format 1"):
+                await a.multicast(b"\xc1ocr\x02...", ["g"])
+            with pytest.raises(ordercast.NodeFailed, match="install here the version of ordercast that a runs"):
+                await b.wait_failed()
+            assert a.internals.over.is_set()
+
+    run(main())

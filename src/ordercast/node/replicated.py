@@ -22,6 +22,7 @@ from ordercast.node.deliveries import Delivery
 from ordercast.node.errors import NodeClosed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
+from ordercast.node.replica_messages import Ask, Call, Give, decode_message, encode_message, encode_value
 
 logger = logging.getLogger("ordercast.node")
 
@@ -35,44 +36,14 @@ BUFFERED_MAX = 100_000
 ASK_AGAIN_SECONDS = 2.0
 """Until a replica without a state asks again: the one that should have answered may have crashed."""
 
-_encode = msgspec.msgpack.Encoder().encode
-
-
-class _Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
-    caller: SiteId
-    incarnation: int
-    number: int
-    method: str
-    arguments: list[msgspec.Raw]
-    named: dict[str, msgspec.Raw]
-
-
-class _Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
-    """A replica has no state: whoever has one, send it as it is at this place in the order."""
-
-    asker: SiteId
-    incarnation: int
-    everyone: bool
-    """Whether all shall answer, because one alone did not."""
-
-
-class _Give(msgspec.Struct, frozen=True, tag="give", array_like=True):
-    """The state as it was when the question was delivered."""
-
-    asker: SiteId
-    incarnation: int
-    offset: int
-    """Where the question stood."""
-    state: bytes
+STRANGERS_MAX = 1_000
+"""Sources of messages that are no replica's which are named in the log; all are counted."""
 
 
 class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     """The next delivery to apply."""
     state: bytes
-
-
-_decode = msgspec.msgpack.Decoder(_Call | _Ask | _Give).decode
 
 
 class Replicated(Generic[State]):
@@ -90,8 +61,10 @@ class Replicated(Generic[State]):
         }
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
-        self._waiting: list[tuple[int, _Call | _Ask]] = []
+        self._waiting: list[tuple[int, Call | Ask]] = []
         """What was delivered while there is no state, with its offset."""
+        self._strangers: set[SiteId] = set()
+        """Whose messages were no replica's; the log has named them."""
         self._has_state = asyncio.Event()
         self._has_state.set()
 
@@ -128,48 +101,74 @@ class Replicated(Generic[State]):
         number = self._number
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._calls[number] = future
-        call = _Call(
+        call = Call(
             self._node.process,
             self._node.incarnation,
             number,
             name,
-            [msgspec.Raw(_encode(argument)) for argument in arguments],
-            {key: msgspec.Raw(_encode(value)) for key, value in named.items()},
+            [msgspec.Raw(encode_value(argument)) for argument in arguments],
+            {key: msgspec.Raw(encode_value(value)) for key, value in named.items()},
         )
         try:
-            await self._group.multicast(_encode(call))
+            await self._group.multicast(encode_message(call))
             return await future
         finally:
             # Cancelled, it may be applied all the same: the message is on its way.
             self._calls.pop(number, None)
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        message = _decode(delivery.payload)
+        try:
+            self._take(delivery)
+        except Exception as error:
+            # What is delivered while it is multicast, or while the group is joined, would raise to that caller alone;
+            # the next message would be applied to a state that lacks this one.
+            self._node.internals.failed(error)
+            raise
+
+    def _take(self, delivery: Delivery) -> None:
+        message = decode_message(delivery.payload, delivery.source)
         state, offset = self.state, delivery.offset
         if state is not None and offset > self.applied:
             state = None
             self._on_gap(offset)
-        if isinstance(message, _Give):
+        if message is None:
+            self._skip(delivery)
+        elif isinstance(message, Give):
             self._on_give(offset, message)
         elif state is None:
             self._keep(offset, message)
         elif offset == self.applied:
             self._on_next(state, message)
 
-    def _on_next(self, state: State, message: _Call | _Ask) -> None:
+    def _skip(self, delivery: Delivery) -> None:
+        """Somebody has sent to the group what no replica sends. No replica applies it, and it has its place in the
+        order all the same."""
+        self._node.internals.receiver.counters["no-replica-messages"] += 1
+        self.applied = max(self.applied, delivery.offset + 1)
+        if delivery.source not in self._strangers and len(self._strangers) < STRANGERS_MAX:
+            self._strangers.add(delivery.source)
+            logger.warning(
+                "skipped message %s to group %s: it is no call of a replica; send it to a group that has no replicas "
+                "(more from process %s is counted, and not logged)",
+                delivery.message,
+                self._group.name,
+                delivery.source,
+            )
+
+    def _on_next(self, state: State, message: Call | Ask) -> None:
         offset = self.applied
         self.applied += 1
-        if isinstance(message, _Call):
+        if isinstance(message, Call):
             self._apply(state, message)
         elif message.asker != self._node.process and (message.everyone or self._answers(message.asker)):
-            self._send(_Give(message.asker, message.incarnation, offset, _encode(state)))
+            self._send(Give(message.asker, message.incarnation, offset, encode_value(state)))
 
-    def _keep(self, offset: int, message: _Call | _Ask) -> None:
+    def _keep(self, offset: int, message: Call | Ask) -> None:
         if len(self._waiting) >= BUFFERED_MAX:
             raise UsageError(f"no replica has given its state in {BUFFERED_MAX} calls: is there one that has it?")
         self._waiting.append((offset, message))
 
-    def _apply(self, state: State, call: _Call) -> None:
+    def _apply(self, state: State, call: Call) -> None:
         mine = call.caller == self._node.process and call.incarnation == self._node.incarnation
         future = self._calls.get(call.number) if mine else None
         try:
@@ -191,14 +190,14 @@ class Replicated(Generic[State]):
 
     def _ask(self, attempt: int) -> None:
         if self.state is None:
-            self._send(_Ask(self._node.process, self._node.incarnation, everyone=attempt > 0))
+            self._send(Ask(self._node.process, self._node.incarnation, everyone=attempt > 0))
             asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask, attempt + 1)
 
     def _answers(self, asker: SiteId) -> bool:
         """One is enough: the first by name, unless it is the asker."""
         return self._node.process == next((site for site in self._group.members if site != asker), None)
 
-    def _on_give(self, offset: int, give: _Give) -> None:
+    def _on_give(self, offset: int, give: Give) -> None:
         mine = give.asker == self._node.process and give.incarnation == self._node.incarnation
         if self.state is not None:
             self.applied = max(self.applied, offset + 1)
@@ -213,12 +212,12 @@ class Replicated(Generic[State]):
                     self._on_next(state, message)
             self.applied = offset + 1
 
-    def _send(self, message: _Ask | _Give) -> None:
-        task = asyncio.get_running_loop().create_task(self._group.multicast(_encode(message)))
+    def _send(self, message: Ask | Give) -> None:
+        task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
         task.add_done_callback(_forget)
 
     def _take_snapshot(self) -> bytes | None:
-        return None if self.state is None else _encode(_Snapshot(self.applied, _encode(self.state)))
+        return None if self.state is None else encode_value(_Snapshot(self.applied, encode_value(self.state)))
 
     def _decode_state(self, content: bytes) -> State:
         return msgspec.msgpack.decode(content, type=type(self._initial))
@@ -248,7 +247,7 @@ class _Method:
         self._types = {name: hints.get(name, Any) for name in names}
         self._positions = [self._types[name] for name in names]
 
-    def apply(self, state: Any, call: _Call) -> Any:
+    def apply(self, state: Any, call: Call) -> Any:
         arguments = [
             msgspec.msgpack.decode(raw, type=wanted)
             for raw, wanted in zip(call.arguments, self._positions, strict=False)
