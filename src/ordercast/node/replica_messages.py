@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
 
@@ -28,6 +28,8 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
     method: str
     arguments: list[msgspec.Raw]
     named: dict[str, msgspec.Raw]
+    schema: str = ""
+    """What the caller's class looks like. Version 0.2.0 does not say."""
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
@@ -47,35 +49,49 @@ class Give(msgspec.Struct, frozen=True, tag="give", array_like=True):
     offset: int
     """Where the question stood."""
     state: bytes
+    giver: SiteId = ""
+    schema: str = ""
+    """What the giver's class looks like. Version 0.2.0 does not say."""
 
 
-_tagged = msgspec.msgpack.Decoder(Call | Ask | Give)
+class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
+    """A replica has joined, and its class looks like this."""
+
+    process: SiteId
+    incarnation: int
+    schema: str
+    is_answer: bool
+    """Whether it answers the announcement of another, to which nobody answers again."""
 
 
-def encode_message(message: Call | Ask | Give) -> bytes:
+ReplicaMessage: TypeAlias = Call | Ask | Give | Announce
+
+_marked: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)
+_unmarked: msgspec.msgpack.Decoder[Call | Ask | Give] = msgspec.msgpack.Decoder(Call | Ask | Give)
+
+
+def encode_message(message: ReplicaMessage) -> bytes:
     """A message as it goes to the group."""
     return _PREFIX + encode_value(message)
 
 
-def decode_message(payload: bytes, source: SiteId) -> Call | Ask | Give | None:
+def decode_message(payload: bytes, source: SiteId) -> ReplicaMessage | None:
     """A replica's message, or None when somebody else has sent something to the group.
 
     The bytes alone decide, so that all replicas decide the same. What begins with no mark is a message of version
     0.2.0 if it reads as one: logs are full of them, and a replica that skipped its own would differ from one whose
     snapshot contains them.
     """
-    if payload.startswith(_PREFIX):
-        return _decode(_tagged, memoryview(payload)[len(_PREFIX) :])
-    if payload.startswith(MARK) and len(payload) > len(MARK):
-        raise NodeFailed(
-            f"process {source} sends replicas' messages of format {payload[len(MARK)]}, and this process knows format "
-            f"{FORMAT}: install here the version of ordercast that {source} runs, and start again"
-        )
-    return _decode(_tagged, payload)
-
-
-def _decode(decoder: msgspec.msgpack.Decoder[Any], content: bytes | memoryview) -> Any:
     try:
-        return decoder.decode(content)
+        if payload.startswith(_PREFIX):
+            return _marked.decode(memoryview(payload)[len(_PREFIX) :])
+        if not payload.startswith(MARK):
+            return _unmarked.decode(payload)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    if len(payload) == len(MARK):
+        return None
+    raise NodeFailed(
+        f"process {source} sends replicas' messages of format {payload[len(MARK)]}, and this process knows format "
+        f"{FORMAT}: install here the version of ordercast that {source} runs, and start again"
+    )
