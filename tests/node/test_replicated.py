@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,7 +131,7 @@ def test_a_snapshot_stands_for_what_the_log_has_dropped(tmp_path: Path) -> None:
         async with open_nodes(configuration) as nodes:
             first, second = await _replicas(nodes)
             assert all(node.internals.engine.journal.attachment.snapshot is not None for node in nodes)
-            assert first.applied == 801
+            assert first.applied == 803, "801 calls, and each replica has announced itself"
             assert await second.call(Ledger.add, "again") == 802
             assert await first.call(Ledger.add, "again") == 803
             assert first.state == second.state or await second.call(Ledger.add, "end") == 804
@@ -171,5 +174,254 @@ def test_waiting_calls_end_when_the_node_does() -> None:
             b.kill()
             with pytest.raises(ordercast.NodeClosed):
                 await waiting
+
+    run(main())
+
+
+FOREIGN = (
+    b"x\n",
+    b"",
+    b"\xc1ocr",
+    b"\xc1ocr\x01",
+    b"\xc1ocr\x01\x91\xa4call",
+    b"\xff" * 40,
+    b"\x91" * 5000,
+    b"\x91\xa1\xff",
+)
+"""What no replica sends: text, nothing, half a message, something broken, something deep."""
+
+
+def test_a_message_that_is_no_replicas_is_skipped_by_all_of_them_and_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path))
+        async with open_nodes(configuration) as nodes:
+            first, second = await _replicas(nodes)
+            await first.call(Ledger.add, "before")
+            await nodes[1].multicast_many(FOREIGN, ["g"])
+            assert await second.call(Ledger.add, "after") == 2
+            assert await first.call(Ledger.add, "end") == 3
+            assert await second.call(Ledger.add, "end") == 4
+            assert [node.status()["dropped"]["no-replica-messages"] for node in nodes] == [len(FOREIGN)] * 2
+            assert caplog.text.count("it is no call of a replica") == 2, "once for each source, at each replica"
+            for node in nodes:
+                node.kill()
+        async with open_nodes(configuration) as nodes:
+            first, second = await _replicas(nodes)
+            assert await first.call(Ledger.add, "again") == 5, "the log replays them, and they are skipped again"
+            assert await second.call(Ledger.add, "again") == 6
+
+    run(main())
+
+
+def test_foreign_sources_that_the_log_names_are_bounded(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ordercast.node.replicated.TOLD_MAX", 1)
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _replicas(nodes)
+            for node in nodes:
+                await node.multicast(b"x", ["g"])
+                await node.multicast(b"y", ["g"])
+            await second.call(Ledger.add, "end")
+            await first.call(Ledger.add, "end")
+            await second.call(Ledger.add, "end")
+            assert caplog.text.count("it is no call of a replica") == 2
+            assert [node.status()["dropped"]["no-replica-messages"] for node in nodes] == [4, 4]
+
+    run(main())
+
+
+def test_calls_of_earlier_versions_which_have_no_mark_are_applied() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as (a,):
+            (replica,) = await _replicas([a])
+            await a.multicast(msgspec.msgpack.encode(["call", "a", 0, 0, "add", ["old"], {"amount": 5}]), ["g"])
+            assert await replica.call(Ledger.add, "new") == 6
+
+    run(main())
+
+
+def test_a_format_of_a_later_version_stops_a_replica_and_says_what_to_install() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as (a, b):
+            await _replicas([a, b])
+            with pytest.raises(ordercast.NodeFailed, match="knows format 1"):
+                await a.multicast(b"\xc1ocr\x02...", ["g"])
+            with pytest.raises(ordercast.NodeFailed, match="install here the version of ordercast that a runs"):
+                await b.wait_failed()
+            assert a.internals.over.is_set()
+
+    run(main())
+
+
+def _next_ledger() -> Any:
+    """The class of the next version: one method more, and another argument for one of them."""
+
+    @dataclass
+    class NextLedger(Ledger):
+        def rename(self, old: str, new: str) -> None:
+            self.lines = [new if line == old else line for line in self.lines]
+
+        def write(self, line: Line | list[str]) -> str:
+            self.lines.append(str(line))
+            return type(line).__name__
+
+    NextLedger.__name__ = NextLedger.__qualname__ = "Ledger"
+    return NextLedger
+
+
+def _name(replica: Replicated[Any]) -> str:
+    return replica._schema.name
+
+
+@pytest.mark.parametrize("what", ["rename", "write"])
+def test_a_call_that_a_replica_does_not_understand_stops_it_before_its_state_differs(what: str, tmp_path: Path) -> None:
+    next_ledger = _next_ledger()
+
+    async def main() -> None:
+        configuration = make_configuration(log_directory=str(tmp_path))
+        async with open_nodes(configuration, "ab") as (a, b):
+            first = await Replicated(next_ledger()).join(a, "g")
+            second = await Replicated(next_ledger()).join(b, "g")
+            async with ordercast.open(configuration, "c") as c:
+                old = await Replicated(Ledger()).join(c, "g")
+                await old.call(Ledger.add, "x")
+                if what == "rename":
+                    await second.call(next_ledger.rename, "x", "y")
+                    problem = "called Ledger.rename, which does not exist here"
+                else:
+                    await second.call(next_ledger.write, ["y"])
+                    problem = "called Ledger.write, whose arguments do not fit here .*line"
+                with pytest.raises(ordercast.NodeFailed) as failure:
+                    await c.wait_failed()
+                advice = (
+                    f"its schema is {_name(second)}, that of c is {_name(old)}: install here the version that b runs"
+                )
+                assert failure.match(f"^process b {problem}.*; {advice}")
+                assert old.state == Ledger(["x"], 1)
+                with pytest.raises(ordercast.NodeFailed, match="install here"):
+                    await old.call(Ledger.add, "too late")
+            async with ordercast.open(configuration, "c") as c:
+                with pytest.raises(ordercast.NodeFailed, match="install here"):
+                    await Replicated(Ledger()).join(c, "g")
+                assert c.internals.over.is_set(), "the same version stops again, wherever the log has the call"
+            async with ordercast.open(configuration, "c") as c:
+                third = await Replicated(next_ledger()).join(c, "g")
+                assert await third.call(next_ledger.add, "on") == 2
+                await first.call(next_ledger.add, "end")
+                await third.call(next_ledger.add, "end")
+                assert first.state == third.state
+
+    run(main())
+
+
+def test_replicas_of_two_versions_find_out_when_one_joins(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as (a, b, c):
+            first = await Replicated(Ledger()).join(a, "g")
+            second = await Replicated(Ledger()).join(b, "g")
+            await second.call(Ledger.add, "x")
+            assert "another version" not in caplog.text
+            other = await Replicated(_next_ledger()()).join(c, "g")
+            wanted = {
+                f"process {process} runs another version of Ledger: its schema is {schema}, that of {here}"
+                for process, schema, here in (
+                    ("c", _name(other), "a"),
+                    ("c", _name(other), "b"),
+                    ("a", _name(first), "c"),
+                    ("b", _name(first), "c"),
+                )
+            }
+            while not all(line in caplog.text for line in wanted):
+                await asyncio.sleep(0.01)
+            assert caplog.text.count("another version") == len(wanted)
+
+    run(main())
+
+
+def test_versions_of_long_ago_in_the_log_are_no_news(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    next_ledger = _next_ledger()
+
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path))
+        for state in (Ledger, next_ledger):
+            async with open_nodes(configuration) as (a, b):
+                first = await Replicated(state()).join(a, "g")
+                second = await Replicated(state()).join(b, "g")
+                for replica in (first, second, first, second):
+                    await replica.call(state.add, "x")
+                for node in (a, b):
+                    node.kill()
+        assert "another version" not in caplog.text
+
+    run(main())
+
+
+def test_the_applications_own_version_stands_in_what_replicas_say() -> None:
+    assert _name(Replicated(Ledger(), version="1.4")) == f"1.4-{_name(Replicated(Ledger()))}"
+    with pytest.raises(ordercast.UsageError, match="at most 64"):
+        Replicated(Ledger(), version="x" * 65)
+
+
+def test_a_schema_is_the_same_in_every_process() -> None:
+    program = "from tests.node.test_replicated import Ledger, Replicated, _name; print(_name(Replicated(Ledger())))"
+    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": os.pathsep.join(sys.path)}
+    other = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert other.stdout.strip() == _name(Replicated(Ledger()))
+
+
+def test_an_argument_of_the_wrong_type_is_the_callers_mistake_and_is_not_sent() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _replicas(nodes)
+            with pytest.raises(TypeError, match="add: argument 'amount': Expected `int`, got `str`"):
+                await first.call(Ledger.add, "x", "many")  # type: ignore[arg-type]
+            assert await second.call(Ledger.add, "on") == 1
+
+    run(main())
+
+
+def test_a_method_that_raises_stop_iteration_stops_no_replica() -> None:
+    @dataclass
+    class Empty:
+        values: list[int] = field(default_factory=list)
+
+        def first(self) -> int:
+            return next(iter(self.values))
+
+        def add(self, *values: int, **more: int) -> int:
+            self.values += [*values, *more.values()]
+            return len(self.values)
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as (a,):
+            replica = await Replicated(Empty()).join(a, "g")
+            with pytest.raises(RuntimeError, match="first raised StopIteration"):
+                await replica.call(Empty.first)
+            assert await replica.call(Empty.add, 1, 2, x=3) == 3, "and no argument is lost"
+
+    run(main())
+
+
+def test_a_snapshot_of_another_version_that_does_not_fit_is_refused_with_the_schema_that_wrote_it(
+    tmp_path: Path,
+) -> None:
+    @dataclass
+    class Other:
+        total: str = ""
+
+    async def main() -> None:
+        configuration = make_configuration("a", log_directory=str(tmp_path), retain_bytes=1 << 20)
+        async with open_nodes(configuration) as nodes:
+            (first,) = await _replicas(nodes)
+            for _ in range(800):
+                await first.call(Ledger.add, "x" * 2000)
+        async with open_nodes(configuration) as (a,):
+            with pytest.raises(ordercast.NodeFailed, match=f"snapshot in the log of a .* its schema is {_name(first)}"):
+                await Replicated(Other()).join(a, "g")
 
     run(main())

@@ -10,18 +10,19 @@ of the result: it is raised to the caller, and the state must be as good after i
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, get_type_hints
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import msgspec
 
 from ordercast.core import SiteId, UsageError
 from ordercast.node.deliveries import Delivery
-from ordercast.node.errors import NodeClosed
+from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
+from ordercast.node.replica_messages import Announce, Ask, Call, Give, decode_message, encode_message, encode_value
+from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
 
 logger = logging.getLogger("ordercast.node")
 
@@ -35,63 +36,36 @@ BUFFERED_MAX = 100_000
 ASK_AGAIN_SECONDS = 2.0
 """Until a replica without a state asks again: the one that should have answered may have crashed."""
 
-_encode = msgspec.msgpack.Encoder().encode
-
-
-class _Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
-    caller: SiteId
-    incarnation: int
-    number: int
-    method: str
-    arguments: list[msgspec.Raw]
-    named: dict[str, msgspec.Raw]
-
-
-class _Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
-    """A replica has no state: whoever has one, send it as it is at this place in the order."""
-
-    asker: SiteId
-    incarnation: int
-    everyone: bool
-    """Whether all shall answer, because one alone did not."""
-
-
-class _Give(msgspec.Struct, frozen=True, tag="give", array_like=True):
-    """The state as it was when the question was delivered."""
-
-    asker: SiteId
-    incarnation: int
-    offset: int
-    """Where the question stood."""
-    state: bytes
+TOLD_MAX = 1_000
+"""Strangers, and replicas with other classes, that the log names."""
 
 
 class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     """The next delivery to apply."""
     state: bytes
-
-
-_decode = msgspec.msgpack.Decoder(_Call | _Ask | _Give).decode
+    schema: str = ""
+    """What the class looked like. Version 0.2.0 does not say."""
 
 
 class Replicated(Generic[State]):
     """One replica. `state` may be read at any time; it is changed by `call` alone."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, *, version: str = "") -> None:
+        """`version` is the application's name of what it runs; replicas whose versions differ say so."""
         self.state: State | None = state
         self.applied = 0
         """How many deliveries of the group the state contains."""
         self._initial = state
-        self._methods: dict[str, _Method] = {
-            name: _Method(function)
-            for name, function in inspect.getmembers(type(state), inspect.isfunction)
-            if not name.startswith("_")
-        }
+        self._schema = Schema(type(state), version)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
-        self._waiting: list[tuple[int, _Call | _Ask]] = []
+        self._waiting: list[tuple[int, Call | Ask]] = []
         """What was delivered while there is no state, with its offset."""
+        self._told: set[tuple[str, ...]] = set()
+        """What the log has said once and need not say again."""
+        self._is_current = False
+        """Whether a message of this incarnation was delivered: what comes before it may be of long ago."""
         self._has_state = asyncio.Event()
         self._has_state.set()
 
@@ -101,13 +75,16 @@ class Replicated(Generic[State]):
         kept = node.keep_snapshot(self._take_snapshot)
         if kept is not None:
             snapshot = msgspec.msgpack.decode(kept, type=_Snapshot)
-            self.state = self._decode_state(snapshot.state)
+            self.state = self._decode_state(
+                snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
+            )
             self.applied = snapshot.offset
         self._group: Group = await node.join(group)
         self._group.on_end(self._close)
         self._group.on_delivery(self._on_delivery)
         if self.applied < self._group.offset and self.state is not None:
             self._on_gap(self._group.offset)
+        self._announce(is_answer=False)
         return self
 
     # ------------------------------------------------------------------ calls
@@ -119,67 +96,155 @@ class Replicated(Generic[State]):
     ) -> Result:
         """Apply a method at every replica, in the order of the group; its result here, where the order has it."""
         name = method.__name__
-        if self._methods.get(name) is None or self._methods[name].function is not method:
-            raise UsageError(f"{name} is not a public method of {type(self._initial).__name__}")
-        inspect.signature(method).bind(self._initial, *arguments, **named)  # the caller's mistake, told to the caller
+        known = self._schema.methods.get(name)
+        if known is None or known.function is not method:
+            raise UsageError(f"{name} is not a public method of {self._class_name}")
+        packed = known.pack(arguments, named)  # the caller's mistake is told to the caller
         # (Sent before the state is here, a call may be applied by whoever gives it to us, and we never see its result.)
         await self._has_state.wait()
         self._number += 1
         number = self._number
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._calls[number] = future
-        call = _Call(
-            self._node.process,
-            self._node.incarnation,
-            number,
-            name,
-            [msgspec.Raw(_encode(argument)) for argument in arguments],
-            {key: msgspec.Raw(_encode(value)) for key, value in named.items()},
-        )
+        call = Call(self._node.process, self._node.incarnation, number, name, *packed, self._schema.name)
         try:
-            await self._group.multicast(_encode(call))
+            await self._group.multicast(encode_message(call))
             return await future
         finally:
             # Cancelled, it may be applied all the same: the message is on its way.
             self._calls.pop(number, None)
 
     def _on_delivery(self, delivery: Delivery) -> None:
-        message = _decode(delivery.payload)
+        try:
+            self._take(delivery)
+        except Exception as error:
+            # What is delivered while it is multicast, or while the group is joined, would raise to that caller alone;
+            # the next message would be applied to a state that lacks this one.
+            self._node.internals.failed(error)
+            raise
+
+    def _take(self, delivery: Delivery) -> None:
+        message = decode_message(delivery.payload, delivery.source)
         state, offset = self.state, delivery.offset
         if state is not None and offset > self.applied:
             state = None
             self._on_gap(offset)
-        if isinstance(message, _Give):
+        if message is None:
+            self._skip(delivery)
+        elif isinstance(message, Announce):
+            self.applied = max(self.applied, offset + 1)
+            self._on_announce(message)
+        elif isinstance(message, Give):
             self._on_give(offset, message)
         elif state is None:
             self._keep(offset, message)
         elif offset == self.applied:
             self._on_next(state, message)
 
-    def _on_next(self, state: State, message: _Call | _Ask) -> None:
-        offset = self.applied
-        self.applied += 1
-        if isinstance(message, _Call):
-            self._apply(state, message)
-        elif message.asker != self._node.process and (message.everyone or self._answers(message.asker)):
-            self._send(_Give(message.asker, message.incarnation, offset, _encode(state)))
+    def _skip(self, delivery: Delivery) -> None:
+        """Somebody has sent to the group what no replica sends. No replica applies it, and it has its place in the
+        order all the same."""
+        self._node.internals.receiver.counters["no-replica-messages"] += 1
+        self.applied = max(self.applied, delivery.offset + 1)
+        if self._tell_once("stranger", delivery.source):
+            logger.warning(
+                "skipped message %s to group %s: it is no call of a replica; send it to a group that has no replicas "
+                "(more from process %s is counted, and not logged)",
+                delivery.message,
+                self._group.name,
+                delivery.source,
+            )
 
-    def _keep(self, offset: int, message: _Call | _Ask) -> None:
+    def _on_next(self, state: State, message: Call | Ask) -> None:
+        offset = self.applied
+        if isinstance(message, Call):
+            # Unpacked first: a call that is not understood must not count as applied in a snapshot.
+            arguments = self._unpack(message)
+            self.applied += 1
+            if arguments is not None:
+                self._apply(state, message, arguments)
+            return
+        self.applied += 1
+        if message.asker != self._node.process and (message.everyone or self._answers(message.asker)):
+            given = encode_value(state)
+            self._send(Give(message.asker, message.incarnation, offset, given, self._node.process, self._schema.name))
+
+    def _keep(self, offset: int, message: Call | Ask) -> None:
         if len(self._waiting) >= BUFFERED_MAX:
             raise UsageError(f"no replica has given its state in {BUFFERED_MAX} calls: is there one that has it?")
         self._waiting.append((offset, message))
 
-    def _apply(self, state: State, call: _Call) -> None:
+    def _unpack(self, call: Call) -> Arguments | None:
+        """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
+        if call.caller == self._node.process and call.incarnation == self._node.incarnation:
+            self._is_current = True
+        elif call.schema and call.schema != self._schema.name:
+            self._on_other_schema(call.caller, call.schema)
+        try:
+            return self._schema.unpack(call)
+        except Misfit as error:
+            if not call.schema:
+                # Version 0.2.0 sent whatever a caller gave it, and no replica applied what did not fit.
+                return None
+            why = f"whose arguments do not fit here ({error})"
+        except NoSuchMethod:
+            why = "which does not exist here"
+        raise NodeFailed(
+            f"process {call.caller} called {self._class_name}.{call.method}, {why}; its schema is "
+            f"{call.schema or 'of ordercast 0.2.0'}, that of {self._node.process} is {self._schema.name}: "
+            f"install here the version that {call.caller} runs, and start again"
+        )
+
+    def _apply(self, state: State, call: Call, arguments: Arguments) -> None:
         mine = call.caller == self._node.process and call.incarnation == self._node.incarnation
         future = self._calls.get(call.number) if mine else None
         try:
-            result = self._methods[call.method].apply(state, call)
+            result = self._schema.methods[call.method].function(state, *arguments.positional, **arguments.named)
         except Exception as error:
             if future is not None and not future.done():
-                future.set_exception(error)
+                # A future takes no StopIteration, and its refusal would stop this replica alone.
+                wrong = isinstance(error, StopIteration)
+                future.set_exception(RuntimeError(f"{call.method} raised {error!r}") if wrong else error)
             return
         if future is not None and not future.done():
             future.set_result(result)
+
+    # ------------------------------------------------------------------ other versions
+    def _announce(self, is_answer: bool) -> None:
+        self._send(Announce(self._node.process, self._node.incarnation, self._schema.name, is_answer))
+
+    def _on_announce(self, announce: Announce) -> None:
+        if announce.process == self._node.process:
+            self._is_current |= announce.incarnation == self._node.incarnation
+        elif announce.schema != self._schema.name and self._is_current:
+            # The other one began later, so it has not heard of us: of two, one hears the other's announcement after
+            # its own, and answers.
+            self._on_other_schema(announce.process, announce.schema)
+            if not announce.is_answer:
+                self._announce(is_answer=True)
+
+    def _on_other_schema(self, process: SiteId, schema: str) -> None:
+        if self._is_current and self._tell_once("schema", process, schema):
+            logger.warning(
+                "process %s runs another version of %s: its schema is %s, that of %s is %s; install the same version "
+                "at both, for a call that one of them does not understand stops it",
+                process,
+                self._class_name,
+                schema,
+                self._node.process,
+                self._schema.name,
+            )
+
+    def _tell_once(self, *what: str) -> bool:
+        """Whether this was not told yet. Bounded: others decide what there is to tell."""
+        if what in self._told or len(self._told) >= TOLD_MAX:
+            return False
+        self._told.add(what)
+        return True
+
+    @property
+    def _class_name(self) -> str:
+        return type(self._initial).__name__
 
     # ------------------------------------------------------------------ state transfer
     def _on_gap(self, offset: int) -> None:
@@ -191,19 +256,19 @@ class Replicated(Generic[State]):
 
     def _ask(self, attempt: int) -> None:
         if self.state is None:
-            self._send(_Ask(self._node.process, self._node.incarnation, everyone=attempt > 0))
+            self._send(Ask(self._node.process, self._node.incarnation, everyone=attempt > 0))
             asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask, attempt + 1)
 
     def _answers(self, asker: SiteId) -> bool:
         """One is enough: the first by name, unless it is the asker."""
         return self._node.process == next((site for site in self._group.members if site != asker), None)
 
-    def _on_give(self, offset: int, give: _Give) -> None:
+    def _on_give(self, offset: int, give: Give) -> None:
         mine = give.asker == self._node.process and give.incarnation == self._node.incarnation
         if self.state is not None:
             self.applied = max(self.applied, offset + 1)
         elif mine:
-            state = self.state = self._decode_state(give.state)
+            state = self.state = self._decode_state(give.state, f"the state that {give.giver} gave", give.schema)
             self._has_state.set()
             self.applied = give.offset + 1
             waiting, self._waiting = self._waiting, []
@@ -213,15 +278,25 @@ class Replicated(Generic[State]):
                     self._on_next(state, message)
             self.applied = offset + 1
 
-    def _send(self, message: _Ask | _Give) -> None:
-        task = asyncio.get_running_loop().create_task(self._group.multicast(_encode(message)))
+    def _send(self, message: Ask | Give | Announce) -> None:
+        task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
         task.add_done_callback(_forget)
 
     def _take_snapshot(self) -> bytes | None:
-        return None if self.state is None else _encode(_Snapshot(self.applied, _encode(self.state)))
+        return (
+            None
+            if self.state is None
+            else encode_value(_Snapshot(self.applied, encode_value(self.state), self._schema.name))
+        )
 
-    def _decode_state(self, content: bytes) -> State:
-        return msgspec.msgpack.decode(content, type=type(self._initial))
+    def _decode_state(self, content: bytes, what: str, schema: str) -> State:
+        try:
+            return msgspec.msgpack.decode(content, type=type(self._initial))
+        except (msgspec.DecodeError, ValueError) as error:
+            raise NodeFailed(
+                f"{what} does not fit {self._class_name}: {error}; its schema is {schema or 'of ordercast 0.2.0'}, "
+                f"that of {self._node.process} is {self._schema.name}: install here the version that wrote it"
+            ) from None
 
     def _close(self, error: BaseException | None) -> None:
         for future in self._calls.values():
@@ -231,27 +306,7 @@ class Replicated(Generic[State]):
 
 
 def _forget(task: asyncio.Task[None]) -> None:
-    """The node is over, or the group blocked: then nobody waits for the answer either."""
-    if not task.cancelled() and task.exception() is not None:
-        logger.warning("state transfer: %s", task.exception())
-
-
-class _Method:
-    """One method, with the types of its parameters: what comes from the network becomes exactly that."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self.function = function
-        if inspect.iscoroutinefunction(function):
-            raise UsageError(f"{function.__name__} is a coroutine: replicas apply calls at once, without waiting")
-        hints = get_type_hints(function)
-        names = list(inspect.signature(function).parameters)[1:]
-        self._types = {name: hints.get(name, Any) for name in names}
-        self._positions = [self._types[name] for name in names]
-
-    def apply(self, state: Any, call: _Call) -> Any:
-        arguments = [
-            msgspec.msgpack.decode(raw, type=wanted)
-            for raw, wanted in zip(call.arguments, self._positions, strict=False)
-        ]
-        named = {key: msgspec.msgpack.decode(raw, type=self._types[key]) for key, raw in call.named.items()}
-        return self.function(state, *arguments, **named)
+    """Nobody waits for it. When the node is over, nobody wants to hear of it either."""
+    error = None if task.cancelled() else task.exception()
+    if error is not None and not isinstance(error, NodeClosed):
+        logger.warning("a message to the other replicas: %s", error)

@@ -1,0 +1,145 @@
+"""What a replicated class looks like from outside: its public methods, which calls fit them, and a short name for it.
+
+Two replicas with the same name of a schema take the same calls. What the methods do is not in it: an application whose
+methods change within gives its versions names.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, get_type_hints
+
+import msgspec
+
+from ordercast.core import UsageError
+from ordercast.node.replica_messages import Call, encode_value
+
+DIGEST_LENGTH = 12
+VERSION_LENGTH_MAX = 64
+"""It travels with every call."""
+
+
+class NoSuchMethod(Exception):
+    """A call names a method that the class has not."""
+
+
+class Misfit(Exception):
+    """A call's arguments do not fit the method's parameters."""
+
+
+class Arguments(NamedTuple):
+    """What a method is called with, the state aside."""
+
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+
+
+class Method:
+    """One method, with the types of its parameters: what comes from the network becomes exactly that."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        if inspect.iscoroutinefunction(function):
+            raise UsageError(f"{function.__name__} is a coroutine: replicas apply calls at once, without waiting")
+        hints = get_type_hints(function)
+        self._signature = inspect.signature(function)
+        self._parameters = list(self._signature.parameters.values())[1:]
+        self._types: dict[str, Any] = {each.name: hints.get(each.name, Any) for each in self._parameters}
+
+    def pack(
+        self, arguments: Iterable[Any], named: Mapping[str, Any]
+    ) -> tuple[list[msgspec.Raw], dict[str, msgspec.Raw]]:
+        """Arguments as they travel; `TypeError` for those that do not fit, which is the caller's mistake."""
+        positional = [msgspec.Raw(encode_value(argument)) for argument in arguments]
+        by_name = {key: msgspec.Raw(encode_value(value)) for key, value in named.items()}
+        try:
+            self.unpack(positional, by_name)
+        except Misfit as error:
+            raise TypeError(f"{self.function.__name__}: {error}") from None
+        return positional, by_name
+
+    def unpack(self, arguments: Iterable[msgspec.Raw], named: Mapping[str, msgspec.Raw]) -> Arguments:
+        """Arguments as the method wants them; `Misfit` when that cannot be."""
+        try:
+            bound = self._signature.bind(None, *arguments, **named)
+        except TypeError as error:
+            raise Misfit(str(error)) from None
+        values = bound.arguments
+        for parameter in self._parameters:
+            name, wanted = parameter.name, self._types[parameter.name]
+            if name not in values:
+                continue
+            try:
+                if parameter.kind is parameter.VAR_POSITIONAL:
+                    values[name] = tuple(msgspec.msgpack.decode(raw, type=wanted) for raw in values[name])
+                elif parameter.kind is parameter.VAR_KEYWORD:
+                    values[name] = {key: msgspec.msgpack.decode(raw, type=wanted) for key, raw in values[name].items()}
+                else:
+                    values[name] = msgspec.msgpack.decode(values[name], type=wanted)
+            except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+                raise Misfit(f"argument {name!r}: {error}") from None
+        return Arguments(bound.args[1:], bound.kwargs)
+
+    def description(self) -> list[Any]:
+        """Everything that decides which calls fit it, the same in every process."""
+        return [
+            [each.name, each.kind.name, _describe(self._types[each.name]), _describe_default(each.default)]
+            for each in self._parameters
+        ]
+
+
+class Schema:
+    """The public methods of a class."""
+
+    def __init__(self, state_class: type, version: str) -> None:
+        """`version` is the application's own name of what it runs, or empty."""
+        if len(version) > VERSION_LENGTH_MAX:
+            raise UsageError(
+                f"a version of {len(version)} characters: at most {VERSION_LENGTH_MAX}, it is in every call"
+            )
+        self.methods = {
+            name: Method(function)
+            for name, function in inspect.getmembers(state_class, inspect.isfunction)
+            if not name.startswith("_")
+        }
+        described = {name: method.description() for name, method in self.methods.items()}
+        content = msgspec.json.encode([state_class.__name__, _describe(state_class), described], order="deterministic")
+        digest = hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
+        self.name = f"{version}-{digest}" if version else digest
+
+    def unpack(self, call: Call) -> Arguments:
+        """What a call wants its method called with; `NoSuchMethod` or `Misfit` when it is a call of another schema."""
+        method = self.methods.get(call.method)
+        if method is None:
+            raise NoSuchMethod(f"there is no method {call.method!r}")
+        return method.unpack(call.arguments, call.named)
+
+
+def _describe(wanted: Any) -> Any:
+    """A type, down to the fields of its fields."""
+    try:
+        return _without_descriptions(msgspec.json.schema(wanted))
+    except (TypeError, NameError, RecursionError):
+        return getattr(wanted, "__qualname__", None) or str(wanted)
+
+
+def _without_descriptions(schema: Any) -> Any:
+    """A docstring may change: it does not decide what fits."""
+    if isinstance(schema, dict):
+        return {
+            key: _without_descriptions(value)
+            for key, value in schema.items()
+            if key != "description" or not isinstance(value, str)
+        }
+    return [_without_descriptions(each) for each in schema] if isinstance(schema, list) else schema
+
+
+def _describe_default(default: Any) -> Any:
+    if default is inspect.Parameter.empty:
+        return []
+    try:
+        return [msgspec.json.encode(default, order="deterministic").decode()]
+    except (TypeError, ValueError, RecursionError):
+        return [type(default).__qualname__]
