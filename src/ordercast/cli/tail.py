@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,6 +13,9 @@ import typer
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption, check_group, control_path
 from ordercast.node.control import ask, read
+
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode that moves a terminal's cursor, colours it, rings its bell, turns its text round or ends its line."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,5 +60,16 @@ def _print(delivery: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(delivery), flush=True)
     else:
         payload = delivery.get("payload", f"(base64) {delivery.get('payload_base64')}")
-        print(f"{delivery['offset']:>8}  {delivery['source']:<12}  {payload}", flush=True)
-    sys.stdout.flush()
+        line = f"{delivery['offset']:>8}  {delivery['source']:<12}  {printable(payload)}"
+        encoding = sys.stdout.encoding
+        print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
+def printable(text: str) -> str:
+    """A text in which everything that a terminal would obey is spelled out: whoever may send must not command it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode() if unicodedata.category(character) in UNPRINTABLE else character
+        for character in text
+    )
