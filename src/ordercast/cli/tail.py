@@ -12,6 +12,7 @@ import typer
 
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption, check_group, control_path
+from ordercast.core import UsageError
 from ordercast.node.control import ask, read
 
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -35,14 +36,19 @@ def tail(
 ) -> int:
     """Print what a running node delivers, in order, until Ctrl-C.
 
-    Example: ordercast tail accounts --config bank.toml --process main-1 --from 0 --json
+    Example: ordercast tail everyone --config bank.toml --process node-1 --from 0 --json
     """
     check_group(config, group)
-    ordercast.run(_follow(control_path(config, process), group, start, count, as_json))
+    printed = ordercast.run(_follow(control_path(config, process), group, start, count, as_json))
+    if count is not None and printed < count:
+        raise UsageError(f"the node ended after {printed} of {count} deliveries: start it again, then go on")
+    if count is None:
+        print("the node ended", file=sys.stderr)
     return 0
 
 
-async def _follow(path: Path, group: str, start: int | None, count: int | None, as_json: bool) -> None:
+async def _follow(path: Path, group: str, start: int | None, count: int | None, as_json: bool) -> int:
+    """How many were printed, before there were enough or the node ended."""
     reader, writer = await ask(path, {"command": "tail", "group": group, "from": start})
     printed = 0
     try:
@@ -50,9 +56,10 @@ async def _follow(path: Path, group: str, start: int | None, count: int | None, 
             _print(delivery, as_json)
             printed += 1
             if printed == count:
-                return
+                break
     finally:
         writer.close()
+    return printed
 
 
 def _print(delivery: dict[str, Any], as_json: bool) -> None:
