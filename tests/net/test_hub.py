@@ -18,7 +18,9 @@ from ordercast.node.advice import find_warnings
 from ordercast.node.configuration import read_configuration
 from ordercast.protocols.selective_total import SelectiveTotal
 from ordercast.trace import read_events, read_runs
+from ordercast.wire.keys import ClusterKeys, create_key_file
 from tests.node.cluster import make_configuration, open_nodes, payloads, run
+from tests.wire.cluster import OTHER_KEY, START, make_endpoint
 
 
 def _start_hub(configuration: dict[str, Any]) -> Hub:
@@ -146,6 +148,37 @@ def test_a_strangers_datagram_is_not_relayed() -> None:
             assert hub.counters["relayed"] == 0
         finally:
             stranger.close()
+            hub.close()
+
+    run(main())
+
+
+def test_what_comes_under_a_process_address_is_relayed_and_no_process_believes_it(tmp_path: Path) -> None:
+    """An address is no proof. Here c has not started, and somebody else has its address: garbage, a handshake under
+    another key, and a datagram of the cluster that was recorded."""
+    create_key_file(tmp_path / "c.key")
+
+    async def main() -> None:
+        configuration = _configuration("abc", key_file=str(tmp_path / "c.key"))
+        hub = _start_hub(configuration)
+        port = int(configuration["channel"].rpartition(":")[2])
+        forger = open_udp(resolve("127.0.0.1", int(configuration["processes"]["c"].rpartition(":")[2])), 1 << 22)
+        try:
+            async with open_nodes(configuration, "ab") as nodes:
+                recorded = forger.recv(1 << 16)
+                stranger = make_endpoint("c", ClusterKeys(OTHER_KEY), cluster="test")
+                stranger.tick(START)
+                hellos = [bytes(outgoing.buffer) for outgoing in stranger.flush()]
+                assert len(hellos) == 2
+                for datagram in (b"garbage", recorded, *hellos):
+                    forger.sendto(datagram, ("127.0.0.1", port))
+                while not all({"short", "forged"} <= set(node.status()["dropped"]) for node in nodes):
+                    await asyncio.sleep(0)
+                assert [node.status()["peers"] for node in nodes] == [["b"], ["a"]]
+                for node in nodes:
+                    node.kill()
+        finally:
+            forger.close()
             hub.close()
 
     run(main())

@@ -145,7 +145,7 @@ def show(file: FileArgument, as_json: JsonOption = False) -> int:
 
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
     for heading in ("key", "value", "from"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for key, value in values.items():
         if isinstance(value, dict):
             for name, inner in value.items():

@@ -16,6 +16,20 @@ import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption
 from ordercast.core import UsageError
 
+logger = logging.getLogger("ordercast.node")
+
+SILENCE_SECONDS = 5.0
+"""Far more than a handshake takes: from then on it is told who has not been heard of."""
+
+REASONS = {
+    "forged": "what comes does not open: do all have the same key_file, and is every name used once?",
+    "plaintext": "what comes is not sealed: do some run with insecure = true?",
+    "sealed": "what comes is sealed: do some run without insecure = true?",
+    "another-cluster": "what comes is of another cluster: is `cluster` the same everywhere?",
+    "unknown-process": "what comes is from names not in [processes]: is the configuration the same everywhere?",
+}
+"""Why somebody cannot be heard, by the counter of what was dropped."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -31,7 +45,7 @@ def node(
     """Run a process of the cluster. It takes part in its groups; `ordercast send` and `tail` reach it by its control
     socket.
 
-    Example: ordercast node --config bank.toml --process main-1
+    Example: ordercast node --config bank.toml --process node-1
     """
     logging.basicConfig(
         stream=sys.stderr,
@@ -67,8 +81,10 @@ async def _main(config: Path, process: str, as_json: bool) -> int:
             )
         stopped = asyncio.create_task(stop.wait())
         failed = asyncio.create_task(running.wait_failed())
+        told = asyncio.create_task(_tell_of_silence(running))
         await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()
+        told.cancel()
         if failed.done():
             failed.result()
         failed.cancel()
@@ -76,3 +92,21 @@ async def _main(config: Path, process: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(status), flush=True)
     return 0
+
+
+async def _tell_of_silence(running: ordercast.Node) -> None:
+    """Say once who has not been heard of, and what may be the reason: nothing else tells of a wrong key."""
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            await running.wait_for_peers()
+        return
+    except ordercast.OrdercastError:
+        return  # it is over, and somebody else says why
+    except TimeoutError:
+        pass
+    status = running.status()
+    silent = sorted(set(running.configuration.processes) - {running.process, *status["peers"]})
+    reasons = [text for counter, text in REASONS.items() if status["dropped"].get(counter)]
+    logger.warning(
+        "nothing heard of %s yet; %s", ", ".join(silent), (reasons or ["do they run, at these addresses?"])[0]
+    )

@@ -3,7 +3,7 @@
 import json
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,10 @@ from ordercast.core import Bounds, Contract, Options, Protocol, UsageError
 from ordercast.protocols import find_protocol, find_protocols
 
 README_LINES = 12
-"""Enough for what it is and what it gives; the rest is for an editor."""
+"""Enough for what it is and what it gives; the rest is for an editor. The paragraph that is begun is ended."""
+
+TABLE_WIDTH_MIN = 120
+"""In a narrower terminal the table of all protocols would be columns of single words."""
 
 
 def register(app: typer.Typer) -> None:
@@ -130,12 +133,28 @@ def _term(factor: float, symbol: str) -> str:
 
 # ---------------------------------------------------------------------- for people
 def _show_all(known: list[type[Protocol]]) -> None:
+    from rich.text import Text
+
+    console = _console(160)
+    if console.width >= TABLE_WIDTH_MIN:
+        console.print(_table(known))
+    else:
+        for protocol in known:
+            contract = protocol.contract
+            console.print(Text.assemble((contract.name, "bold"), f": {contract.title}"))
+            rows = {"guarantees": ", ".join(contract.guarantees), "under": ", ".join(contract.faults)}
+            console.print(_grid([*rows.items(), ("a crash", contract.crash)]))
+            console.print()
+    console.print(Text("What the guarantees mean: docs/properties.md. The faults: docs/faults.md.", "dim"))
+
+
+def _table(known: list[type[Protocol]]) -> Any:
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, padding=(0, 2, 1, 0), header_style="dim")
     for heading, share in (("protocol", None), ("what it is", 3), ("guarantees", 3), ("under", 2), ("a crash", 3)):
-        table.add_column(heading, no_wrap=share is None, ratio=share)
+        table.add_column(heading, no_wrap=share is None, ratio=share, overflow="fold")
     for protocol in known:
         contract = protocol.contract
         table.add_row(
@@ -145,14 +164,24 @@ def _show_all(known: list[type[Protocol]]) -> None:
             Text(", ".join(contract.faults), "yellow"),
             Text(contract.crash),
         )
-    console = _console(160)
-    console.print(table)
-    console.print(Text("What the guarantees mean: docs/properties.md. The faults: docs/faults.md.", "dim"))
+    return table
+
+
+def _grid(rows: Iterable[tuple[str, str]]) -> Any:
+    """Names and texts side by side, in which nothing is cut off: what is too long for a line goes on in the next."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 3, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, text in rows:
+        grid.add_row(Text(name, "dim"), Text(text))
+    return grid
 
 
 def _show_one(protocol: type[Protocol]) -> None:
     from rich.markdown import Markdown
-    from rich.table import Table
     from rich.text import Text
 
     contract = protocol.contract
@@ -173,17 +202,29 @@ def _show_one(protocol: type[Protocol]) -> None:
         "messages": ", ".join(message.__name__ for message in protocol.packets),
         "branches": ", ".join(contract.branches),
     }
-    table = Table.grid(padding=(0, 3, 0, 0))
-    for name, text in rows.items():
-        table.add_row(Text(name, "dim"), Text(text))
-    for option, default in msgspec.to_builtins(contract.options()).items():
-        table.add_row(Text("option", "dim"), Text(f"{option} = {json.dumps(default)}"))
-    console.print(table)
+    options = msgspec.to_builtins(contract.options())
+    chosen = [("option", f"{option} = {json.dumps(default)}") for option, default in options.items()]
+    console.print(_grid([*rows.items(), *chosen]))
     readme = find_readme(protocol)
     if readme is not None:
         console.print()
-        console.print(Text(str(readme), "dim"))
-        console.print(Markdown("\n".join(readme.read_text(encoding="utf-8").splitlines()[:README_LINES])))
+        console.print(Text(str(readme), "dim"), overflow="fold")
+        console.print(Markdown(opening(readme.read_text(encoding="utf-8"))))
+
+
+def opening(text: str) -> str:
+    """The first lines of a document in Markdown, up to the end of a paragraph."""
+    lines = text.splitlines()
+    in_code = False
+    for number, line in enumerate(lines):
+        if line.startswith("```"):
+            in_code = not in_code
+        if number >= README_LINES and not in_code and not line.strip():
+            lines = lines[:number]
+            break
+    while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
+        lines.pop()
+    return "\n".join(lines)
 
 
 def _addresses(contract: Contract) -> str:

@@ -30,7 +30,7 @@ def send(
 ) -> int:
     """Multicast standard input through a running node; done when the protocol has accepted it.
 
-    Example: echo "deposit 42 100" | ordercast send accounts --config bank.toml --process main-1 --lines
+    Example: echo "deposit 42 100" | ordercast send everyone --config bank.toml --process node-1 --lines
     """
     groups = group.split(",")
     for name in groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,11 @@ import typer
 
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption, check_group, control_path
+from ordercast.core import UsageError
 from ordercast.node.control import ask, read
+
+UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+"""Unicode that moves a terminal's cursor, colours it, rings its bell, turns its text round or ends its line."""
 
 
 def register(app: typer.Typer) -> None:
@@ -31,14 +36,19 @@ def tail(
 ) -> int:
     """Print what a running node delivers, in order, until Ctrl-C.
 
-    Example: ordercast tail accounts --config bank.toml --process main-1 --from 0 --json
+    Example: ordercast tail everyone --config bank.toml --process node-1 --from 0 --json
     """
     check_group(config, group)
-    ordercast.run(_follow(control_path(config, process), group, start, count, as_json))
+    printed = ordercast.run(_follow(control_path(config, process), group, start, count, as_json))
+    if count is not None and printed < count:
+        raise UsageError(f"the node ended after {printed} of {count} deliveries: start it again, then go on")
+    if count is None:
+        print("the node ended", file=sys.stderr)
     return 0
 
 
-async def _follow(path: Path, group: str, start: int | None, count: int | None, as_json: bool) -> None:
+async def _follow(path: Path, group: str, start: int | None, count: int | None, as_json: bool) -> int:
+    """How many were printed, before there were enough or the node ended."""
     reader, writer = await ask(path, {"command": "tail", "group": group, "from": start})
     printed = 0
     try:
@@ -46,9 +56,10 @@ async def _follow(path: Path, group: str, start: int | None, count: int | None, 
             _print(delivery, as_json)
             printed += 1
             if printed == count:
-                return
+                break
     finally:
         writer.close()
+    return printed
 
 
 def _print(delivery: dict[str, Any], as_json: bool) -> None:
@@ -56,5 +67,16 @@ def _print(delivery: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(delivery), flush=True)
     else:
         payload = delivery.get("payload", f"(base64) {delivery.get('payload_base64')}")
-        print(f"{delivery['offset']:>8}  {delivery['source']:<12}  {payload}", flush=True)
-    sys.stdout.flush()
+        line = f"{delivery['offset']:>8}  {delivery['source']:<12}  {printable(payload)}"
+        encoding = sys.stdout.encoding
+        print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
+def printable(text: str) -> str:
+    """A text in which everything that a terminal would obey is spelled out: whoever may send must not command it."""
+    if text.isprintable():
+        return text
+    return "".join(
+        character.encode("unicode_escape").decode() if unicodedata.category(character) in UNPRINTABLE else character
+        for character in text
+    )

@@ -4,6 +4,10 @@ Selective total order is made for a channel on which everyone hears everything i
 (Tachikawa and Takizawa, section 2.1). Between real hosts there is none, so one small process is the channel: what it
 receives it sends to everybody, the sender included, one after the other. It keeps nothing, repairs nothing, and cannot
 read what it relays. Losses behind it are each receiver's own, as on the real channel.
+
+It knows senders by their addresses alone. Whoever can send datagrams under a process' address makes it relay them, one
+to each process; these drop what is not sealed with the cluster's key. Only a network that lets nobody send under
+others' addresses keeps such datagrams from the channel.
 """
 
 from __future__ import annotations
@@ -28,7 +32,8 @@ class Hub:
         self._loop = loop
         self._socket = sockets.open_udp(own, buffer_bytes)
         self._receivers: list[SocketAddress] = [processes[name].address for name in sorted(processes)]
-        # Whoever else sends here is not relayed: the hub must not make one stranger's datagram into many.
+        # Whoever else sends here is not relayed: the hub must not make one stranger's datagram into many. It is no more
+        # than a guess at who that is, because an address can be forged; the processes are the ones that check.
         self._senders = {(where.address[0], where.address[1]) for where in processes.values()}
         self._buffer = memoryview(bytearray(1 << 16))
         loop.add_reader(self._socket.fileno(), self._drain)

@@ -1,8 +1,9 @@
 """How commands reach a running node: JSON lines over a local socket that only its owner can open.
 
 `{"command": "send", "groups": […]}`, then `{"payload_base64": …}` for each message, then `{"end": true}`: answered by
-`{"sent": N}` when the protocol has them. `{"command": "tail", "group": …, "from": N | null}`: answered by one line per
-delivery. `{"command": "status"}`: one line. Whatever goes wrong: `{"error": "…"}`.
+`{"sent": N}` when the protocol has them. A message that is too long for a line comes in several, with `"more": true` in
+all but its last. `{"command": "tail", "group": …, "from": N | null}`: answered by one line per delivery, until the
+other side closes. `{"command": "status"}`: one line. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -23,11 +24,53 @@ from ordercast.node.deliveries import Delivery
 if TYPE_CHECKING:
     from ordercast.node.node import Node
 
-LINE_BYTES_MAX = 128 << 20
-"""A message of the largest `payload_max` that is sensible, in base64."""
+LINE_BYTES_MAX = 1 << 20
+"""Of what a node reads: whatever is written into its socket, it holds no more than two such lines of it."""
+
+PIECE_BYTES_MAX = 1 << 19
+"""Of a message in one line: it fits in base64, with its brackets."""
+
+ANSWER_BYTES_MAX = 1 << 40
+"""Of what a command reads. It trusts its node, whose deliveries have the bound `payload_max`."""
+
+LINGER_SECONDS = 5.0
+"""How long a command that was refused may go on writing before it is cut off; else it might not read why."""
+
+
+class SendRequest(msgspec.Struct, tag_field="command", tag="send"):
+    """Messages follow."""
+
+    groups: list[str]
+
+
+class TailRequest(msgspec.Struct, tag_field="command", tag="tail"):
+    """Deliveries are wanted."""
+
+    group: str
+    start: Annotated[int, msgspec.Meta(ge=0)] | None = msgspec.field(default=None, name="from")
+
+
+class StatusRequest(msgspec.Struct, tag_field="command", tag="status"):
+    """What there is to know about the node is wanted."""
+
+
+class Piece(msgspec.Struct):
+    """A message or a part of one, or the end of them all."""
+
+    payload: bytes | msgspec.UnsetType = msgspec.field(default=msgspec.UNSET, name="payload_base64")
+    more: bool = False
+    end: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what says nothing: a misspelled key would be an empty message."""
+        if self.payload is msgspec.UNSET and not self.end:
+            raise ValueError('neither "payload_base64" nor "end"')
+
 
 _encode = msgspec.json.Encoder().encode_lines
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+_decode_request = msgspec.json.Decoder(SendRequest | TailRequest | StatusRequest).decode
+_decode_piece = msgspec.json.Decoder(Piece).decode
 
 
 def describe(delivery: Delivery) -> dict[str, Any]:
@@ -55,18 +98,22 @@ class ControlServer:
 
     async def start(self) -> None:
         """Begin to listen; `UsageError` when the socket cannot be made."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        # The node's UDP address is ours alone, so a socket file that lies here is from a process that died.
-        self._path.unlink(missing_ok=True)
-        mask = os.umask(0o177)
         try:
-            self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=LINE_BYTES_MAX)
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # The node's UDP address is ours alone, so a socket that lies here is from a process that died. Whatever
+            # else lies here stays: the path may be a mistake.
+            if self._path.is_socket():
+                self._path.unlink()
+            elif self._path.exists():
+                raise UsageError(f"{self._path} is there, and is no socket: correct `control`, or remove it")
+            mask = os.umask(0o177)
+            try:
+                self._server = await asyncio.start_unix_server(self._serve, str(self._path), limit=LINE_BYTES_MAX)
+            finally:
+                os.umask(mask)
         except OSError as error:
-            raise UsageError(
-                f"cannot make the control socket {self._path} ({error.strerror}): correct `control`"
-            ) from None
-        finally:
-            os.umask(mask)
+            reason = error.strerror or str(error)
+            raise UsageError(f"cannot make the control socket {self._path} ({reason}): correct `control`") from None
 
     async def stop(self) -> None:
         """Close the socket and everything that goes on over it."""
@@ -85,52 +132,106 @@ class ControlServer:
         try:
             try:
                 await self._answer(reader, writer)
-            except (UsageError, OrdercastError, ValueError) as error:
-                # ValueError: a line that is too long, or no JSON.
-                writer.write(_encode([{"error": str(error)}]))
+            except (UsageError, OrdercastError) as error:
+                await _refuse(str(error), reader, writer)
+            except (ValueError, RecursionError) as error:
+                await _refuse(f"malformed request: {error}", reader, writer)
             await writer.drain()
         except (ConnectionError, asyncio.CancelledError):
-            pass
+            # Nobody reads what is still to be written: whoever waits for that waits for ever.
+            writer.transport.abort()
         finally:
             writer.close()
             with suppress(ConnectionError, asyncio.CancelledError):
                 await writer.wait_closed()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = await reader.readline()
+        line = await _read_line(reader)
         if not line:
             return
-        request = _decode(line)
-        match request:
-            case {"command": "send", "groups": list(groups)}:
-                await self._send([str(group) for group in groups], reader, writer)
-            case {"command": "tail", "group": str(group), **rest}:
-                await self._tail(group, rest.get("from"), writer)
-            case {"command": "status"}:
+        match _decode_request(line):
+            case SendRequest(groups):
+                await self._send(groups, reader, writer)
+            case TailRequest(group, start):
+                await self._tail(group, start, reader, writer)
+            case StatusRequest():
                 writer.write(_encode([self._node.status()]))
-            case _:
-                raise UsageError("no such command")
 
     async def _send(self, groups: list[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        sent = 0
-        while line := await reader.readline():
-            message = _decode(line)
-            if message.get("end"):
+        sent, payload_max, begun, is_whole = 0, self._node.configuration.payload_max, bytearray(), True
+        while line := await _read_line(reader):
+            piece = _decode_piece(line)
+            if piece.payload is not msgspec.UNSET:
+                begun += piece.payload
+                if len(begun) > payload_max:
+                    raise UsageError(
+                        f"a message is larger than payload_max ({payload_max}): send it in parts, or raise payload_max "
+                        f"at every process"
+                    )
+                is_whole = not piece.more
+                if is_whole:
+                    await self._node.multicast(bytes(begun), groups)
+                    sent += 1
+                    begun.clear()
+            if piece.end:
+                if not is_whole:
+                    raise UsageError(f"the last piece of a message is missing; messages that were sent: {sent}")
                 await self._node.flush()
                 writer.write(_encode([{"sent": sent}]))
                 return
-            await self._node.multicast(base64.b64decode(message["payload_base64"], validate=True), groups)
-            sent += 1
+        raise UsageError(f'the input stopped before {{"end": true}}; messages that were sent: {sent}')
 
-    async def _tail(self, group: str, offset: int | None, writer: asyncio.StreamWriter) -> None:
-        async for delivery in self._node.internals.history(group).follow(offset):
+    async def _tail(
+        self, group: str, start: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        following = asyncio.create_task(self._follow(group, start, writer))
+        # In a group that is silent nothing is written that could fail: without this, a `tail` that was ended keeps its
+        # descriptor for as long.
+        abandoned = asyncio.create_task(_discard(reader))
+        try:
+            await asyncio.wait((following, abandoned), return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                raise ConnectionAbortedError
+            following.result()
+        finally:
+            following.cancel()
+            abandoned.cancel()
+            await asyncio.gather(following, abandoned, return_exceptions=True)
+
+    async def _follow(self, group: str, start: int | None, writer: asyncio.StreamWriter) -> None:
+        async for delivery in self._node.internals.history(group).follow(start):
             writer.write(_encode([describe(delivery)]))
             await writer.drain()
 
 
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError:
+        raise UsageError(
+            f"a line is longer than {LINE_BYTES_MAX} bytes: send a long message in several, all but the last with "
+            f'"more": true'
+        ) from None
+
+
+async def _refuse(reason: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Say why, and wait until it is read: what was not read on our side may take the answer with it."""
+    writer.write(_encode([{"error": reason}]))
+    await writer.drain()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            await _discard(reader)
+
+
+async def _discard(reader: asyncio.StreamReader) -> None:
+    """Read until the other side closes."""
+    while await reader.read(1 << 16):
+        pass
+
+
 async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     try:
-        return await asyncio.open_unix_connection(str(path), limit=LINE_BYTES_MAX)
+        return await asyncio.open_unix_connection(str(path), limit=ANSWER_BYTES_MAX)
     except OSError as error:
         raise UsageError(
             f"no node answers on {path} ({error.strerror or error}): start it with `ordercast node`"
@@ -140,18 +241,30 @@ async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
 async def send(path: Path, groups: list[str], payloads: Iterator[bytes]) -> int:
     """Multicast through a running node; how many it took."""
     reader, writer = await _connect(path)
+    answer = asyncio.create_task(_read(reader))
     try:
-        writer.write(_encode([{"command": "send", "groups": groups}]))
-        for payload in payloads:
-            writer.write(_encode([{"payload_base64": base64.b64encode(payload).decode()}]))
-            await writer.drain()
-        writer.write(_encode([{"end": True}]))
-        return int((await _read(reader))["sent"])
-    except (ConnectionError, BrokenPipeError):
-        # It may have said why before it closed.
-        return int((await _read(reader))["sent"])
+        with suppress(ConnectionError):  # the answer, if there is one, says why
+            writer.write(_encode([{"command": "send", "groups": groups}]))
+            for payload in payloads:
+                for line in _lines(payload):
+                    writer.write(line)
+                    await writer.drain()
+                if answer.done():
+                    break
+            else:
+                writer.write(_encode([{"end": True}]))
+        return int((await answer)["sent"])
     finally:
+        answer.cancel()
         writer.close()
+
+
+def _lines(payload: bytes) -> Iterator[bytes]:
+    """A message in lines that a node reads."""
+    for start in range(0, max(len(payload), 1), PIECE_BYTES_MAX):
+        piece = base64.b64encode(payload[start : start + PIECE_BYTES_MAX]).decode()
+        more = {"more": True} if start + PIECE_BYTES_MAX < len(payload) else {}
+        yield _encode([{"payload_base64": piece} | more])
 
 
 async def ask(path: Path, request: dict[str, Any]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

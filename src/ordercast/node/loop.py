@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from ordercast.core import UsageError
+
 Result = TypeVar("Result")
 
 
@@ -35,9 +37,17 @@ def _keep_heap() -> None:
 def run(main: Coroutine[Any, Any, Result]) -> Result:
     """Like `asyncio.run`, on the fastest loop there is."""
     _keep_heap()
+    factory = None
     if uvloop_is_installed():
         import uvloop
 
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        factory = uvloop.new_event_loop
+    try:
+        with asyncio.Runner(loop_factory=factory) as runner:
             return runner.run(main)
-    return asyncio.run(main)
+    except UsageError as error:
+        # From the caller's own lines on: a mistake of theirs is not looked for in the event loop's.
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_frame.f_code is not getattr(main, "cr_code", None):
+            traceback = traceback.tb_next
+        raise error.with_traceback(traceback or error.__traceback__) from error.__cause__

@@ -51,7 +51,10 @@ class Node:
     async def __aenter__(self) -> Node:
         if self._entered is not None:
             raise UsageError("a node is entered once; open another")
-        internals = self._entered = Internals(asyncio.get_running_loop(), self.configuration, self.process)
+        try:
+            internals = self._entered = Internals(asyncio.get_running_loop(), self.configuration, self.process)
+        except UsageError as error:
+            raise error.with_traceback(None) from None  # whose mistake it is has no use for our insides
         control = self.configuration.control_path(self.process)
         try:
             if control is not None:
@@ -199,4 +202,9 @@ def open(  # noqa: A001
     configuration: str | Path | Mapping[str, Any], process: SiteId, **overrides: Any
 ) -> Node:
     """A process of the cluster: `async with ordercast.open("bank.toml", process="branch-7") as node: …`."""
-    return Node(read_configuration(configuration, os.environ, overrides), process)
+    if not isinstance(configuration, str | Path | Mapping):
+        raise TypeError(f"configuration is the path of a file or a mapping, not {type(configuration).__name__}")
+    try:
+        return Node(read_configuration(configuration, os.environ, overrides), process)
+    except UsageError as error:
+        raise error.with_traceback(None) from None  # whose mistake it is has no use for our insides

@@ -1,0 +1,56 @@
+"""`ordercast protocols`: whole sentences, however wide the terminal."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from ordercast.cli.protocols import find_readme, opening
+from ordercast.protocols import find_protocols
+from tests.support import RUN_ORDERCAST, run_ordercast, run_python
+
+FOUND, _PROBLEMS = find_protocols()
+
+AS_TERMINAL = "import sys; sys.stdout.isatty = lambda: True\n"
+
+
+def _words(text: str) -> str:
+    """Without line breaks, wherever they fall."""
+    return "".join(text.split())
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_what_is_shown_of_a_readme_ends_with_a_sentence(name: str) -> None:
+    readme = find_readme(FOUND[name])
+    assert readme is not None
+    shown = opening(readme.read_text(encoding="utf-8"))
+    assert shown.endswith((".", "|"))  # a sentence, or a row of a table
+    assert readme.read_text(encoding="utf-8").startswith(shown)
+
+
+def test_the_opening_of_a_document_does_not_end_in_a_paragraph_a_heading_or_code() -> None:
+    first = [f"line {number}" for number in range(14)]
+    assert opening("\n".join([*first, "", "the rest"])) == "\n".join(first)
+    code = ["# Title", "", "```", *[""] * 20, "```"]
+    assert opening("\n".join([*code, "", "the rest"])) == "\n".join(code)
+    assert opening("\n".join(["one.", *[""] * 9, "## Next", "", "", "two"])) == "one."
+    assert opening("short") == "short"
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120, 200])
+def test_nothing_is_cut_off_in_a_terminal_of_any_width(columns: int) -> None:
+    environment = {**os.environ, "COLUMNS": str(columns), "NO_COLOR": "1", "TERM": "dumb"}
+    for words in (("protocols",), ("protocols", "token")):
+        result = run_python(AS_TERMINAL + RUN_ORDERCAST, *words, environment=environment)
+        assert result.returncode == 0
+        assert "\u2026" not in result.stdout
+        assert max(map(len, result.stdout.splitlines())) <= columns
+    assert _words("than L sites of a list that cannot be reached block the others until they come back.") in _words(
+        result.stdout
+    )
+
+
+def test_nothing_is_cut_off_in_a_pipe() -> None:
+    for words in (("protocols",), *(("protocols", name) for name in ("token", "fan-1"))):
+        assert "\u2026" not in run_ordercast(*words).stdout
