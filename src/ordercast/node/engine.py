@@ -17,7 +17,7 @@ from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
-from ordercast.runtime import Instance, MessageNumbers
+from ordercast.runtime import Instance
 from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
@@ -151,7 +151,7 @@ class Engine:
         )
         core = self.protocol(context)
         self.site.instances[MAIN_INSTANCE] = Instance(
-            core, self.site, self.journal.log, self.recorder, MessageNumbers()
+            core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
         self.site.start(self.transport, configuration.multicast is not None)
 

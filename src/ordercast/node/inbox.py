@@ -51,11 +51,18 @@ class Inbox:
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
             self.history.add(msgspec.structs.replace(batch))
-        if self._callback is None:
+        callback = self._callback
+        if callback is None:
             self.put(batch)
         else:
-            self._callback(batch)
+            # What is delivered while it runs, because it multicasts, waits until it is done. (Called at once, it would
+            # see the next batch before the rest of this one.)
+            self._callback = None
+            callback(batch)
             taken()
+            self._callback = callback
+            if self._waiting:
+                self.call(callback)
 
     def put(self, batch: Batch) -> None:
         """A batch waits for the application."""
@@ -78,12 +85,13 @@ class Inbox:
     def call(self, callback: Callable[[Batch], object]) -> None:
         """From now on every batch goes to a function at once, what waits first."""
         self._finish()
-        self._callback = callback
+        self._callback = None
         while self._waiting:
             batch = self._waiting.popleft()
             self.bytes -= len(batch.packed)
             callback(batch)
             batch.taken()
+        self._callback = callback
 
     def _finish(self) -> None:
         """The application has asked for more, so it is done with what it had."""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
-from ordercast.core import Address, GroupId, InstanceId, SiteId, UsageError
+from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.node.configuration import Configuration
@@ -77,7 +77,9 @@ class Internals:
             self.failure = error if isinstance(error, NodeFailed) else NodeFailed(str(error) or type(error).__name__)
             if self.failure is not error:
                 self.failure.__cause__ = error
-            logger.error("process %s stops: %s", self.process, error)
+            # One line says what is wrong where that was foreseen; else it is a bug, here or in the application.
+            foreseen = isinstance(error, OrdercastError | OSError)
+            logger.error("process %s stops: %s", self.process, self.failure, exc_info=None if foreseen else error)
             self.end(settled=False)
 
     # ------------------------------------------------------------------ addresses

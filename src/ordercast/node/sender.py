@@ -98,6 +98,8 @@ class Sender:
                 # The protocol has not taken it.
                 self._credit = credit
                 raise
+            if self._failure is not None:
+                raise self._failure
             return True
         if not self.has_room:
             return False
@@ -181,7 +183,7 @@ class Sender:
         self._flush_due = False
         if self._failure is not None:
             return
-        while self._closed and self._credit != 0:
+        while self._closed and self._credit != 0 and self._failure is None:
             self._send(*self._closed.popleft())
         if self._open and not self._closed and self._credit != 0 and self._under_way() < UNDER_WAY_FEW:
             self._close()
