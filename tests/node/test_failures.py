@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,93 @@ def test_a_callback_that_multicasts_sees_the_rest_of_its_batch_before_what_it_ha
             assert seen == [b"0", b"1", b"2", b"answer to 0", b"answer to 1", b"answer to 2"]
 
     run(main())
+
+
+async def take_all(group: ordercast.Group) -> list[bytes]:
+    """Everything up to the end."""
+    return [delivery.payload async for delivery in group]
+
+
+def test_a_full_disk_under_a_trace_ends_the_node_with_one_line_and_nobody_waits(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path / "log"), groups={"g": ["a"], "h": ["b"]})
+        async with (
+            ordercast.open(configuration, "b") as b,
+            ordercast.open(configuration, "a", trace_directory=str(tmp_path / "trace")) as a,
+        ):
+            await a.wait_for_peers()
+            recorder = a.internals.engine.recorder
+            assert recorder is not None
+            reader = asyncio.create_task(take_all(await a.join("g")))
+            waiter = asyncio.create_task(a.wait_failed())
+            await asyncio.sleep(0)
+            with open("/dev/full", "wb") as full:
+                os.dup2(full.fileno(), recorder._file)
+            (tmp_path / "trace" / "a" / "runs.jsonl.new").mkdir()  # nor can the last line be written
+            with pytest.raises(ordercast.NodeFailed, match="cannot hold the trace any longer"):
+                await a.multicast(b"x", ["g"])
+                await a.flush()
+            for task in (reader, waiter):
+                with pytest.raises(ordercast.NodeFailed, match="No space left on device"):
+                    await task
+            # The others go on, and the process' address, log and trace can be opened again.
+            await b.multicast(b"y", ["h"])
+            assert not b.internals.over.is_set()
+            async with ordercast.open(configuration, "a"):
+                pass
+            b.kill()
+
+    with caplog.at_level(logging.ERROR):
+        run(main())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"process a stops: {tmp_path}/trace/a: cannot hold the trace any longer (No space left on device): free some "
+        f"space, or leave trace_directory out"
+    ]
+
+
+def test_a_trace_that_was_torn_by_a_full_disk_is_not_written_on_when_there_is_room_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        configuration = make_configuration("a", trace_directory=str(tmp_path))
+        async with open_nodes(configuration) as (a,):
+            recorder = a.internals.engine.recorder
+            assert recorder is not None
+            os.write(recorder._file, b'{"torn')
+            with open("/dev/full", "wb") as full:
+                os.dup2(full.fileno(), recorder._expected_file)
+            with pytest.raises(ordercast.NodeFailed):
+                await a.multicast(b"x", ["g"])
+        assert (tmp_path / "a" / "events.jsonl").read_bytes().endswith(b'{"torn')
+
+    run(main())
+
+
+def test_the_end_runs_every_step_whatever_the_others_raise(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        configuration = make_configuration("a", groups={"g": ["a"], "h": ["a"]})
+        async with open_nodes(configuration) as (a,):
+
+            def broken(*_: object) -> None:
+                raise RuntimeError("broken")
+
+            g, h = await a.join("g"), await a.join("h")
+            g.on_end(broken)
+            readers = [asyncio.create_task(take_all(group)) for group in (g, h)]
+            peers = asyncio.create_task(a.wait_for_peers())
+            await asyncio.sleep(0)
+            internals = a.internals
+            for part in (internals.obstacles, internals.engine.journal, internals.engine.site):
+                part_end = "close" if hasattr(part, "close") else "stop"
+                setattr(part, part_end, broken)
+            a.kill()
+            assert await asyncio.gather(*readers) == [[], []]
+            await peers
+            with pytest.raises(ordercast.NodeClosed):
+                await a.multicast(b"x", ["g"])
+        async with open_nodes(configuration):
+            pass
+
+    with caplog.at_level(logging.ERROR):
+        run(main())
+    assert "process a did not end in good order: broken" in caplog.text

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
@@ -162,11 +163,13 @@ class Engine:
 
     def stop(self, settled: bool) -> None:
         """Stop at once; `settled` is what the trace says of the run."""
-        self.site.stop()
-        self.transport.close()
-        self.journal.close()
-        if self.recorder is not None:
-            self.recorder.close(settled)
+        # Whatever one raises, the others run, from the last to the first.
+        with ExitStack() as steps:
+            if self.recorder is not None:
+                steps.callback(self.recorder.close, settled)
+            steps.callback(self.journal.close)
+            steps.callback(self.transport.close)
+            steps.callback(self.site.stop)
 
 
 def _check_channel(configuration: Configuration) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
@@ -105,10 +106,11 @@ class Receiver:
 
     def close(self, error: BaseException | None) -> None:
         """Nothing more will come."""
-        for inbox in self._inboxes:
-            inbox.close(error)
-        for history in self.histories.values():
-            history.end()
+        with ExitStack() as steps:  # what an application's `on_end` raises must not keep the others waiting
+            for inbox in self._inboxes:
+                steps.callback(inbox.close, error)
+            for history in self.histories.values():
+                steps.callback(history.end)
 
     # ------------------------------------------------------------------ where it stands
     def offsets(self) -> dict[GroupId, int]:
