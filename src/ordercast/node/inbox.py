@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -20,8 +20,9 @@ class Inbox:
     How much that can become the protocol decides: it hears what was taken, and lets nobody send when too much waits.
     """
 
-    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0) -> None:
+    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0, counters: Counter[str] | None = None) -> None:
         self.groups = groups
+        self._counters = counters
         self.offset = offset
         """The offset of the next delivery."""
         self.bytes = 0
@@ -46,11 +47,11 @@ class Inbox:
     ) -> None:
         """A bundle for the application, at the next place."""
         offset, count = self.offset, multicast.count
-        batch = Batch(multicast.id, multicast.groups, count, offset, packed, unpacked, ordinal, taken)
+        batch = Batch(multicast.id, multicast.groups, count, offset, packed, unpacked, ordinal, taken, self._counters)
         self.offset = offset + count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
-            self.history.add(msgspec.structs.replace(batch))
+            self.history.add(msgspec.structs.replace(batch, counters=None))
         callback = self._callback
         if callback is None:
             self.put(batch)

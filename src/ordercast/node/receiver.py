@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 
+import msgspec
+
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
@@ -41,7 +43,7 @@ class Receiver:
         self._assembly = Assembly(payload_max, self.counters)
         self._ordinal = 0
         self._routes = AddressMemo(self._find_route)
-        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0)) for name in (*groups, DIRECT)]
+        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0), self.counters) for name in (*groups, DIRECT)]
         if with_history:
             for inbox in self._inboxes:
                 name = inbox.groups[0]
@@ -49,7 +51,7 @@ class Receiver:
         for waiting in attachment.untaken:
             for inbox in self._inboxes:
                 if inbox.groups == (waiting.inbox,):
-                    inbox.put(waiting.batch())
+                    inbox.put(msgspec.structs.replace(waiting.batch(), counters=self.counters))
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
@@ -90,7 +92,7 @@ class Receiver:
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
-        merged = Inbox(names)
+        merged = Inbox(names, counters=self.counters)
         merged.take_over(own)
         self._inboxes = [inbox for inbox in self._inboxes if inbox not in own] + [merged]
         self._routes.clear()
