@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Callable
 from math import inf
 from typing import Any, Protocol
 
-from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, MessageId, Packet, SiteId, UsageError
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Packet, SiteId, UsageError
 from ordercast.core.effects import (
     Blocked,
     Broadcast,
@@ -26,12 +25,10 @@ from ordercast.net.packets import NET_INSTANCE
 from ordercast.net.probing import Prober
 from ordercast.net.timers import Timers
 from ordercast.net.transport import Datagram, Transport
-from ordercast.runtime import Instance
+from ordercast.runtime import Instance, MessageNumbers
 from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
 from ordercast.wire.endpoint import Endpoint, Outgoing
-
-logger = logging.getLogger("ordercast.net")
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far
@@ -98,11 +95,13 @@ class LiveSite:
         # Called without a function of this class in between: most steps set a timer.
         self.set_timer = self._timers.set_timer
         self.cancel_timer = self._timers.cancel_timer
-        self._deliveries: list[tuple[InstanceId, Deliver | Replay]] = []
+        self._deliveries: deque[tuple[InstanceId, Deliver | Replay]] = deque()
         self._to_self: deque[tuple[InstanceId, Packet]] = deque()
         self._taken = 0
         """Deliveries that the application has taken and the instance has not heard of."""
         self._tells_consumed = False
+        self.numbers = MessageNumbers()
+        """Of this process' multicasts."""
         self._tick_handle: asyncio.TimerHandle | None = None
         self._tick_at = inf
         self._running = False
@@ -110,43 +109,57 @@ class LiveSite:
 
     # ------------------------------------------------------------------ life
     def start(self, transport: Transport, multicast: bool) -> None:
-        """Begin to talk, and start every instance."""
+        """Begin to talk, and start every instance. What goes wrong there is raised to the caller, too."""
         self._transport = transport
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
-        if multicast:
-            self._prober = Prober(self._loop, self._endpoint, transport, self._others, self.end_turn)
-            self._prober.ask()
-        self.tick()
-        for instance in tuple(self.instances.values()):
-            self._enter(instance.start)
+        try:
+            if multicast:
+                self._prober = Prober(
+                    self._loop, self._endpoint, transport, self._others, lambda: self._enter(lambda _now: None)
+                )
+                self._prober.ask()
+            self._tick(self._loop.time())
+            self.end_turn()
+            for instance in tuple(self.instances.values()):
+                instance.start(self._loop.time())
+                self.end_turn()
+        except BaseException as error:
+            self._fail(error)
+            raise
 
     def stop(self) -> None:
         """Do nothing any more. What the instances know is in the log, or lost."""
         self._running = False
         for instance in self.instances.values():
             instance.crash()
+        self._deliveries.clear()
+        self._to_self.clear()
         self._timers.stop()
         if self._prober is not None:
             self._prober.stop()
         if self._tick_handle is not None:
             self._tick_handle.cancel()
 
-    def _enter(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """One step from outside, and everything that it wants sent; a bug stops the site."""
-        if not self._running:
-            return None
-        try:
-            result = function(self._loop.time(), *arguments)
-        except Exception as error:
-            self._fail(error)
-            raise
-        self.end_turn()
-        return result
+    def _enter(self, function: Callable[..., object], *arguments: Any) -> None:
+        """One step from outside, and everything that it wants sent and delivered.
+
+        Whatever raises on the way stops the site. (Left to the event loop, which writes it down and goes on, an
+        exception of the application's callback would cost the message that it was called with, and those behind it.)
+        """
+        if self._running:
+            try:
+                function(self._loop.time(), *arguments)
+                self.end_turn()
+            except BaseException as error:
+                self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         self.stop()
         self._application.failed(error)
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            # The whole program is to end, and that is the event loop's business.
+            raise error
 
     # ------------------------------------------------------------------ the network
     def on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> None:
@@ -161,10 +174,9 @@ class LiveSite:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                 elif name == NET_INSTANCE and self._prober is not None:
                     self._prober.on_packet(sender, packet, multicast)
-        except Exception as error:
+        except BaseException as error:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
-            logger.exception("the site stops")
 
     def end_turn(self) -> None:
         """Let everything leave that the last steps have written, packed together; then the application gets what they
@@ -212,9 +224,10 @@ class LiveSite:
 
     def hand_over(self) -> None:
         """Give the application what was delivered and waits for the end of the turn."""
-        deliveries, self._deliveries = self._deliveries, []
-        for name, effect in deliveries:
-            self._application.deliver(name, effect)
+        deliveries, deliver = self._deliveries, self._application.deliver
+        # One by one: an application that multicasts meanwhile comes here again, and first of all gets what is left.
+        while deliveries:
+            deliver(*deliveries.popleft())
 
     @property
     def uses_multicast(self) -> bool:
@@ -230,18 +243,18 @@ class LiveSite:
                 if self._taken >= CONSUMED_MANY:
                     self._tell_consumed(self._loop.time())
                     self.end_turn()
-            except Exception as error:
+            except BaseException as error:
                 self._fail(error)
-                logger.exception("the site stops")
 
     def tick(self) -> None:
         """The endpoint's timers: greetings, repairs."""
+        self._enter(self._tick)
+
+    def _tick(self, now: float) -> None:
         self._tick_at = inf
-        if self._running:
-            self._endpoint.tick(self._loop.time())
-            self.end_turn()
-            if self._endpoint.refused is not None:
-                self._fail(UsageError(self._endpoint.refused))
+        self._endpoint.tick(now)
+        if self._endpoint.refused is not None:
+            raise UsageError(self._endpoint.refused)
 
     def _tick_soon(self, deadline: float) -> None:
         if self._tick_handle is not None:
@@ -252,11 +265,18 @@ class LiveSite:
     # ------------------------------------------------------------------ the application
     def request(
         self, payload: bytes, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None, count: int
-    ) -> MessageId:
-        """The application multicasts; `UsageError` when the core does not allow it."""
-        message = self.instances[MAIN_INSTANCE].request(self._loop.time(), payload, groups, destinations, count)
-        self.end_turn()
-        return message
+    ) -> None:
+        """The application multicasts; `UsageError` when the core does not allow it. Whatever else raises stops the
+        site, and the application hears of it as of any failure."""
+        numbers = self.numbers
+        last = numbers.last
+        try:
+            self.instances[MAIN_INSTANCE].request(self._loop.time(), payload, groups, destinations, count)
+            self.end_turn()
+        except BaseException as error:
+            if numbers.last == last and isinstance(error, UsageError):
+                raise  # the core has not taken it, and nothing has happened
+            self._fail(error)
 
     def consumed(self) -> None:
         """The application has taken a delivery. The instance hears of it soon."""

@@ -35,6 +35,17 @@ encode_bundle = _encode
 """A list of messages -> the payload of one multicast."""
 
 
+def as_bytes(payload: object) -> bytes:
+    """A message, copied where it is handed over as something else than bytes; `TypeError` for what holds none. (A text would be
+    ordered and logged like anything else, and no receiver could read it.)"""
+    if type(payload) is bytes:
+        return payload
+    try:
+        return bytes(memoryview(payload))  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"a message is bytes, not {type(payload).__name__}: encode it first") from None
+
+
 def encode_pieces(number: int, payload: bytes) -> list[bytes]:
     """A large message -> the payloads of several multicasts. The number tells one large message of a source from
     another."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import repeat
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Payload, SiteId
+from ordercast.core import GroupId, MessageId, Payload, SiteId, WireError
 from ordercast.node.bundles import decode_bundle
+
+logger = logging.getLogger("ordercast.node")
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -69,6 +73,8 @@ class Batch(msgspec.Struct, eq=False):
     """The bundle's place among all that were delivered to this process."""
     taken: Callable[[], None]
     """Says that the application is done with it; whoever waits for room may send again."""
+    counters: Counter[str] | None = None
+    """Where a bundle is counted that cannot be decoded."""
 
     @property
     def source(self) -> SiteId:
@@ -77,9 +83,16 @@ class Batch(msgspec.Struct, eq=False):
 
     @property
     def payloads(self) -> list[bytes]:
-        """The messages."""
+        """The messages; none where the bundle cannot be decoded. Everyone else finds that too, and offsets go on behind
+        it: what one source has done wrong ends nobody."""
         if self.unpacked is None:
-            self.unpacked = decode_bundle(self.packed, self.count)
+            try:
+                self.unpacked = decode_bundle(self.packed, self.count)
+            except WireError as error:
+                logger.warning("bundle %s of %s is set aside: %s", self.bundle, self.source, error)
+                if self.counters is not None:
+                    self.counters["bad-bundles"] += 1
+                self.unpacked = []
         return self.unpacked
 
     def __len__(self) -> int:
@@ -100,4 +113,4 @@ class Batch(msgspec.Struct, eq=False):
     @property
     def is_whole(self) -> bool:
         """Whether it is one large message and not a bundle."""
-        return self.unpacked is not None and self.unpacked[0] is self.packed
+        return bool(self.unpacked) and self.unpacked[0] is self.packed

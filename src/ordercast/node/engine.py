@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
@@ -17,7 +18,7 @@ from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
-from ordercast.runtime import Instance, MessageNumbers
+from ordercast.runtime import Instance
 from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
@@ -152,7 +153,7 @@ class Engine:
         )
         core = self.protocol(context)
         self.site.instances[MAIN_INSTANCE] = Instance(
-            core, self.site, self.journal.log, self.recorder, MessageNumbers()
+            core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
         self.site.start(self.transport, configuration.multicast is not None)
 
@@ -163,11 +164,13 @@ class Engine:
 
     def stop(self, settled: bool) -> None:
         """Stop at once; `settled` is what the trace says of the run."""
-        self.site.stop()
-        self.transport.close()
-        self.journal.close()
-        if self.recorder is not None:
-            self.recorder.close(settled)
+        # Whatever one raises, the others run, from the last to the first.
+        with ExitStack() as steps:
+            if self.recorder is not None:
+                steps.callback(self.recorder.close, settled)
+            steps.callback(self.journal.close)
+            steps.callback(self.transport.close)
+            steps.callback(self.site.stop)
 
 
 def _check_channel(configuration: Configuration) -> None:

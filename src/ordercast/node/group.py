@@ -106,7 +106,12 @@ class Group:
 
     def on_batch(self, callback: Callable[[Batch], object]) -> None:
         """The same, a bundle at a time."""
-        self._inbox.call(callback)
+        try:
+            self._inbox.call(callback)
+        except BaseException as error:
+            # What waited goes to the callback here and now.
+            self._internals.failed(error)
+            raise
 
     def on_end(self, callback: Callable[[BaseException | None], None]) -> None:
         """Call a function when nothing more will come, with the reason when there is one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -20,8 +20,9 @@ class Inbox:
     How much that can become the protocol decides: it hears what was taken, and lets nobody send when too much waits.
     """
 
-    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0) -> None:
+    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0, counters: Counter[str] | None = None) -> None:
         self.groups = groups
+        self._counters = counters
         self.offset = offset
         """The offset of the next delivery."""
         self.bytes = 0
@@ -46,16 +47,23 @@ class Inbox:
     ) -> None:
         """A bundle for the application, at the next place."""
         offset, count = self.offset, multicast.count
-        batch = Batch(multicast.id, multicast.groups, count, offset, packed, unpacked, ordinal, taken)
+        batch = Batch(multicast.id, multicast.groups, count, offset, packed, unpacked, ordinal, taken, self._counters)
         self.offset = offset + count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
-            self.history.add(msgspec.structs.replace(batch))
-        if self._callback is None:
+            self.history.add(msgspec.structs.replace(batch, counters=None))
+        callback = self._callback
+        if callback is None:
             self.put(batch)
         else:
-            self._callback(batch)
+            # What is delivered while it runs, because it multicasts, waits until it is done. (Called at once, it would
+            # see the next batch before the rest of this one.)
+            self._callback = None
+            callback(batch)
             taken()
+            self._callback = callback
+            if self._waiting:
+                self.call(callback)
 
     def put(self, batch: Batch) -> None:
         """A batch waits for the application."""
@@ -78,12 +86,13 @@ class Inbox:
     def call(self, callback: Callable[[Batch], object]) -> None:
         """From now on every batch goes to a function at once, what waits first."""
         self._finish()
-        self._callback = callback
+        self._callback = None
         while self._waiting:
             batch = self._waiting.popleft()
             self.bytes -= len(batch.packed)
             callback(batch)
             batch.taken()
+        self._callback = callback
 
     def _finish(self) -> None:
         """The application has asked for more, so it is done with what it had."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 
-from ordercast.core import Address, GroupId, InstanceId, SiteId, UsageError
+from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.node.configuration import Configuration
@@ -64,12 +66,23 @@ class Internals:
         if self.over.is_set():
             return
         self.over.set()
-        self.obstacles.stop()
-        self.engine.stop(settled)
-        self.sender.fail(self.failure or NodeClosed("the node is closed"))
-        self.receiver.close(self.failure)
-        self.views.end(self.failure)
-        self.peers_changed()
+        try:
+            # Every step, whatever the others raise: somebody waits for each of them.
+            with ExitStack() as steps:
+                for step in (
+                    self.obstacles.stop,
+                    partial(self.engine.stop, settled),
+                    partial(self.sender.fail, self.failure or NodeClosed("the node is closed")),
+                    partial(self.receiver.close, self.failure),
+                    partial(self.views.end, self.failure),
+                    self.peers_changed,
+                ):
+                    steps.callback(step)
+        except Exception as error:
+            foreseen = isinstance(error, OrdercastError | OSError)
+            logger.error(
+                "process %s did not end in good order: %s", self.process, error, exc_info=None if foreseen else error
+            )
 
     def failed(self, error: BaseException) -> None:
         """The process cannot go on."""
@@ -77,7 +90,9 @@ class Internals:
             self.failure = error if isinstance(error, NodeFailed) else NodeFailed(str(error) or type(error).__name__)
             if self.failure is not error:
                 self.failure.__cause__ = error
-            logger.error("process %s stops: %s", self.process, error)
+            # One line says what is wrong where that was foreseen; else it is a bug, here or in the application.
+            foreseen = isinstance(error, OrdercastError | OSError)
+            logger.error("process %s stops: %s", self.process, self.failure, exc_info=None if foreseen else error)
             self.end(settled=False)
 
     # ------------------------------------------------------------------ addresses

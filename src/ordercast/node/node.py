@@ -63,6 +63,8 @@ class Node:
             internals.engine.start()
         except BaseException:
             internals.end(settled=False)
+            if self._control is not None:
+                await self._control.stop()
             raise
         return self
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+
+import msgspec
 
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
@@ -40,7 +43,7 @@ class Receiver:
         self._assembly = Assembly(payload_max, self.counters)
         self._ordinal = 0
         self._routes = AddressMemo(self._find_route)
-        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0)) for name in (*groups, DIRECT)]
+        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0), self.counters) for name in (*groups, DIRECT)]
         if with_history:
             for inbox in self._inboxes:
                 name = inbox.groups[0]
@@ -48,7 +51,7 @@ class Receiver:
         for waiting in attachment.untaken:
             for inbox in self._inboxes:
                 if inbox.groups == (waiting.inbox,):
-                    inbox.put(waiting.batch())
+                    inbox.put(msgspec.structs.replace(waiting.batch(), counters=self.counters))
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
@@ -89,7 +92,7 @@ class Receiver:
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
-        merged = Inbox(names)
+        merged = Inbox(names, counters=self.counters)
         merged.take_over(own)
         self._inboxes = [inbox for inbox in self._inboxes if inbox not in own] + [merged]
         self._routes.clear()
@@ -105,10 +108,11 @@ class Receiver:
 
     def close(self, error: BaseException | None) -> None:
         """Nothing more will come."""
-        for inbox in self._inboxes:
-            inbox.close(error)
-        for history in self.histories.values():
-            history.end()
+        with ExitStack() as steps:  # what an application's `on_end` raises must not keep the others waiting
+            for inbox in self._inboxes:
+                steps.callback(inbox.close, error)
+            for history in self.histories.values():
+                steps.callback(history.end)
 
     # ------------------------------------------------------------------ where it stands
     def offsets(self) -> dict[GroupId, int]:

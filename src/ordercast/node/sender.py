@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
-from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, encode_bundle, encode_pieces
+from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, as_bytes, encode_bundle, encode_pieces
 from ordercast.node.errors import GroupBlocked, WouldBlock
 
 WAITING_BYTES_MAX = 4 * BUNDLE_BYTES_MAX
@@ -82,6 +82,8 @@ class Sender:
 
     def add(self, to: Address, payload: bytes) -> bool:
         """Take a message if there is room; whether there was."""
+        if type(payload) is not bytes:
+            payload = as_bytes(payload)
         size = len(payload) + MESSAGE_OVERHEAD
         credit = self._credit
         if (
@@ -98,6 +100,8 @@ class Sender:
                 # The protocol has not taken it.
                 self._credit = credit
                 raise
+            if self._failure is not None:
+                raise self._failure
             return True
         if not self.has_room:
             return False
@@ -121,25 +125,27 @@ class Sender:
     def add_many(self, to: Address, payloads: Sequence[bytes], start: int) -> int:
         """Take messages from `start` on while there is room; the index of the first that was not taken."""
         count = len(payloads)
-        while start < count and self.has_room:
-            if to != self._open_to:
-                self._close()
-                self._open_to = to
-            room = BUNDLE_BYTES_MAX - self._open_bytes
-            # As many as would fit if all were like the next one; then look whether they do.
-            guess = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
-            size = sum(map(len, guess)) + MESSAGE_OVERHEAD * len(guess)
-            if size <= room:
-                self._open.extend(guess)
-                self._open_bytes += size
-                start += len(guess)
-                if start < count:
+        try:
+            while start < count and self.has_room:
+                if to != self._open_to:
                     self._close()
-            else:
-                self._add(to, payloads[start], len(payloads[start]) + MESSAGE_OVERHEAD)
-                start += 1
-        if not self._flush_due:
-            self._flush_soon()
+                    self._open_to = to
+                room = BUNDLE_BYTES_MAX - self._open_bytes
+                guess, size = _guess(payloads, start, room)
+                if size <= room:
+                    self._open.extend(guess)
+                    self._open_bytes += size
+                    start += len(guess)
+                    if start < count:
+                        self._close()
+                else:
+                    payload = as_bytes(payloads[start])
+                    self._add(to, payload, len(payload) + MESSAGE_OVERHEAD)
+                    start += 1
+        finally:
+            # What was taken before a message that is none leaves too.
+            if not self._flush_due:
+                self._flush_soon()
         return start
 
     async def add_all(self, to: Address, payloads: Sequence[bytes]) -> None:
@@ -167,7 +173,11 @@ class Sender:
     # ------------------------------------------------------------------ bundles out
     def _close(self) -> None:
         if self._open:
-            bundle = encode_bundle(self._open)
+            try:
+                bundle = encode_bundle(self._open)
+            except TypeError:
+                # They hold bytes, but not in a way that the encoder knows.
+                bundle = encode_bundle([as_bytes(payload) for payload in self._open])
             self._closed.append((bundle, self._open_to, len(self._open)))
             self._closed_bytes += len(bundle)
             self._open.clear()
@@ -181,7 +191,7 @@ class Sender:
         self._flush_due = False
         if self._failure is not None:
             return
-        while self._closed and self._credit != 0:
+        while self._closed and self._credit != 0 and self._failure is None:
             self._send(*self._closed.popleft())
         if self._open and not self._closed and self._credit != 0 and self._under_way() < UNDER_WAY_FEW:
             self._close()
@@ -261,6 +271,18 @@ class Sender:
         except OrdercastError:
             return False
         return self.is_idle
+
+
+def _guess(payloads: Sequence[bytes], start: int, room: int) -> tuple[Sequence[bytes], int]:
+    """As many messages as would fit if all were like the next one, and the room that they take in truth."""
+    try:
+        guess = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
+        # Quicker than to add the lengths up, and it refuses what is no bytes.
+        return guess, len(b"".join(guess)) + MESSAGE_OVERHEAD * len(guess)
+    except TypeError:
+        for payload in payloads[start:]:
+            as_bytes(payload)
+        raise
 
 
 class NoWayOut:

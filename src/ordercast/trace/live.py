@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import MessageId, Multicast, SiteId, UsageError
+from ordercast.core import MessageId, Multicast, SiteId, StorageError, UsageError
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.trace.interface import Envelope
 from ordercast.trace.schema import Event, Run
@@ -63,6 +63,8 @@ class LiveRecorder:
         self._since_multicast: list[str] = []
         self._delivered_before: set[str] = set()
         """What earlier incarnations delivered; needed until this one has recovered."""
+        self._torn = False
+        """Whether the disk has refused a line."""
         try:
             self._folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
             path = self._folder / "events.jsonl"
@@ -143,25 +145,40 @@ class LiveRecorder:
         self._rows.append(_encode(row))
 
     def flush(self) -> None:
-        """Hand the rows so far to the system; called before anything that they describe leaves the process."""
-        if self._expected_rows:
-            if (
-                len(self._expected) == len(self._expected_rows)
-                and os.fstat(self._expected_file).st_size > EXPECTED_BYTES_MAX
-            ):
-                os.ftruncate(self._expected_file, 0)
-            _write_lines(self._expected_file, self._expected_rows)
-        if self._rows:
-            _write_lines(self._file, self._rows)
+        """Hand the rows so far to the system; called before anything that they describe leaves the process.
+
+        `StorageError` when the disk is full: a process of which the trace says nothing more must not go on.
+        """
+        try:
+            if self._expected_rows:
+                if (
+                    len(self._expected) == len(self._expected_rows)
+                    and os.fstat(self._expected_file).st_size > EXPECTED_BYTES_MAX
+                ):
+                    os.ftruncate(self._expected_file, 0)
+                _write_lines(self._expected_file, self._expected_rows)
+            if self._rows:
+                _write_lines(self._file, self._rows)
+        except OSError as error:
+            self._torn = True
+            raise StorageError(
+                f"{self._folder}: cannot hold the trace any longer ({error.strerror or error}): free some space, or "
+                f"leave trace_directory out"
+            ) from error
 
     def close(self, settled: bool) -> None:
         """The process ends in good order; whether everything had come to rest."""
-        self.flush()
-        os.close(self._file)
-        os.close(self._expected_file)
-        self._run.ended_at = self._clock()
-        self._run.settled = settled
-        self._write_run()
+        try:
+            if self._torn:
+                # The next incarnation cuts off what there is of the last line; behind it nothing may follow.
+                return
+            self.flush()
+            self._run.ended_at = self._clock()
+            self._run.settled = settled
+            self._write_run()
+        finally:
+            os.close(self._file)
+            os.close(self._expected_file)
 
     # ------------------------------------------------------------------ packets
     def send(self, _time: float, peer: SiteId | None, envelope: Envelope, _number: int | None = None) -> None:
