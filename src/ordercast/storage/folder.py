@@ -119,7 +119,7 @@ def open_log(
         ends = _read_ends(ends_folder(folder))
         if identity is None:
             _refuse_leftovers(folder, ends)
-            identity = _Identity(_FORMAT, cluster, process, 0, ())
+            identity = _Identity(_FORMAT, cluster, process, 0, logs=())
         elif (identity.cluster, identity.process) != (cluster, process):
             raise UsageError(
                 f"{folder}: belongs to the process {identity.process!r} of the cluster {identity.cluster!r}, not to "
