@@ -16,6 +16,8 @@ import pytest
 
 import ordercast
 from ordercast import Replicated
+from ordercast.node.replica_messages import Announce, Ask, Call, encode_message
+from ordercast.node.replicated import SENDING_MAX
 from tests.node.cluster import make_configuration, open_nodes, run
 
 
@@ -188,8 +190,12 @@ FOREIGN = (
     b"\xff" * 40,
     b"\x91" * 5000,
     b"\x91\xa1\xff",
+    msgspec.msgpack.encode(["call", "a", 0, 0, "add", ["old"], {}]),
+    encode_message(Call("a", 0, 1, "add", [], {}, "")),
+    encode_message(Announce("b", 0, "x" * 101, is_answer=True)),
 )
-"""What no replica sends: text, nothing, half a message, something broken, something deep."""
+"""What no replica sends: text, nothing, half a message, something broken, something deep,
+calls by b in the name of a, and a name without end."""
 
 
 def test_a_message_that_is_no_replicas_is_skipped_by_all_of_them_and_counted(
@@ -555,5 +561,32 @@ def test_a_method_whose_arguments_cannot_travel_may_be_there_and_cannot_be_calle
             replica = await Replicated(Helpful()).join(a, "g")
             with pytest.raises(TypeError, match="help: argument 'what'"):
                 await replica.call(Helpful.help, Line("a", "b"))
+
+    run(main())
+
+
+def test_what_a_replica_without_a_state_keeps_is_bounded_in_number_and_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = Call("a", 0, 1, "add", [], {})
+    monkeypatch.setattr("ordercast.node.replicated.BUFFERED_MAX", 2)
+    replica = Replicated(Ledger())
+    replica._keep(0, call, 10)
+    replica._keep(1, call, 10)
+    with pytest.raises(ordercast.UsageError, match="in 2 calls of 30 bytes: start one that has it"):
+        replica._keep(2, call, 10)
+    monkeypatch.setattr("ordercast.node.replicated.BUFFERED_BYTES_MAX", 100)
+    with pytest.raises(ordercast.UsageError, match="in 0 calls of 101 bytes"):
+        Replicated(Ledger())._keep(0, call, 101)
+
+
+def test_questions_of_others_make_no_heap_of_answers() -> None:
+    async def main() -> None:
+        async with ordercast.open(make_configuration("ab"), "b") as b:
+            replica = await Replicated(Ledger()).join(b, "g")
+            for _ in range(10 * SENDING_MAX):
+                replica._on_next(Ledger(), Ask("a", 0, everyone=True))
+            assert len(replica._sending) == SENDING_MAX
+            b.kill()
 
     run(main())

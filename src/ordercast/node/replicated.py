@@ -34,6 +34,12 @@ Parameters = ParamSpec("Parameters")
 BUFFERED_MAX = 100_000
 """Calls that a replica without a state keeps until it has got one. Beyond, something is wrong, and memory is short."""
 
+BUFFERED_BYTES_MAX = 1 << 29
+"""And how large all of them may be."""
+
+SENDING_MAX = 100
+"""Answers to other replicas that wait for room at the same time. Whoever gets none asks again."""
+
 ASK_AGAIN_SECONDS = 2.0
 """Until a replica without a state asks again: the one that should have answered may have crashed."""
 
@@ -69,6 +75,7 @@ class Replicated(Generic[State]):
         self._number = 0
         self._waiting: list[tuple[int, Call | Ask]] = []
         """What was delivered while there is no state, with its offset."""
+        self._waiting_bytes = 0
         self._told: set[tuple[str, ...]] = set()
         """What the log has said once and need not say again."""
         self._is_current = False
@@ -192,7 +199,7 @@ class Replicated(Generic[State]):
         elif isinstance(message, Give):
             self._on_give(offset, message)
         elif state is None:
-            self._keep(offset, message)
+            self._keep(offset, message, len(delivery.payload))
         elif offset == self.applied:
             self._on_next(state, message)
 
@@ -224,9 +231,13 @@ class Replicated(Generic[State]):
             given = encode_value(state)
             self._send(Give(message.asker, message.incarnation, offset, given, self._node.process, self._schema.name))
 
-    def _keep(self, offset: int, message: Call | Ask) -> None:
-        if len(self._waiting) >= BUFFERED_MAX:
-            raise UsageError(f"no replica has given its state in {BUFFERED_MAX} calls: is there one that has it?")
+    def _keep(self, offset: int, message: Call | Ask, size: int) -> None:
+        self._waiting_bytes += size
+        if len(self._waiting) >= BUFFERED_MAX or self._waiting_bytes > BUFFERED_BYTES_MAX:
+            raise UsageError(
+                f"no replica has given its state in {len(self._waiting)} calls of {self._waiting_bytes} bytes: start "
+                f"one that has it, then start this process again"
+            )
         self._waiting.append((offset, message))
 
     def _unpack(self, call: Call) -> Arguments | None:
@@ -327,6 +338,7 @@ class Replicated(Generic[State]):
             self._arrive()
             self.applied = give.offset + 1
             waiting, self._waiting = self._waiting, []
+            self._waiting_bytes = 0
             for waited, message in waiting:
                 if waited >= self.applied:
                     self.applied = waited
@@ -342,6 +354,8 @@ class Replicated(Generic[State]):
             self._arrival = None
 
     def _send(self, message: Ask | Give | Announce) -> None:
+        if len(self._sending) >= SENDING_MAX:
+            return
         task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
         self._sending.add(task)
         task.add_done_callback(self._sent)
