@@ -24,15 +24,18 @@ class Bank:
 
 async def main(config: str, process: str) -> None:
     async with ordercast.open(config, process) as node:
-        bank = await ordercast.Replicated(Bank()).join(node, "everyone")
+        bank = await ordercast.Replicated(Bank(), timeout=10.0).join(node, "everyone")
         while line := await asyncio.to_thread(input, "deposit ACCOUNT AMOUNT | transfer FROM TO AMOUNT | show > "):
-            match line.split():
-                case ["deposit", account, amount]:
-                    print(account, "has", await bank.call(Bank.deposit, account, int(amount)))
-                case ["transfer", source, target, amount]:
-                    await bank.call(Bank.transfer, source, target, int(amount))
-                case _:
-                    print(bank.state)
+            try:
+                match line.split():
+                    case ["deposit", account, amount]:
+                        print(account, "has", await bank.call(Bank.deposit, account, int(amount)))
+                    case ["transfer", source, target, amount]:
+                        await bank.call(Bank.transfer, source, target, int(amount))
+                    case _:
+                        print(bank.state)
+            except (ValueError, TimeoutError, ordercast.GroupBlocked) as error:
+                print(error)
 
 
 if __name__ == "__main__":

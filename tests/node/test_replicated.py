@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import subprocess
 import sys
@@ -15,6 +16,8 @@ import pytest
 
 import ordercast
 from ordercast import Replicated
+from ordercast.node.replica_messages import Announce, Ask, Call, encode_message
+from ordercast.node.replicated import SENDING_MAX
 from tests.node.cluster import make_configuration, open_nodes, run
 
 
@@ -187,8 +190,12 @@ FOREIGN = (
     b"\xff" * 40,
     b"\x91" * 5000,
     b"\x91\xa1\xff",
+    msgspec.msgpack.encode(["call", "a", 0, 0, "add", ["old"], {}]),
+    encode_message(Call("a", 0, 1, "add", [], {}, "")),
+    encode_message(Announce("b", 0, "x" * 101, is_answer=True)),
 )
-"""What no replica sends: text, nothing, half a message, something broken, something deep."""
+"""What no replica sends: text, nothing, half a message, something broken, something deep,
+calls by b in the name of a, and a name without end."""
 
 
 def test_a_message_that_is_no_replicas_is_skipped_by_all_of_them_and_counted(
@@ -337,7 +344,7 @@ def test_replicas_of_two_versions_find_out_when_one_joins(caplog: pytest.LogCapt
                 )
             }
             while not all(line in caplog.text for line in wanted):
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
             assert caplog.text.count("another version") == len(wanted)
 
     run(main())
@@ -423,5 +430,163 @@ def test_a_snapshot_of_another_version_that_does_not_fit_is_refused_with_the_sch
         async with open_nodes(configuration) as (a,):
             with pytest.raises(ordercast.NodeFailed, match=f"snapshot in the log of a .* its schema is {_name(first)}"):
                 await Replicated(Other()).join(a, "g")
+
+    run(main())
+
+
+@pytest.mark.parametrize("protocol", ["sequencer", "token", "two-phase", "scalatom"])
+def test_a_call_in_a_group_that_cannot_go_on_raises_group_blocked_and_what_comes_after_it_is_not_sent(
+    protocol: str,
+) -> None:
+    async def main() -> None:
+        async with ordercast.open(make_configuration(protocol=protocol), "c") as c:
+            replica = await Replicated(Ledger()).join(c, "g")
+            with pytest.raises(ordercast.GroupBlocked, match="add may be applied all the same"):
+                await replica.call(Ledger.add, "x")
+            sent = replica._number
+            with pytest.raises(ordercast.GroupBlocked, match="add was not sent, and can be called again later"):
+                await replica.call(Ledger.add, "x")
+            assert replica._number == sent
+            assert not replica._calls
+
+    run(main())
+
+
+def test_calls_work_again_when_the_group_goes_on() -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab")
+        async with ordercast.open(configuration, "b") as b:
+            replica = await Replicated(Ledger()).join(b, "g")
+            with pytest.raises(ordercast.GroupBlocked):
+                await replica.call(Ledger.add, "x")
+            async with ordercast.open(configuration, "a") as a:
+                await Replicated(Ledger()).join(a, "g")
+                while b.status()["blocked"]:
+                    await asyncio.sleep(0)
+                assert await replica.call(Ledger.add, "y") == 2, "the first one was applied all the same"
+
+    run(main())
+
+
+def test_a_call_takes_no_longer_than_the_replicas_timeout() -> None:
+    async def main() -> None:
+        async with ordercast.open(make_configuration("ab"), "b") as b:
+            replica = await Replicated(Ledger(), timeout=0.2).join(b, "g")
+            with pytest.raises(TimeoutError, match=r"no result of add in 0.2 s: .*; it may be applied all the same"):
+                await replica.call(Ledger.add, "x")
+            assert not replica._calls
+
+    run(main())
+    with pytest.raises(ordercast.UsageError, match="timeout=0"):
+        Replicated(Ledger(), timeout=0)
+
+
+def test_a_timeout_that_the_method_raises_is_its_result() -> None:
+    @dataclass
+    class Impatient:
+        def hurry(self) -> None:
+            raise TimeoutError("of the method")
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as (a,):
+            replica = await Replicated(Impatient(), timeout=5.0).join(a, "g")
+            with pytest.raises(TimeoutError, match="of the method"):
+                await replica.call(Impatient.hurry)
+
+    run(main())
+
+
+def test_a_cancelled_call_leaves_nothing_behind(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        before = asyncio.all_tasks()
+        async with ordercast.open(make_configuration("ab"), "b") as b:
+            replica = await Replicated(Ledger()).join(b, "g")
+            calls = [asyncio.create_task(replica.call(Ledger.add, "x" * 10_000)) for _ in range(100)]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            for call in calls:
+                call.cancel()
+            await asyncio.wait(calls)
+            assert all(call.cancelled() for call in calls)
+            assert not replica._calls
+            b.kill()
+            await asyncio.sleep(0)
+            assert asyncio.all_tasks() == before
+
+    run(main())
+    gc.collect()
+    assert not caplog.records, "no exception that nobody has fetched"
+
+
+def test_a_replica_that_waits_for_its_state_is_blocked_like_others_and_asks_no_more_when_its_node_is_closed(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        configuration = make_configuration("ab", log_directory=str(tmp_path), retain_bytes=1 << 20)
+        async with open_nodes(configuration) as (a, b):
+            first = await Replicated(Ledger()).join(a, "g")
+            (await b.join("g")).on_batch(_drop)
+            for _ in range(800):
+                await first.call(Ledger.add, "x" * 2000)
+            for node in (a, b):
+                node.kill()
+        async with ordercast.open(configuration, "b") as b:
+            second = await Replicated(Ledger()).join(b, "g")
+            waiting = asyncio.create_task(second.call(Ledger.add, "x"))
+            await asyncio.sleep(0)
+            assert second.state is None
+            b.kill()
+            with pytest.raises(ordercast.NodeClosed):
+                await waiting
+        async with ordercast.open(configuration, "b") as b:
+            second = await Replicated(Ledger()).join(b, "g")
+            with pytest.raises(ordercast.GroupBlocked, match="add was not sent"):
+                await second.call(Ledger.add, "x")
+        assert second._ask_timer is not None
+        assert second._ask_timer.cancelled()
+
+    run(main())
+
+
+def test_a_method_whose_arguments_cannot_travel_may_be_there_and_cannot_be_called() -> None:
+    @dataclass
+    class Helpful:
+        total: int = 0
+
+        def help(self, what: Line | Ledger) -> None:
+            """Both are read from the same kind of map."""
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as (a,):
+            replica = await Replicated(Helpful()).join(a, "g")
+            with pytest.raises(TypeError, match="help: argument 'what'"):
+                await replica.call(Helpful.help, Line("a", "b"))
+
+    run(main())
+
+
+def test_what_a_replica_without_a_state_keeps_is_bounded_in_number_and_in_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    call = Call("a", 0, 1, "add", [], {})
+    monkeypatch.setattr("ordercast.node.replicated.BUFFERED_MAX", 2)
+    replica = Replicated(Ledger())
+    replica._keep(0, call, 10)
+    replica._keep(1, call, 10)
+    with pytest.raises(ordercast.UsageError, match="in 2 calls of 30 bytes: start one that has it"):
+        replica._keep(2, call, 10)
+    monkeypatch.setattr("ordercast.node.replicated.BUFFERED_BYTES_MAX", 100)
+    with pytest.raises(ordercast.UsageError, match="in 0 calls of 101 bytes"):
+        Replicated(Ledger())._keep(0, call, 101)
+
+
+def test_questions_of_others_make_no_heap_of_answers() -> None:
+    async def main() -> None:
+        async with ordercast.open(make_configuration("ab"), "b") as b:
+            replica = await Replicated(Ledger()).join(b, "g")
+            for _ in range(10 * SENDING_MAX):
+                replica._on_next(Ledger(), Ask("a", 0, everyone=True))
+            assert len(replica._sending) == SENDING_MAX
+            b.kill()
 
     run(main())

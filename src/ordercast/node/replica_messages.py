@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
@@ -16,6 +16,9 @@ FORMAT = 1
 
 _PREFIX = MARK + bytes((FORMAT,))
 
+SchemaName: TypeAlias = Annotated[str, msgspec.Meta(max_length=100)]
+"""Bounded, for replicas remember it."""
+
 encode_value = msgspec.msgpack.Encoder().encode
 
 
@@ -28,7 +31,7 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
     method: str
     arguments: list[msgspec.Raw]
     named: dict[str, msgspec.Raw]
-    schema: str = ""
+    schema: SchemaName = ""
     """What the caller's class looks like. Version 0.2.0 does not say."""
 
 
@@ -50,7 +53,7 @@ class Give(msgspec.Struct, frozen=True, tag="give", array_like=True):
     """Where the question stood."""
     state: bytes
     giver: SiteId = ""
-    schema: str = ""
+    schema: SchemaName = ""
     """What the giver's class looks like. Version 0.2.0 does not say."""
 
 
@@ -59,7 +62,7 @@ class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
 
     process: SiteId
     incarnation: int
-    schema: str
+    schema: SchemaName
     is_answer: bool
     """Whether it answers the announcement of another, to which nobody answers again."""
 
@@ -78,15 +81,15 @@ def encode_message(message: ReplicaMessage) -> bytes:
 def decode_message(payload: bytes, source: SiteId) -> ReplicaMessage | None:
     """A replica's message, or None when somebody else has sent something to the group.
 
-    The bytes alone decide, so that all replicas decide the same. What begins with no mark is a message of version
-    0.2.0 if it reads as one: logs are full of them, and a replica that skipped its own would differ from one whose
-    snapshot contains them.
+    Its bytes and its source alone decide, so that all replicas decide the same. What begins with no mark is a message
+    of version 0.2.0 if it reads as one: logs are full of them, and a replica that skipped its own would differ from one
+    whose snapshot contains them. What is said in another's name is not a replica's.
     """
     try:
         if payload.startswith(_PREFIX):
-            return _marked.decode(memoryview(payload)[len(_PREFIX) :])
+            return _of(source, _marked.decode(memoryview(payload)[len(_PREFIX) :]))
         if not payload.startswith(MARK):
-            return _unmarked.decode(payload)
+            return _of(source, _unmarked.decode(payload))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if len(payload) == len(MARK):
@@ -95,3 +98,12 @@ def decode_message(payload: bytes, source: SiteId) -> ReplicaMessage | None:
         f"process {source} sends replicas' messages of format {payload[len(MARK)]}, and this process knows format "
         f"{FORMAT}: install here the version of ordercast that {source} runs, and start again"
     )
+
+
+def _of(source: SiteId, message: ReplicaMessage) -> ReplicaMessage | None:
+    match message:
+        case Call(caller=name) | Ask(asker=name) | Announce(process=name):
+            return message if name == source else None
+        case Give(giver=name):
+            # Version 0.2.0 does not say who gives.
+            return message if name in (source, "") else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple, get_type_hints
 
 import msgspec
@@ -47,6 +48,7 @@ class Method:
         self._signature = inspect.signature(function)
         self._parameters = list(self._signature.parameters.values())[1:]
         self._types: dict[str, Any] = {each.name: hints.get(each.name, Any) for each in self._parameters}
+        self._decoders = {name: _make_decoder(wanted) for name, wanted in self._types.items()}
 
     def pack(
         self, arguments: Iterable[Any], named: Mapping[str, Any]
@@ -68,16 +70,16 @@ class Method:
             raise Misfit(str(error)) from None
         values = bound.arguments
         for parameter in self._parameters:
-            name, wanted = parameter.name, self._types[parameter.name]
+            name, decode = parameter.name, self._decoders[parameter.name]
             if name not in values:
                 continue
             try:
                 if parameter.kind is parameter.VAR_POSITIONAL:
-                    values[name] = tuple(msgspec.msgpack.decode(raw, type=wanted) for raw in values[name])
+                    values[name] = tuple(map(decode, values[name]))
                 elif parameter.kind is parameter.VAR_KEYWORD:
-                    values[name] = {key: msgspec.msgpack.decode(raw, type=wanted) for key, raw in values[name].items()}
+                    values[name] = {key: decode(raw) for key, raw in values[name].items()}
                 else:
-                    values[name] = msgspec.msgpack.decode(values[name], type=wanted)
+                    values[name] = decode(values[name])
             except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
                 raise Misfit(f"argument {name!r}: {error}") from None
         return Arguments(bound.args[1:], bound.kwargs)
@@ -115,6 +117,14 @@ class Schema:
         if method is None:
             raise NoSuchMethod(f"there is no method {call.method!r}")
         return method.unpack(call.arguments, call.named)
+
+
+def _make_decoder(wanted: Any) -> Callable[[msgspec.Raw], Any]:
+    try:
+        return msgspec.msgpack.Decoder(wanted).decode
+    except TypeError:
+        # No argument can become that. It is a mistake to call the method, and none to have it.
+        return partial(msgspec.msgpack.decode, type=wanted)
 
 
 def _describe(wanted: Any) -> Any:

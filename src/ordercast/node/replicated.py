@@ -18,9 +18,10 @@ import msgspec
 
 from ordercast.core import SiteId, UsageError
 from ordercast.node.deliveries import Delivery
-from ordercast.node.errors import NodeClosed, NodeFailed
+from ordercast.node.errors import GroupBlocked, NodeClosed, NodeFailed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
+from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.replica_messages import Announce, Ask, Call, Give, decode_message, encode_message, encode_value
 from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
 
@@ -33,8 +34,17 @@ Parameters = ParamSpec("Parameters")
 BUFFERED_MAX = 100_000
 """Calls that a replica without a state keeps until it has got one. Beyond, something is wrong, and memory is short."""
 
+BUFFERED_BYTES_MAX = 1 << 29
+"""And how large all of them may be."""
+
+SENDING_MAX = 100
+"""Answers to other replicas that wait for room at the same time. Whoever gets none asks again."""
+
 ASK_AGAIN_SECONDS = 2.0
 """Until a replica without a state asks again: the one that should have answered may have crashed."""
+
+LOOK_AGAIN_SECONDS = 0.5
+"""Until a call that takes long looks again whether the group is blocked."""
 
 TOLD_MAX = 1_000
 """Strangers, and replicas with other classes, that the log names."""
@@ -51,8 +61,11 @@ class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
 class Replicated(Generic[State]):
     """One replica. `state` may be read at any time; it is changed by `call` alone."""
 
-    def __init__(self, state: State, *, version: str = "") -> None:
-        """`version` is the application's name of what it runs; replicas whose versions differ say so."""
+    def __init__(self, state: State, *, timeout: float | None = None, version: str = "") -> None:
+        """`timeout` is how many seconds a call may take; `version` is the application's name of what it runs, and
+        replicas whose versions differ say so."""
+        if timeout is not None and not timeout > 0:
+            raise UsageError(f"timeout={timeout}: a call needs some time; None is as long as it takes")
         self.state: State | None = state
         self.applied = 0
         """How many deliveries of the group the state contains."""
@@ -62,12 +75,19 @@ class Replicated(Generic[State]):
         self._number = 0
         self._waiting: list[tuple[int, Call | Ask]] = []
         """What was delivered while there is no state, with its offset."""
+        self._waiting_bytes = 0
         self._told: set[tuple[str, ...]] = set()
         """What the log has said once and need not say again."""
         self._is_current = False
         """Whether a message of this incarnation was delivered: what comes before it may be of long ago."""
-        self._has_state = asyncio.Event()
-        self._has_state.set()
+        self._timeout = timeout
+        self._arrival: asyncio.Future[None] | None = None
+        """Is there while the state is not, and done when it has come."""
+        self._stalled_at = -1
+        """The group's offset when a call was given up because the group was blocked."""
+        self._ask_timer: asyncio.TimerHandle | None = None
+        self._sending: set[asyncio.Task[None]] = set()
+        """What goes to the other replicas. (A task that nobody holds may vanish before it has run.)"""
 
     async def join(self, node: Node, group: str) -> Replicated[State]:
         """Become a replica: from the snapshot in the log, what the log has since then, and what the group delivers."""
@@ -94,25 +114,67 @@ class Replicated(Generic[State]):
         *arguments: Parameters.args,
         **named: Parameters.kwargs,
     ) -> Result:
-        """Apply a method at every replica, in the order of the group; its result here, where the order has it."""
+        """Apply a method at every replica, in the order of the group; its result here, where the order has it.
+
+        `GroupBlocked` when the group cannot go on, `TimeoutError` after the replica's `timeout`. Given up like this or
+        cancelled, a call that has left may be applied all the same.
+        """
         name = method.__name__
         known = self._schema.methods.get(name)
         if known is None or known.function is not method:
             raise UsageError(f"{name} is not a public method of {self._class_name}")
         packed = known.pack(arguments, named)  # the caller's mistake is told to the caller
-        # (Sent before the state is here, a call may be applied by whoever gives it to us, and we never see its result.)
-        await self._has_state.wait()
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                result: Result = await self._send_call(name, *packed)
+        except TimeoutError:
+            if not limit.expired():
+                # The method has raised it.
+                raise
+            why = self._node.internals.obstacles.told or "the group is slow, or this replica waits for its state"
+            raise TimeoutError(
+                f"no result of {name} in {self._timeout} s: {why}; it may be applied all the same"
+            ) from None
+        return result
+
+    async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
+        blocked = self._node.internals.obstacles.told
+        if blocked and self._stalled_at == self._group.offset:
+            # Else whoever is refused and calls again and again would find all of it applied when the group goes on.
+            raise GroupBlocked(f"{blocked}; {method} was not sent, and can be called again later")
+        if self._arrival is not None:
+            # Sent before the state is here, a call may be applied by whoever gives it to us, and we never see its
+            # result.
+            await self._wait_for(self._arrival, f"{method} was not sent, and can be called again later")
         self._number += 1
         number = self._number
-        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._calls[number] = future
-        call = Call(self._node.process, self._node.incarnation, number, name, *packed, self._schema.name)
+        call = Call(self._node.process, self._node.incarnation, number, method, arguments, named, self._schema.name)
         try:
             await self._group.multicast(encode_message(call))
-            return await future
+            return await self._wait_for(future, f"{method} may be applied all the same")
         finally:
-            # Cancelled, it may be applied all the same: the message is on its way.
-            self._calls.pop(number, None)
+            del self._calls[number]
+            if not future.cancel():
+                # The node may have failed while this waited for room: then both know why, and one of them tells.
+                future.exception()
+
+    async def _wait_for(self, future: asyncio.Future[Result], hint: str) -> Result:
+        """Wait for something that the group has to deliver; `GroupBlocked` when the group is blocked meanwhile.
+
+        Only who has waited as long as a group that is blocked hears of it: the obstacle may be that of another group.
+        """
+        patience = BLOCKED_SECONDS
+        while not future.done():
+            done, _ = await asyncio.wait((future,), timeout=patience)
+            patience = LOOK_AGAIN_SECONDS
+            blocked = self._node.internals.obstacles.told
+            if blocked and not done:
+                self._stalled_at = self._group.offset
+                raise GroupBlocked(f"{blocked}; {hint}")
+        return future.result()
 
     def _on_delivery(self, delivery: Delivery) -> None:
         try:
@@ -137,7 +199,7 @@ class Replicated(Generic[State]):
         elif isinstance(message, Give):
             self._on_give(offset, message)
         elif state is None:
-            self._keep(offset, message)
+            self._keep(offset, message, len(delivery.payload))
         elif offset == self.applied:
             self._on_next(state, message)
 
@@ -169,9 +231,13 @@ class Replicated(Generic[State]):
             given = encode_value(state)
             self._send(Give(message.asker, message.incarnation, offset, given, self._node.process, self._schema.name))
 
-    def _keep(self, offset: int, message: Call | Ask) -> None:
-        if len(self._waiting) >= BUFFERED_MAX:
-            raise UsageError(f"no replica has given its state in {BUFFERED_MAX} calls: is there one that has it?")
+    def _keep(self, offset: int, message: Call | Ask, size: int) -> None:
+        self._waiting_bytes += size
+        if len(self._waiting) >= BUFFERED_MAX or self._waiting_bytes > BUFFERED_BYTES_MAX:
+            raise UsageError(
+                f"no replica has given its state in {len(self._waiting)} calls of {self._waiting_bytes} bytes: start "
+                f"one that has it, then start this process again"
+            )
         self._waiting.append((offset, message))
 
     def _unpack(self, call: Call) -> Arguments | None:
@@ -251,13 +317,13 @@ class Replicated(Generic[State]):
         """The log was cut short before a snapshot was kept with it: our state is not the group's."""
         logger.info("replica %s has nothing from %d to %d", self._node.process, self.applied, offset)
         self.state = None
-        self._has_state.clear()
+        self._arrival = asyncio.get_running_loop().create_future()
         self._ask(0)
 
     def _ask(self, attempt: int) -> None:
         if self.state is None:
             self._send(Ask(self._node.process, self._node.incarnation, everyone=attempt > 0))
-            asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask, attempt + 1)
+            self._ask_timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask, attempt + 1)
 
     def _answers(self, asker: SiteId) -> bool:
         """One is enough: the first by name, unless it is the asker."""
@@ -269,18 +335,37 @@ class Replicated(Generic[State]):
             self.applied = max(self.applied, offset + 1)
         elif mine:
             state = self.state = self._decode_state(give.state, f"the state that {give.giver} gave", give.schema)
-            self._has_state.set()
+            self._arrive()
             self.applied = give.offset + 1
             waiting, self._waiting = self._waiting, []
+            self._waiting_bytes = 0
             for waited, message in waiting:
                 if waited >= self.applied:
                     self.applied = waited
                     self._on_next(state, message)
             self.applied = offset + 1
 
+    def _arrive(self) -> None:
+        """Whoever waits for the state need not wait any more."""
+        if self._ask_timer is not None:
+            self._ask_timer.cancel()
+        if self._arrival is not None:
+            self._arrival.set_result(None)
+            self._arrival = None
+
     def _send(self, message: Ask | Give | Announce) -> None:
+        if len(self._sending) >= SENDING_MAX:
+            return
         task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
-        task.add_done_callback(_forget)
+        self._sending.add(task)
+        task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for it. When the node is over, nobody wants to hear of it either."""
+        self._sending.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, NodeClosed):
+            logger.warning("a message to the other replicas: %s", error)
 
     def _take_snapshot(self) -> bytes | None:
         return (
@@ -302,11 +387,5 @@ class Replicated(Generic[State]):
         for future in self._calls.values():
             if not future.done():
                 future.set_exception(error or NodeClosed("the node is closed; the call may be applied all the same"))
-        self._has_state.set()
-
-
-def _forget(task: asyncio.Task[None]) -> None:
-    """Nobody waits for it. When the node is over, nobody wants to hear of it either."""
-    error = None if task.cancelled() else task.exception()
-    if error is not None and not isinstance(error, NodeClosed):
-        logger.warning("a message to the other replicas: %s", error)
+        # Who waits for the state goes on, and hears from the group that it is over.
+        self._arrive()
