@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def test_a_process_that_the_others_do_not_know_stops_nobody_and_is_shown(caplog:
                 # These two agree, so neither ends; they have a sequencer of their own, and an order of their own.
                 await c.wait_for_peers("0")
                 while "c" not in a.status()["refused"]:
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(0)
                 assert set(c.status()["refused"]) == {"a", "b"}
                 c.kill()
             await b.multicast(b"still here", ["g"])
@@ -182,7 +183,7 @@ def test_processes_that_start_together_are_not_stopped_by_one_that_differs() -> 
         # a meets c, which is wrong, before b is there.
         async with ordercast.open(configuration, "a") as a, ordercast.open(other, "c") as c:
             while not a.status()["refused"]:
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(0)
             async with ordercast.open(configuration, "b") as b:
                 with pytest.raises(ordercast.NodeFailed, match="sequencer differs"):
                     await c.wait_failed()
@@ -200,3 +201,13 @@ def test_shared_options_are_options_and_stand_in_the_agreement(name: str) -> Non
     agreed = read_configuration(make_configuration(protocol=name, **keys), {}, {}).agreed()
     assert {key.removeprefix("[options] ") for key in agreed if key.startswith("[options]")} == kind.shared
     json.dumps(agreed)
+
+
+def test_the_document_names_the_options_that_must_agree() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
+    rows = text.split("| protocol | options that must agree |")[1].split("\n\n")[0].splitlines()[2:]
+    documented: dict[str, frozenset[str]] = {}
+    for row in rows:
+        names, options = (frozenset(re.findall(r"`([\w-]+)`", cell)) for cell in row.split("|")[1:3])
+        documented |= dict.fromkeys(names, options)
+    assert documented == {name: kind.contract.options.shared for name, kind in find_protocols()[0].items()}

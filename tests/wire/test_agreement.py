@@ -49,7 +49,8 @@ def test_the_newcomer_ends_and_an_established_process_goes_on() -> None:
     cluster.pass_time(1.0)
     cluster.endpoints["c"] = c = make_endpoint("c", agreed=OTHER)
     cluster.pass_time(NEWCOMER_SECONDS - 0.1)
-    assert c.refused is None, "somebody who agrees may be about to start"
+    soon = c.refused
+    assert soon is None, "somebody who agrees may be about to start"
     cluster.pass_time(1.6)
     assert c.refused == f"process c refuses a: {AT_OTHER}"
     assert cluster.endpoints["a"].refused is None

@@ -29,12 +29,11 @@ class Agreement:
     """The entries of one process: key -> value, the first word of a key being one of `SECTIONS`."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
-        self._texts = {key: json.dumps(value, sort_keys=True, ensure_ascii=False) for key, value in values.items()}
-        self.digests = b"".join(_digest(self._section(section)) for section in SECTIONS)
+        texts = {key: json.dumps(value, sort_keys=True, ensure_ascii=False) for key, value in sorted(values.items())}
+        # Made here: a flood of recorded hellos is answered out of these.
+        self._sections = {section: _part(texts, section) for section in SECTIONS}
+        self.digests = b"".join(_digest(entries) for entries in self._sections.values())
         """Those of all sections, one after the other."""
-
-    def _section(self, section: str) -> dict[str, str]:
-        return {key: text for key, text in sorted(self._texts.items()) if key.split(" ", 1)[0] == section}
 
     def _differing(self, digests: bytes) -> list[str]:
         """The sections in which somebody with these digests differs."""
@@ -49,7 +48,7 @@ class Agreement:
         """What to tell somebody who has other digests: the entries of the sections that differ, in so many bytes."""
         told: dict[str, str] = {}
         for section in self._differing(digests):
-            for key, text in self._section(section).items():
+            for key, text in self._sections[section].items():
                 left = room - len(key.encode()) - 2 * ENTRY_OVERHEAD_BYTES - len(_CUT.encode())
                 if left < len(_CUT.encode()):
                     told[_CUT] = ""
@@ -65,15 +64,14 @@ class Agreement:
         """Where somebody differs who has these digests and told this; on one line, whatever was told."""
         sections = self._differing(digests)
         for section in sections:
-            theirs = {key: text for key, text in told.items() if key.split(" ", 1)[0] == section}
-            found = self._first_difference(section, theirs, complete=_CUT not in told)
+            found = self._first_difference(section, _part(told, section), complete=_CUT not in told)
             if found is not None:
                 key, own, other = found
                 return _one_line(f"{key} differs: {own} {here}, {other} {there}")
         return f"{' and '.join(sections)} differ, in more than a datagram holds"
 
     def _first_difference(self, section: str, theirs: Mapping[str, str], complete: bool) -> tuple[str, str, str] | None:
-        ours = self._section(section)
+        ours = self._sections[section]
         for key in sorted({*ours, *theirs}):
             own, other = ours.get(key), theirs.get(key)
             if own is None or other is None:
@@ -92,6 +90,10 @@ def explain_change(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | N
     if old.digests == new.digests:
         return None
     return old.explain(new.digests, new.tell(old.digests, 1 << 62), here="then", there="now")
+
+
+def _part(texts: Mapping[str, str], section: str) -> dict[str, str]:
+    return {key: text for key, text in texts.items() if key.split(" ", 1)[0] == section}
 
 
 def _digest(entries: Mapping[str, str]) -> bytes:

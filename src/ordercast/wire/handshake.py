@@ -240,7 +240,8 @@ class Handshake:
             return None
         if kind == REFUSAL and (answers_hello or answers_challenge):
             return self._on_refusal(sender, greeting, now)
-        if kind == REFUSAL and self._is_fresh(greeting.echo, now, b"refusal", sender):
+        differs = greeting.agreed != self._agreement.digests
+        if kind == REFUSAL and differs and self._is_fresh(greeting.echo, now, b"refusal", sender):
             self._on_difference(sender, greeting, now)
             return None
         raise Dropped("stale")
