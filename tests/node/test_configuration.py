@@ -363,6 +363,24 @@ def test_of_a_key_and_insecure_the_upper_layer_counts(folder: Path) -> None:
     assert read(folder, environment={"ORDERCAST_KEY_FILE": "x"}, insecure=True).key_file is None
 
 
+def test_a_key_that_insecure_sets_aside_is_told_at_every_start(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        read(folder, environment={"ORDERCAST_INSECURE": "true"})
+    read(folder, insecure=True)
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 3
+    assert caplog.messages[0] == caplog.messages[1]
+    assert caplog.messages[0].startswith(
+        "environment: ORDERCAST_INSECURE: everything is sent in the clear, although there is a key ("
+    )
+    assert caplog.messages[2].startswith("keyword insecure: everything is sent in the clear")
+    caplog.clear()
+    read(folder)
+    read(folder, environment={"ORDERCAST_INSECURE": "false"})
+    read(folder, environment={"ORDERCAST_INSECURE": "true"}, key_file="other.key")
+    read(folder, changed('key_file = "bank.key"', "insecure = true"))
+    assert not caplog.records, "where the file itself says insecure, nobody has forgotten a variable"
+
+
 def test_nothing_takes_a_key_away(folder: Path) -> None:
     assert read(folder).log_directory == folder / "log"
     assert read(folder, log_directory=None).log_directory is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ import msgspec
 
 from ordercast.core import UsageError
 from ordercast.core.tables import check_keys, check_numbers, read_toml
+
+logger = logging.getLogger("ordercast.node")
 
 VARIABLE_PREFIX = "ORDERCAST_"
 
@@ -71,6 +74,8 @@ class Layers:
     def __init__(self, source: Source, environment: Mapping[str, str], overrides: Mapping[str, Any]) -> None:
         self.values: dict[str, Any] = {}
         self.origins: dict[str, Origin] = {}
+        self._unused_key = ""
+        """Where the key file was named that an upper layer has set aside; nothing for none."""
         if isinstance(source, Mapping):
             self.name, folder, document = "configuration", Path.cwd(), _expect_texts(source)
             check_numbers(document, self.name)
@@ -83,6 +88,13 @@ class Layers:
         check_keys(overrides, KEYS, "keyword arguments")
         check_numbers(overrides, "keyword arguments")
         self._lay({key: (value, Origin("keyword", f"keyword {key}", Path.cwd())) for key, value in overrides.items()})
+        if self._unused_key and self.values.get("insecure") is True:
+            # A variable that somebody forgot must not unseal a cluster in silence.
+            logger.warning(
+                "%s: everything is sent in the clear, although there is a key (%s); take insecure away to use it",
+                self.where("insecure"),
+                self._unused_key,
+            )
 
     def where(self, key: str) -> str:
         """How a complaint about a key begins."""
@@ -93,6 +105,8 @@ class Layers:
         if layer.get("key_file", (None,))[0] is not None and "insecure" not in layer:
             self._forget("insecure")
         if layer.get("insecure", (False,))[0] is True and "key_file" not in layer:
+            if "key_file" in self.values:
+                self._unused_key = self.where("key_file")
             self._forget("key_file")
         for key, (value, origin) in layer.items():
             if value is None:

@@ -251,6 +251,10 @@ class FileLog:
         """Give the files back. What was not committed is lost, as in a crash."""
         self._writer.close()
 
+    def disown(self) -> None:
+        """Never write again: this is a fork of the process to which the log belongs."""
+        self._writer.disown()
+
 
 class _Writer:
     """The files of a log that are written to. One thread commits and one tidies at a time, never the event loop's while
@@ -302,6 +306,19 @@ class _Writer:
             # A disk that refuses now has lost nothing: what is noted was stable before.
             with suppress(OSError):
                 end.close()
+
+    def disown(self) -> None:
+        self._error = StorageError(
+            f"{self._folder}: this process is a fork of the one that opened the log, and cannot write to it; open "
+            f"nodes after the fork, each under a name of its own"
+        )
+        # The thread that commits may have been about to open or close them when the process was forked.
+        with suppress(OSError):
+            self._close_segment()
+        if self._end is not None:
+            with suppress(OSError):
+                self._end.disown()
+            self._end = None
 
     def _close_segment(self) -> None:
         if self._descriptor is not None:

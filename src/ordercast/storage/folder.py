@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import msgspec
 
@@ -59,6 +60,7 @@ class LogFolder:
         self._retain_bytes = retain_bytes
         self._segment_bytes = segment_bytes
         self._logs: list[FileLog] = []
+        _open_folders.add(self)
 
     def log(self, instance: InstanceId, attachment: Attachment | None = None) -> FileLog:
         """Open the log of one protocol instance (see `FileLog`)."""
@@ -91,9 +93,32 @@ class LogFolder:
         for log in self._logs:
             log.close()
         self._logs.clear()
+        self._close_lock()
+
+    def disown(self) -> None:
+        """Let go of everything: this is a fork of the process to which the folder belongs.
+
+        (A child that lives on would keep the lock, and the process could not come back after a crash.)
+        """
+        self._close_lock()
+        for log in self._logs:
+            log.disown()
+
+    def _close_lock(self) -> None:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+
+_open_folders: WeakSet[LogFolder] = WeakSet()
+
+
+def _disown_all() -> None:
+    for folder in list(_open_folders):
+        folder.disown()
+
+
+os.register_at_fork(after_in_child=_disown_all)
 
 
 def open_log(

@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from ordercast.core import UsageError
 from ordercast.wire.datagram import SESSION_BYTES, VERSION
 
 SALT_BYTES = 16
@@ -47,6 +48,25 @@ class Unsealed:
     def decrypt(self, _nonce: bytes, data: memoryview, _associated_data: memoryview, /) -> bytes:
         # A copy, as decryption makes one: the socket's buffer is used again for the next datagram.
         return bytes(data)
+
+
+class Disowned:
+    """In a fork of the process to which a session belongs: both would seal with the same nonces, and whoever sees two
+    datagrams with one nonce can read both and forge more."""
+
+    def encrypt(self, _nonce: bytes, _data: bytes | bytearray | memoryview, _associated_data: bytes, /) -> bytes:
+        raise UsageError(
+            "this process is a fork of the one that opened the node, and cannot speak in its name; open nodes after "
+            "the fork, each under a name of its own"
+        )
+
+    def encrypt_into(
+        self, nonce: bytes, data: bytes | bytearray | memoryview, associated_data: bytes, _buffer: memoryview, /
+    ) -> int:
+        return len(self.encrypt(nonce, data, associated_data))
+
+    def decrypt(self, nonce: bytes, data: memoryview, associated_data: memoryview, /) -> bytes:
+        return self.encrypt(nonce, data, bytes(associated_data))
 
 
 def session_name(salt: bytes, cluster: bytes, sender: bytes) -> bytes:

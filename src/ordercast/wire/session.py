@@ -5,9 +5,11 @@ There is one counter for all destinations, for a datagram is sealed once and goe
 
 from __future__ import annotations
 
+import os
 import struct
 from collections import Counter
 from collections.abc import Iterable
+from weakref import WeakSet
 
 from cryptography.exceptions import InvalidTag
 
@@ -25,7 +27,7 @@ from ordercast.wire.datagram import (
     Dropped,
 )
 from ordercast.wire.reassembly import Fragment, Reassembly
-from ordercast.wire.sealing import Cipher, make_cipher, session_name
+from ordercast.wire.sealing import Cipher, Disowned, make_cipher, session_name
 
 WINDOW = 4096
 """Counters that may still come after a higher one: 80 frames of 50 fragments, in whatever order. A power of two."""
@@ -71,12 +73,19 @@ class OwnSession:
         self.header_bytes = HEADER.size + destination_bytes
         """Of a datagram with frames."""
         self._enter_epoch(0)
+        _own_sessions.add(self)
 
     def _enter_epoch(self, epoch: int) -> None:
         self._epoch = epoch
         self.counter = epoch << EPOCH_BITS
         self._epoch_end = (epoch + 1) << EPOCH_BITS
         self._cipher = self.keys.cipher(epoch)
+
+    def disown(self) -> None:
+        """Never seal again: this is a fork of the process, and the counters are that one's."""
+        self._cipher = Disowned()
+        # No counter is ever there: else, after so many attempts, the next epoch would bring a cipher that seals.
+        self._epoch_end = -1
 
     def what(self, kind: int) -> int:
         """The first two bytes of a datagram of a kind, as a number."""
@@ -121,6 +130,18 @@ class OwnSession:
         # Not stored before: whatever interrupts the loop, these datagrams have not left.
         self.counter = counter
         return b"".join(pieces), self.header_bytes + FRAGMENT_FIELDS.size + size + self.tag_bytes
+
+
+_own_sessions: WeakSet[OwnSession] = WeakSet()
+
+
+def _disown_all() -> None:
+    for session in list(_own_sessions):
+        session.disown()
+
+
+# Costs nothing where no one forks; a look at the process' number would cost a system call for each datagram.
+os.register_at_fork(after_in_child=_disown_all)
 
 
 class PeerSession:
