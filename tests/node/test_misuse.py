@@ -150,7 +150,8 @@ def test_closing_with_messages_that_never_left_says_for_whom_they_wait(caplog: p
         async with ordercast.open(make_configuration("ab", options={"blocked_seconds": 0.2}), "b") as b:
             for _ in range(20):
                 await b.multicast(bytes(10_000), ["g"])
-            await asyncio.sleep(0.5)
+            while not b.internals.obstacles.reasons:
+                await asyncio.sleep(0)
 
     with caplog.at_level(logging.WARNING, logger="ordercast"):
         run(main())
