@@ -77,6 +77,10 @@ class Transport:
             sockets.receive_coalesced(self._multicast_socket)
         self._loop.add_reader(self._multicast_socket.fileno(), self._drain, self._multicast_socket, True)
 
+    def set_address(self, site: SiteId, where: Resolved) -> None:
+        """From now on a process is reached there, by the common socket."""
+        self._addresses[site] = where.address
+
     def use_channel(self, hub: Resolved) -> None:
         """Where the hub is that shows everybody everything in one order."""
         self._channel_address = hub.address

@@ -36,8 +36,8 @@ encode_bundle = _encode
 
 
 def as_bytes(payload: object) -> bytes:
-    """A message, copied where it is handed over as something else than bytes; `TypeError` for what holds none. (A text would be
-    ordered and logged like anything else, and no receiver could read it.)"""
+    """A message, copied where it is handed over as something else than bytes; `TypeError` for what holds none. (A text
+    would be ordered and logged like anything else, and no receiver could read it.)"""
     if type(payload) is bytes:
         return payload
     try:

@@ -113,4 +113,5 @@ class Batch(msgspec.Struct, eq=False):
     @property
     def is_whole(self) -> bool:
         """Whether it is one large message and not a bundle."""
-        return bool(self.unpacked) and self.unpacked[0] is self.packed
+        unpacked = self.unpacked
+        return unpacked is not None and len(unpacked) == 1 and unpacked[0] is self.packed

@@ -16,6 +16,7 @@ from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
+from ordercast.node.lookup import Lookup, nowhere, resolve_all
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -56,7 +57,7 @@ class Engine:
         for warning in self.protocol.arrangement.warnings(self.groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
-        addresses = {name: resolve(*where) for name, where in configuration.processes.items()}
+        addresses, missing = resolve_all(process, configuration.processes)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
@@ -81,6 +82,9 @@ class Engine:
             self.journal.close()
             raise
         self.journal.site = self.site
+        for name in missing:
+            self.transport.set_address(name, nowhere(addresses[process]))
+        self._lookup = Lookup(loop, missing, self.transport.set_address)
 
     def _open_trace(self) -> LiveRecorder | None:
         folder = self._configuration.trace_directory
@@ -171,6 +175,7 @@ class Engine:
             steps.callback(self.journal.close)
             steps.callback(self.transport.close)
             steps.callback(self.site.stop)
+            steps.callback(self._lookup.stop)
 
 
 def _check_channel(configuration: Configuration) -> None:

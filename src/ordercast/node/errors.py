@@ -1,6 +1,8 @@
 """What can go wrong for an application, beside its own mistakes (`ordercast.UsageError`)."""
 
-from ordercast.core import OrdercastError
+from threading import get_ident
+
+from ordercast.core import OrdercastError, UsageError
 
 
 class WouldBlock(OrdercastError):
@@ -17,3 +19,13 @@ class NodeFailed(OrdercastError):
 
 class NodeClosed(OrdercastError):
     """The node was closed while somebody waited."""
+
+
+def check_thread(thread: int) -> None:
+    """`UsageError` unless this is the thread in which the node was entered: whoever waits elsewhere would not be
+    woken."""
+    if get_ident() != thread:
+        raise UsageError(
+            "a node belongs to the thread and the event loop that entered it: let that call, or use open_synchronous, "
+            "which threads may share"
+        )

@@ -123,5 +123,5 @@ class Group:
             yield view
 
     async def leave(self) -> None:
-        """Take no more deliveries; what waits is dropped."""
+        """Take no more deliveries; what waits is dropped. Whoever has left may leave again."""
         self._internals.receiver.release(self._inbox)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
+from threading import get_ident
 
 import msgspec
 
-from ordercast.core import GroupId, Multicast, Payload
+from ordercast.core import GroupId, Multicast, Payload, UsageError
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.deliveries import Batch, Delivery
+from ordercast.node.errors import check_thread
 from ordercast.node.history import History
 
 
@@ -32,6 +34,7 @@ class Inbox:
         self._callback: Callable[[Batch], object] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._end: BaseException | None = None
+        self._thread = get_ident()
         self.closed = False
         self.history: History | None = None
         self.on_end: Callable[[BaseException | None], None] | None = None
@@ -109,6 +112,11 @@ class Inbox:
         while not self._waiting:
             if self.closed:
                 raise StopAsyncIteration if self._end is None else self._end
+            check_thread(self._thread)
+            if self._callback is not None:
+                raise UsageError(
+                    f"a callback takes the deliveries of {', '.join(self.groups)}: iterate, or give one, not both"
+                )
             if self._waiter is not None and not self._waiter.done():
                 raise RuntimeError("two tasks take deliveries of one group: let one of them do it")
             self._waiter = asyncio.get_running_loop().create_future()

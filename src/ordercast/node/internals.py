@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
+from threading import get_ident
 
 from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
@@ -31,6 +32,8 @@ class Internals:
     def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
         """Open everything; `UsageError` when something cannot be opened."""
         self.process = process
+        self.thread = get_ident()
+        """Where everything happens."""
         self.failure: NodeFailed | None = None
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
@@ -102,7 +105,17 @@ class Internals:
         Asked by the caller and not when the bundle leaves: the mistake is this caller's, and others' messages are in
         the bundle.
         """
-        address: Address = (tuple(groups), None) if destinations is None else ((), tuple(sorted(set(destinations))))
+        address: Address
+        if type(groups) is str:
+            raise UsageError(f"groups is a list of names: [{groups!r}], not {groups!r}")
+        if destinations is None:
+            address = (tuple(groups), None)
+        elif type(destinations) is str:
+            raise UsageError(f"destinations is a list of names: [{destinations!r}], not {destinations!r}")
+        elif groups:
+            raise UsageError("a message goes to groups or to destinations, not to both: send two")
+        else:
+            address = ((), tuple(sorted(set(destinations))))
         if address != self._last_address:
             if isinstance(groups, str) or isinstance(destinations, str):
                 raise UsageError("groups and destinations are lists of names: write ['NAME'], not 'NAME'")

@@ -14,6 +14,7 @@ from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node.addresses import show_address
 from ordercast.node.configuration import Configuration, read_configuration
 from ordercast.node.control import ControlServer
+from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
 from ordercast.node.internals import Internals
 from ordercast.node.receiver import DIRECT
@@ -75,12 +76,21 @@ class Node:
         sender, settled = internals.sender, internals.sender.is_idle
         try:
             if not internals.over.is_set() and not await sender.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS):
-                reason = internals.obstacles.told or "some do not answer"
-                logger.warning("closed before everyone had everything: %s", reason)
+                self._tell_unfinished(internals)
             if self._control is not None:
                 await self._control.stop()
         finally:
             internals.end(settled)
+
+    def _tell_unfinished(self, internals: Internals) -> None:
+        """The last messages were not accepted in time."""
+        unmet = sorted(set(internals.engine.sites) - {self.process} - set(internals.engine.endpoint.established))
+        reason = internals.obstacles.reasons or (f"{', '.join(unmet)} never answered" if unmet else "")
+        if reason or internals.sender.holds_messages:
+            logger.warning("closed before everyone had everything: %s", reason or "some messages have not left")
+        else:
+            # They have left, and nobody is known to be late: as a rule, those who would answer have closed too.
+            logger.info("process %s closed before its last messages were acknowledged", self.process)
 
     def kill(self) -> None:
         """Stop at once, as a crash would: nothing is flushed, and what the log has not is gone."""
@@ -151,6 +161,7 @@ class Node:
         """
         if not names:
             raise UsageError("join which group?")
+        check_thread(self.internals.thread)
         receiver = self.internals.receiver
         for name in names:
             members = self.members(name)

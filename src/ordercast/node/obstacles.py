@@ -35,6 +35,11 @@ class Obstacles:
         self._reasons: dict[str, str] = {}
         self._patience: asyncio.TimerHandle | None = None
 
+    @property
+    def reasons(self) -> str:
+        """Why there is no progress now, told or not; empty when nothing is in the way."""
+        return "; ".join(self._reasons.values())
+
     def change(self, by: str, reason: str) -> None:
         """Something is in the way, or no longer. A short wait is how fast senders are held back, and no news."""
         before = bool(self._reasons)
@@ -61,6 +66,6 @@ class Obstacles:
     def _tell(self) -> None:
         unread = self._unread()
         hint = f"; process {self._process} has not joined {unread[0]}, where its deliveries wait" if unread else ""
-        self.told = "; ".join(self._reasons.values()) + hint
+        self.told = self.reasons + hint
         logger.warning("process %s is blocked: %s", self._process, self.told)
         self._on_blocked(self.told)

@@ -99,7 +99,9 @@ class Receiver:
         return merged
 
     def release(self, inbox: Inbox) -> None:
-        """Nobody takes it any more: what waits is dropped, and what comes is not kept."""
+        """Nobody takes it any more: what waits is dropped, and what comes is not kept. Once is enough."""
+        if inbox not in self._inboxes:
+            return
         inbox.discard()
         inbox.close()
         self._inboxes.remove(inbox)

@@ -7,13 +7,17 @@ messages collect, and a full bundle leaves as soon as there is credit for it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from threading import get_ident
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
 from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, as_bytes, encode_bundle, encode_pieces
-from ordercast.node.errors import GroupBlocked, WouldBlock
+from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
+
+logger = logging.getLogger("ordercast.node")
 
 WAITING_BYTES_MAX = 4 * BUNDLE_BYTES_MAX
 """Messages that wait for credit; with more, `multicast` waits. Enough to have a bundle ready when credit comes."""
@@ -50,6 +54,7 @@ class Sender:
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._blocked = ""
         self._failure: BaseException | None = None
+        self._thread = get_ident()
 
     # ------------------------------------------------------------------ messages in
     @property
@@ -59,6 +64,7 @@ class Sender:
 
     async def wait_for_room(self) -> None:
         """Wait until a message can be taken; `GroupBlocked` when that will not be."""
+        check_thread(self._thread)
         while not self.has_room:
             self._refuse()
             waiter = self._loop.create_future()
@@ -93,6 +99,8 @@ class Sender:
             and not (self._flush_due or self._open or self._closed or self._failure)
         ):
             # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
+            if get_ident() != self._thread:
+                check_thread(self._thread)
             self._credit = credit - 1
             try:
                 self._request(encode_bundle((payload,)), to[0], to[1], 1)
@@ -117,10 +125,10 @@ class Sender:
             if size > BUNDLE_BYTES_MAX:
                 self._add_large(to, payload)
                 return
-        self._open.append(payload)
-        self._open_bytes += size
         if not self._flush_due:
             self._flush_soon()
+        self._open.append(payload)
+        self._open_bytes += size
 
     def add_many(self, to: Address, payloads: Sequence[bytes], start: int) -> int:
         """Take messages from `start` on while there is room; the index of the first that was not taken."""
@@ -150,6 +158,7 @@ class Sender:
 
     async def add_all(self, to: Address, payloads: Sequence[bytes]) -> None:
         """Take all of them, in this order; wait where there is no room."""
+        check_thread(self._thread)
         taken = 0
         while taken < len(payloads):
             if not self.has_room:
@@ -157,6 +166,7 @@ class Sender:
             taken = self.add_many(to, payloads, taken)
 
     def _add_large(self, to: Address, payload: bytes) -> None:
+        check_thread(self._thread)
         if len(payload) > self._payload_max:
             raise UsageError(
                 f"a message of {len(payload)} bytes is larger than payload_max ({self._payload_max}): send it in "
@@ -184,6 +194,7 @@ class Sender:
             self._open_bytes = 0
 
     def _flush_soon(self) -> None:
+        check_thread(self._thread)
         self._flush_due = True
         self._loop.call_soon(self._flush)
 
@@ -206,7 +217,17 @@ class Sender:
         if self._credit is not None:
             # The instance says how much there is left when it has taken this, but perhaps only when its log is stable.
             self._credit -= 1
-        self._request(payload, to[0], to[1], count)
+        try:
+            self._request(payload, to[0], to[1], count)
+        except UsageError as error:
+            # The protocol takes nothing from this process, and whoever has sent this is gone: whoever waits, and
+            # whoever comes next, hears it.
+            logger.error("messages are refused: %s", error)
+            self._closed.clear()
+            self._open.clear()
+            self._closed_bytes = self._open_bytes = 0
+            self._credit = None
+            self.fail(error)
 
     def _under_way(self) -> int:
         return 0 if self._credit is None else self._window - self._credit
@@ -246,12 +267,19 @@ class Sender:
         self._wake_all(error)
 
     @property
+    def holds_messages(self) -> bool:
+        """Whether some have not even left."""
+        return bool(self._open or self._closed)
+
+    @property
     def is_idle(self) -> bool:
         """Whether everything has left and is accepted."""
         return not self._open and not self._closed and self._under_way() == 0
 
     async def drain(self) -> None:
         """Wait until everything has left and is accepted."""
+        check_thread(self._thread)
+        self._refuse_failed()
         while not self.is_idle:
             self._refuse()
             waiter = self._loop.create_future()

@@ -113,8 +113,9 @@ class Source(Part):
         self._vain += 1
         if self._vain == core.options.vain_max:
             core.branch("blocked")
-            reason = f"the sequencer {core.sequencer} accepts nothing: it is down, or waits for a member"
-            core.block("source", reason)
+            # Who it waits for only the sequencer knows, and while it takes nothing it answers nothing.
+            why = "it is down, or waits for a member, which its own status names"
+            core.block("source", f"the sequencer {core.sequencer} accepts nothing: {why}")
 
     def _start_timer(self) -> None:
         self._timing = True
