@@ -120,6 +120,12 @@ class Handshake:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(Greeting)
 
+    def rotate(self, keys: ClusterKeys) -> None:
+        """Take these keys, in new sessions and in those that there are."""
+        self._keys = keys
+        for session in self.sessions.values():
+            session.accept(keys.accepted)
+
     # ------------------------------------------------------------------ saying hello
     def hellos(self, now: float) -> list[tuple[SiteId, bytes]]:
         """Hellos that are due, to those who have no session, or perhaps another; with longer and longer waits."""
@@ -134,7 +140,7 @@ class Handshake:
                 salute.last = now
                 salute.due = now + salute.wait_seconds
                 salute.wait_seconds = min(2 * salute.wait_seconds, HELLO_SECONDS_MAX)
-            if site not in self.peers:
+            if site not in self.peers or salute.doubted:
                 self.deadline = min(self.deadline, salute.due)
         return due
 
@@ -255,7 +261,11 @@ class Handshake:
                 counter,
                 self._counters,
             )
+            if self._keys is not None:
+                session.accept(self._keys.accepted)
             self.peers[sender] = self.sessions[keys.name] = session
+        else:
+            known.renew(keys, counter)
         return True
 
     def _refuse(self, sender: SiteId, greeting: Greeting) -> tuple[SiteId, bytes]:
