@@ -68,3 +68,12 @@ def test_a_sentence_that_names_protocols_names_those_of_which_it_is_true(
 def test_every_page_can_be_reached_from_the_readme() -> None:
     linked = re.findall(r"\((docs/[\w-]+\.md)\)", text_of("README.md"))
     assert {f"docs/{page.name}" for page in (PROJECT / "docs").glob("*.md")} <= set(linked)
+
+
+def test_the_tests_that_the_page_on_threats_names_are_there() -> None:
+    named = re.findall(r"`(\w+/test_\w+\.py)`(?:: ((?:`test_\w+`(?:, )?)+))?", text_of("docs/threats.md"))
+    assert len(named) > 15
+    for file, tests in named:
+        text = text_of(f"tests/{file}")
+        for test in re.findall(r"`(test_\w+)`", tests):
+            assert f"def {test}(" in text, f"{file}: {test}"

@@ -165,6 +165,18 @@ def test_a_tail_that_does_not_read_does_not_keep_the_node_from_closing(tmp_path:
     run(main())
 
 
+def test_only_the_owner_can_open_the_socket(tmp_path: Path) -> None:
+    async def main() -> None:
+        mask = os.umask(0)
+        try:
+            async with open_nodes(_configuration(tmp_path)):
+                assert (tmp_path / "a.sock").stat().st_mode & 0o777 == 0o600
+        finally:
+            os.umask(mask)
+
+    run(main())
+
+
 def test_what_lies_in_the_socket_s_place_and_is_no_socket_stays(tmp_path: Path) -> None:
     (tmp_path / "a.sock").write_text("precious")
 

@@ -2,10 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+import ordercast
+from ordercast.cli.live import ConfigOption, ProcessOption, control_path
+from ordercast.core import UsageError
+from ordercast.node.control import ask, read
 from ordercast.wire.keys import create_key_file, fingerprint
 
 
@@ -14,6 +18,7 @@ def register(app: typer.Typer) -> None:
     keys = typer.Typer(help="The key that the processes of a cluster share.\n\nExample: ordercast key new bank.key")
     keys.callback(invoke_without_command=True)(show_help)
     keys.command("new")(new)
+    keys.command("reload")(reload)
     app.add_typer(keys, name="key")
 
 
@@ -30,7 +35,8 @@ def new(
 
     Copy the file to every process of the cluster, over a channel that you trust, and name it as key_file in the
     configuration. To rotate a key: put the new one on a second line of every process' file; then make it the first line
-    everywhere; then remove the old one. Restart the processes after each step, one at a time.
+    everywhere; then remove the old one. After each step let every process read its file, by `ordercast key reload` or a
+    restart, one at a time.
 
     Example: ordercast key new bank.key
     """
@@ -39,3 +45,31 @@ def new(
         print(json.dumps({"key_file": str(file), "fingerprint": fingerprint(key)}))
     else:
         print(f"{file}: a new cluster key, for your eyes only (fingerprint {fingerprint(key)})")
+
+
+def reload(
+    config: ConfigOption,
+    process: ProcessOption,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Let a running node read its key file again: it takes both lines from then on, and seals with the first.
+
+    Example: ordercast key reload --config bank.toml --process node-1
+    """
+    keys = ordercast.run(_reload(control_path(config, process)))
+    if as_json:
+        print(json.dumps({"process": process} | keys))
+    else:
+        also = f", and also takes {keys['also_accepted']}" if keys["also_accepted"] else ""
+        print(f"{process} seals with the key {keys['used']}{also}")
+
+
+async def _reload(path: Path) -> dict[str, Any]:
+    reader, writer = await ask(path, {"command": "reload-keys"})
+    try:
+        answer = await read(reader)
+    finally:
+        writer.close()
+    if answer is None:
+        raise UsageError("the node ended before it answered: start it with `ordercast node`")
+    return answer

@@ -3,7 +3,8 @@
 `{"command": "send", "groups": […]}`, then `{"payload_base64": …}` for each message, then `{"end": true}`: answered by
 `{"sent": N}` when the protocol has them. A message that is too long for a line comes in several, with `"more": true` in
 all but its last. `{"command": "tail", "group": …, "from": N | null}`: answered by one line per delivery, until the
-other side closes. `{"command": "status"}`: one line. Whatever goes wrong: `{"error": "…"}`.
+other side closes. `{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the
+keys that the node has read. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import msgspec
 
 from ordercast.core import OrdercastError, UsageError
 from ordercast.node.deliveries import Delivery
+from ordercast.wire.keys import fingerprint
 
 if TYPE_CHECKING:
     from ordercast.node.node import Node
@@ -54,6 +56,10 @@ class StatusRequest(msgspec.Struct, tag_field="command", tag="status"):
     """What there is to know about the node is wanted."""
 
 
+class ReloadKeysRequest(msgspec.Struct, tag_field="command", tag="reload-keys"):
+    """The key file has changed."""
+
+
 class Piece(msgspec.Struct):
     """A message or a part of one, or the end of them all."""
 
@@ -69,7 +75,7 @@ class Piece(msgspec.Struct):
 
 _encode = msgspec.json.Encoder().encode_lines
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_request = msgspec.json.Decoder(SendRequest | TailRequest | StatusRequest).decode
+_decode_request = msgspec.json.Decoder(SendRequest | TailRequest | StatusRequest | ReloadKeysRequest).decode
 _decode_piece = msgspec.json.Decoder(Piece).decode
 
 
@@ -156,6 +162,9 @@ class ControlServer:
                 await self._tail(group, start, reader, writer)
             case StatusRequest():
                 writer.write(_encode([self._node.status()]))
+            case ReloadKeysRequest():
+                used, *others = map(fingerprint, self._node.internals.engine.reload_keys().accepted)
+                writer.write(_encode([{"used": used, "also_accepted": others[0] if others else None}]))
 
     async def _send(self, groups: list[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sent, payload_max, begun, is_whole = 0, self._node.configuration.payload_max, bytearray(), True

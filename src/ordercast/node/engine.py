@@ -24,7 +24,7 @@ from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
 from ordercast.wire.endpoint import Endpoint
-from ordercast.wire.keys import read_keys
+from ordercast.wire.keys import ClusterKeys, read_keys
 
 logger = logging.getLogger("ordercast.node")
 
@@ -160,6 +160,16 @@ class Engine:
             core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
         self.site.start(self.transport, configuration.multicast is not None)
+
+    def reload_keys(self) -> ClusterKeys:
+        """Read the key file again: all of its lines are taken from now on, and the first one seals. The keys."""
+        if self._configuration.key_file is None:
+            raise UsageError("this cluster has no key: set key_file instead of insecure, and restart all processes")
+        keys = read_keys(self._configuration.key_file)
+        self.endpoint.rotate(keys)
+        self.site.end_turn()  # nothing else may happen for long, and the others are to be told
+        logger.info("process %s has read its key file again: %r", self.process, keys)
+        return keys
 
     @property
     def core(self) -> Protocol:

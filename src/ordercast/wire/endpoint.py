@@ -172,6 +172,27 @@ class Endpoint:
         """With whom this process does not talk, and why: one line for each."""
         return self._handshake.refusals.lines
 
+    # ------------------------------------------------------------------ keys
+    def rotate(self, keys: ClusterKeys) -> None:
+        """Take these keys instead of the ones there were, and seal with the one that is used. `UsageError`, and nothing
+        has changed, while something is sealed with a key that is not among them."""
+        if not self._own.tag_bytes:
+            raise UsageError("nothing is sealed here: set key_file instead of insecure, and restart all processes")
+        if not self._own.keys.is_under(keys.accepted):
+            raise UsageError(
+                "the key in use is not in the key file: keep it as the second line until all use the new one"
+            )
+        behind = sorted(site for site, peer in self._handshake.peers.items() if not peer.keys.is_under(keys.accepted))
+        if behind:
+            raise UsageError(
+                f"{', '.join(behind)} still uses a key that is not in the file: keep it as the second line until then"
+            )
+        self._handshake.rotate(keys)
+        self._own.rotate(keys.used)
+        # Whoever hears nothing else of this process must hear that it has gone over.
+        self._handshake.provoke(self._now)
+        self.deadline = min(self.deadline, self._handshake.deadline)
+
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], instance: InstanceId, packet: Packet) -> None:
         """Put a packet into the datagram for these processes, with others; it leaves with the next `flush`."""

@@ -141,6 +141,12 @@ class Handshake:
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(Greeting)
 
+    def rotate(self, keys: ClusterKeys) -> None:
+        """Take these keys, in new sessions and in those that there are."""
+        self._keys = keys
+        for session in self.sessions.values():
+            session.accept(keys.accepted)
+
     # ------------------------------------------------------------------ saying hello
     def hellos(self, now: float) -> list[tuple[SiteId, bytes]]:
         """Hellos that are due, to those who have no session, or perhaps another; with longer and longer waits."""
@@ -157,7 +163,7 @@ class Handshake:
                 salute.last = now
                 salute.due = now + salute.wait_seconds
                 salute.wait_seconds = min(2 * salute.wait_seconds, HELLO_SECONDS_MAX)
-            if site not in self.peers:
+            if site not in self.peers or salute.doubted:
                 self.deadline = min(self.deadline, salute.due)
         return due
 
@@ -316,8 +322,12 @@ class Handshake:
                 counter,
                 self._counters,
             )
+            if self._keys is not None:
+                session.accept(self._keys.accepted)
             self.peers[sender] = self.sessions[keys.name] = session
             self.refusals.forget(sender)
+        else:
+            known.renew(keys, counter)
         return True
 
     def _refuse(self, sender: SiteId, greeting: Greeting, now: float) -> tuple[SiteId, bytes]:

@@ -56,6 +56,18 @@ class BootKeys:
         self.salt = salt
         self.name = session_name(salt, self._cluster, self._sender)
 
+    def under(self, cluster_key: bytes) -> BootKeys:
+        """The same boot's, under another cluster key."""
+        return BootKeys(cluster_key, self._cluster.decode(), self._sender.decode(), self.salt)
+
+    def is_under(self, cluster_keys: tuple[bytes | None, ...]) -> bool:
+        """Whether they are derived from one of these."""
+        return self._cluster_key in cluster_keys
+
+    def shares_key(self, other: BootKeys) -> bool:
+        """Whether both are derived from the same cluster key."""
+        return self._cluster_key == other._cluster_key
+
     def cipher(self, epoch: int) -> Cipher:
         """The cipher of an epoch."""
         return make_cipher(self._cluster_key, self.salt, self._cluster, self._sender, epoch)
@@ -86,6 +98,12 @@ class OwnSession:
         self._cipher = Disowned()
         # No counter is ever there: else, after so many attempts, the next epoch would bring a cipher that seals.
         self._epoch_end = -1
+
+    def rotate(self, cluster_key: bytes) -> None:
+        """From now on seal under another cluster key: a new epoch begins, by which the others notice it."""
+        if not self.keys.is_under((cluster_key,)):
+            self.keys = self.keys.under(cluster_key)
+            self._enter_epoch(self._epoch + 1)
 
     def what(self, kind: int) -> int:
         """The first two bytes of a datagram of a kind, as a number."""
@@ -154,6 +172,7 @@ class PeerSession:
         "_epoch",
         "_fragment",
         "_highest",
+        "_next_keys",
         "_previous",
         "_seen",
         "header_bytes",
@@ -189,12 +208,18 @@ class PeerSession:
         self._epoch = counter >> EPOCH_BITS
         self._cipher = keys.cipher(self._epoch)
         self._previous: Cipher | None = None
+        self._next_keys: BootKeys | None = None
         # What was sent before the handshake counts as seen. Else: we crash and come back; the peer did not; somebody
         # sends us what the peer said to our last incarnation, and we have forgotten that we know it.
         self._highest = counter
         self._seen = [0] * WINDOW
         for earlier in range(counter - WINDOW + 1, counter + 1):
             self._seen[earlier & _SLOT] = earlier
+
+    def accept(self, cluster_keys: tuple[bytes, ...]) -> None:
+        """The sender may go over to another of these keys when it begins an epoch."""
+        others = [key for key in cluster_keys if not self.keys.is_under((key,))]
+        self._next_keys = self.keys.under(others[0]) if others else None
 
     def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
         """The plaintext; `Dropped` when it is not for us, not new or not genuine."""
@@ -211,10 +236,14 @@ class PeerSession:
             if self._seen[counter & _SLOT] == counter:
                 raise Dropped("replayed")
         cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch)
+        nonce, sealed, header = _pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes]
         try:
-            plaintext = cipher.decrypt(_pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes])
+            plaintext = cipher.decrypt(nonce, sealed, header)
         except InvalidTag:
-            raise Dropped("forged") from None
+            if epoch <= self._epoch or self._next_keys is None:
+                raise Dropped("forged") from None
+            plaintext = self._go_over(self._next_keys, epoch, nonce, sealed, header)
+            cipher = self._cipher
         # Only now: a forged datagram with a high counter must not push the window over genuine ones.
         self._seen[counter & _SLOT] = counter
         if counter > highest:
@@ -254,6 +283,28 @@ class PeerSession:
             start = stop
         self._highest = highest
         return fragments, min(start, end)
+
+    def _go_over(self, keys: BootKeys, epoch: int, nonce: bytes, sealed: memoryview, header: memoryview) -> bytes:
+        """The plaintext of the first datagram under another cluster key; from then on there is no other."""
+        cipher = keys.cipher(epoch)
+        try:
+            plaintext = cipher.decrypt(nonce, sealed, header)
+        except InvalidTag:
+            raise Dropped("forged") from None
+        self._use(keys, cipher, epoch)
+        return plaintext
+
+    def renew(self, keys: BootKeys, counter: int) -> None:
+        """The sender has proved again that it is there, perhaps under another cluster key."""
+        epoch = counter >> EPOCH_BITS
+        if epoch > self._epoch and not keys.shares_key(self.keys):
+            self._use(keys, keys.cipher(epoch), epoch)
+            self._highest = self._seen[counter & _SLOT] = counter
+
+    def _use(self, keys: BootKeys, cipher: Cipher, epoch: int) -> None:
+        # Late datagrams of the last epoch are given up: whoever stole the last key could make some.
+        self.keys, self._next_keys = keys, None
+        self._cipher, self._epoch, self._previous = cipher, epoch, None
 
     def _cipher_of(self, epoch: int) -> Cipher:
         if epoch == self._epoch - 1 and self._previous is not None:
