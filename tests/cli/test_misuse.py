@@ -47,7 +47,7 @@ def config(tmp_path: Path) -> Path:
         ('"{config}", "node-1", key_file="no.key"', "pass", "UsageError: there is no key file"),
         ('"{config}", "node-1", log_directory="/dev/null"', "pass", "UsageError: /dev/null/node-1: cannot hold"),
         ('"{config}", "node-1"', 'await node.join("nobody")', "UsageError: there is no group 'nobody'"),
-        ('"{config}", "node-1"', 'await node.multicast(b"", "everyone")', "UsageError: groups and destinations are"),
+        ('"{config}", "node-1"', 'await node.multicast(b"", "everyone")', "UsageError: groups is a list of names"),
         ('"{config}", "node-1"', 'ordercast.open("{config}", "x")', "UsageError: there is no process 'x'"),
     ],
 )
@@ -84,7 +84,7 @@ def test_a_node_with_another_key_says_that_nothing_opens(config: Path) -> None:
             assert process.stderr is not None
             assert "runs sequencer" in process.stderr.readline()
             warning = process.stderr.readline()
-            assert f"nothing heard of {silent} yet; what comes does not open" in warning
+            assert f"refuses {silent}: what comes under its name does not open" in warning
     finally:
         for process in running:
             process.kill()

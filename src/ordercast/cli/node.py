@@ -105,7 +105,10 @@ async def _tell_of_silence(running: ordercast.Node) -> None:
     except TimeoutError:
         pass
     status = running.status()
-    silent = sorted(set(running.configuration.processes) - {running.process, *status["peers"]})
+    # Those whom this process refuses have had a line of their own.
+    silent = sorted(set(running.configuration.processes) - {running.process, *status["peers"], *status["refused"]})
+    if not silent:
+        return
     reasons = [text for counter, text in REASONS.items() if status["dropped"].get(counter)]
     logger.warning(
         "nothing heard of %s yet; %s", ", ".join(silent), (reasons or ["do they run, at these addresses?"])[0]

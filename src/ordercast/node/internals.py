@@ -117,8 +117,6 @@ class Internals:
         else:
             address = ((), tuple(sorted(set(destinations))))
         if address != self._last_address:
-            if isinstance(groups, str) or isinstance(destinations, str):
-                raise UsageError("groups and destinations are lists of names: write ['NAME'], not 'NAME'")
             engine = self.engine
             check_address(engine.protocol.contract, engine.groups, engine.sites, address, "process")
             self._last_address = address

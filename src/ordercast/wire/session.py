@@ -101,7 +101,8 @@ class OwnSession:
 
     def rotate(self, cluster_key: bytes) -> None:
         """From now on seal under another cluster key: a new epoch begins, by which the others notice it."""
-        if not self.keys.is_under((cluster_key,)):
+        # (In a fork: the new epoch would bring a cipher that seals, with counters that the parent uses too.)
+        if not self.keys.is_under((cluster_key,)) and not isinstance(self._cipher, Disowned):
             self.keys = self.keys.under(cluster_key)
             self._enter_epoch(self._epoch + 1)
 
