@@ -67,7 +67,9 @@ def _print(delivery: dict[str, Any], as_json: bool) -> None:
         print(json.dumps(delivery), flush=True)
     else:
         payload = delivery.get("payload", f"(base64) {delivery.get('payload_base64')}")
-        line = f"{delivery['offset']:>8}  {delivery['source']:<12}  {printable(payload)}"
+        # The end of the line that `echo … | ordercast send` sends is not worth showing; --json has every byte.
+        text = printable(payload.removesuffix("\n"))
+        line = f"{delivery['offset']:>8}  {delivery['source']:<12}  {text}"
         encoding = sys.stdout.encoding
         print(line.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
