@@ -15,9 +15,8 @@ import pyarrow as pa
 
 import ordercast
 from ordercast.net.disturbance import LOST, REPEATED
-from ordercast.net.hub import Hub
 from ordercast.net.ports import free_ports
-from ordercast.net.sockets import SocketAddress, resolve
+from ordercast.net.sockets import SocketAddress
 from ordercast.net.transport import Transport
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
@@ -25,6 +24,7 @@ from ordercast.sim.faults import Crash, Duplication, Loss
 from ordercast.sim.networks import OneChannel, PointToPoint
 from ordercast.trace import read_events, read_runs
 from ordercast.trace.schema import Run
+from tests.node.cluster import start_hub
 
 DEADLINE_SECONDS = 60.0
 """Against hanging; every script is done in a fraction of it."""
@@ -117,7 +117,8 @@ async def _play(protocol: str, script: Script, folder: Path) -> None:
     }
     hub = None
     if find_protocol(protocol).contract.one_channel:
-        hub = _start_hub(configuration)
+        configuration["channel"] = f"127.0.0.1:{free_ports(1)[0]}"
+        hub = start_hub(configuration)
     world = _Sockets(configuration, script)
     try:
         await world.play()
@@ -125,16 +126,6 @@ async def _play(protocol: str, script: Script, folder: Path) -> None:
         await world.close()
         if hub is not None:
             hub.close()
-
-
-def _start_hub(configuration: dict[str, Any]) -> Hub:
-    """Show everyone the same order of datagrams."""
-    (port,) = free_ports(1)
-    configuration["channel"] = f"127.0.0.1:{port}"
-    processes = {
-        name: resolve("127.0.0.1", int(where.rpartition(":")[2])) for name, where in configuration["processes"].items()
-    }
-    return Hub(asyncio.get_running_loop(), resolve("127.0.0.1", port), processes, 1 << 22)
 
 
 class _Sockets:

@@ -11,7 +11,6 @@ import pytest
 
 import ordercast
 from ordercast.check import choose, judge
-from ordercast.net.hub import Hub
 from ordercast.net.ports import free_ports
 from ordercast.net.sockets import open_udp, resolve
 from ordercast.node.advice import find_warnings
@@ -19,18 +18,8 @@ from ordercast.node.configuration import read_configuration
 from ordercast.protocols.selective_total import SelectiveTotal
 from ordercast.trace import read_events, read_runs
 from ordercast.wire.keys import ClusterKeys, create_key_file
-from tests.node.cluster import make_configuration, open_nodes, payloads, run
+from tests.node.cluster import make_configuration, open_nodes, payloads, run, start_hub
 from tests.wire.cluster import OTHER_KEY, START, make_endpoint
-
-
-def _start_hub(configuration: dict[str, Any]) -> Hub:
-    processes = {name: resolve("127.0.0.1", int(where.rpartition(":")[2])) for name, where in _addresses(configuration)}
-    port = int(configuration["channel"].rpartition(":")[2])
-    return Hub(asyncio.get_running_loop(), resolve("127.0.0.1", port), processes, 1 << 22)
-
-
-def _addresses(configuration: dict[str, Any]) -> list[tuple[str, str]]:
-    return list(configuration["processes"].items())
 
 
 def _configuration(names: str, **keys: Any) -> dict[str, Any]:
@@ -43,7 +32,7 @@ def test_five_processes_with_a_slow_one_lose_nothing_and_agree_on_the_order(tmp_
 
     async def main() -> None:
         configuration = _configuration(names, trace_directory=str(tmp_path))
-        hub = _start_hub(configuration)
+        hub = start_hub(configuration)
         try:
             async with open_nodes(configuration) as nodes:
                 groups = [await node.join("g") for node in nodes]
@@ -103,7 +92,7 @@ async def _take_slowly(group: ordercast.Group, count: int) -> list[bytes]:
 def test_messages_for_some_reach_exactly_those() -> None:
     async def main() -> None:
         configuration = _configuration("abc")
-        hub = _start_hub(configuration)
+        hub = start_hub(configuration)
         try:
             async with open_nodes(configuration) as (a, b, c):
                 await a.multicast(b"for b", destinations=["b"])
@@ -138,7 +127,7 @@ def test_a_configuration_without_a_channel_is_warned_of() -> None:
 def test_a_strangers_datagram_is_not_relayed() -> None:
     async def main() -> None:
         configuration = _configuration("ab")
-        hub = _start_hub(configuration)
+        hub = start_hub(configuration)
         stranger = open_udp(resolve("127.0.0.1", 0), 1 << 16)
         try:
             port = int(configuration["channel"].rpartition(":")[2])
@@ -160,7 +149,7 @@ def test_what_comes_under_a_process_address_is_relayed_and_no_process_believes_i
 
     async def main() -> None:
         configuration = _configuration("abc", key_file=str(tmp_path / "c.key"))
-        hub = _start_hub(configuration)
+        hub = start_hub(configuration)
         port = int(configuration["channel"].rpartition(":")[2])
         forger = open_udp(resolve("127.0.0.1", int(configuration["processes"]["c"].rpartition(":")[2])), 1 << 22)
         try:

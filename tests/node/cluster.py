@@ -8,7 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
 import ordercast
+from ordercast.net.hub import Hub
 from ordercast.net.ports import free_ports
+from ordercast.net.sockets import resolve
 
 DEADLINE_SECONDS = 30.0
 """Against hanging; everything here is done in a fraction of it."""
@@ -33,6 +35,14 @@ def make_configuration(names: str = "abc", **keys: Any) -> dict[str, Any]:
     if "key_file" not in keys:
         defaults["insecure"] = True
     return defaults | keys
+
+
+def start_hub(configuration: dict[str, Any]) -> Hub:
+    """The relay of the configuration's channel, which shows everyone the same order of datagrams."""
+    addresses = {name: where.rpartition(":")[2] for name, where in configuration["processes"].items()}
+    processes = {name: resolve("127.0.0.1", int(port)) for name, port in addresses.items()}
+    port = int(configuration["channel"].rpartition(":")[2])
+    return Hub(asyncio.get_running_loop(), resolve("127.0.0.1", port), processes, 1 << 22)
 
 
 @asynccontextmanager

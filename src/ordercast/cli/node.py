@@ -21,15 +21,6 @@ logger = logging.getLogger("ordercast.node")
 SILENCE_SECONDS = 5.0
 """Far more than a handshake takes: from then on it is told who has not been heard of."""
 
-REASONS = {
-    "forged": "what comes does not open: do all have the same key_file, and is every name used once?",
-    "plaintext": "what comes is not sealed: do some run with insecure = true?",
-    "sealed": "what comes is sealed: do some run without insecure = true?",
-    "another-cluster": "what comes is of another cluster: is `cluster` the same everywhere?",
-    "unknown-process": "what comes is from names not in [processes]: is the configuration the same everywhere?",
-}
-"""Why somebody cannot be heard, by the counter of what was dropped."""
-
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
@@ -95,7 +86,7 @@ async def _main(config: Path, process: str, as_json: bool) -> int:
 
 
 async def _tell_of_silence(running: ordercast.Node) -> None:
-    """Say once who has not been heard of, and what may be the reason: nothing else tells of a wrong key."""
+    """Say once who has not been heard of at all. (Whoever is heard and refused has had a line that says why.)"""
     try:
         async with asyncio.timeout(SILENCE_SECONDS):
             await running.wait_for_peers()
@@ -105,11 +96,6 @@ async def _tell_of_silence(running: ordercast.Node) -> None:
     except TimeoutError:
         pass
     status = running.status()
-    # Those whom this process refuses have had a line of their own.
     silent = sorted(set(running.configuration.processes) - {running.process, *status["peers"], *status["refused"]})
-    if not silent:
-        return
-    reasons = [text for counter, text in REASONS.items() if status["dropped"].get(counter)]
-    logger.warning(
-        "nothing heard of %s yet; %s", ", ".join(silent), (reasons or ["do they run, at these addresses?"])[0]
-    )
+    if silent:
+        logger.warning("nothing heard of %s yet; do they run, at these addresses?", ", ".join(silent))
