@@ -99,6 +99,8 @@ class Contract(msgspec.Struct, frozen=True):
     6.4.2)."""
     minority_may_die: bool = False
     """Whether the guarantees also hold when fewer than half of the sites crash and never come back."""
+    repairs: bool = False
+    """Whether a site that has lost its log can be given everything back by the others (`Recovered.lost`)."""
     explicit_destinations: bool = False
     """Whether a message can be addressed to sites instead of groups."""
     several_groups: bool = True

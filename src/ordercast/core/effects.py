@@ -107,6 +107,24 @@ class InstallView(Effect, frozen=True):
     groups: tuple[GroupId, ...] = ()
 
 
+class ExitGroup(Effect, frozen=True):
+    """What is ordered in the group from here on does not reach this site until it enters again: the others have gone on
+    without it and have forgotten what it lacks."""
+
+    group: GroupId
+
+
+class EnterGroup(Effect, frozen=True):
+    """From here on the site delivers what is ordered in the group.
+
+    A core that reads this from its log after a crash says it again, at its place among the replays.
+    """
+
+    group: GroupId
+    offset: int
+    """How many application messages (`Multicast.count`) those who were there have delivered in the group before."""
+
+
 class Credit(Effect, frozen=True):
     """How many more messages the application may multicast now. Without any `Credit` there is no limit."""
 

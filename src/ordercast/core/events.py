@@ -38,6 +38,9 @@ class Recovered(Event, frozen=True):
     records: tuple[Record, ...] = ()
     """What was appended since the checkpoint, in order, as far as it became stable."""
     checkpoint: Record | None = None
+    lost: bool = False
+    """The log is gone, and an operator knows it (`Contract.repairs`): the site may have promised, accepted and sent
+    anything, and must count for no majority until it has learned from the others what it has to know."""
 
 
 class Received(Event, frozen=True):

@@ -15,6 +15,9 @@ from ordercast.core.effects import (
     Credit,
     DeclareRecovered,
     Deliver,
+    Effect,
+    EnterGroup,
+    ExitGroup,
     InstallView,
     JoinChannel,
     Replay,
@@ -48,6 +51,12 @@ class Application(Protocol):
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """Learn who is in the group."""
+
+    def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
+        """Learn where the deliveries of a group go on."""
+
+    def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
+        """Learn that deliveries of a group are missing from here on."""
 
     def credit(self, instance: InstanceId, available: int) -> None:
         """Learn how much may be sent."""
@@ -95,7 +104,8 @@ class LiveSite:
         # Called without a function of this class in between: most steps set a timer.
         self.set_timer = self._timers.set_timer
         self.cancel_timer = self._timers.cancel_timer
-        self._deliveries: deque[tuple[InstanceId, Deliver | Replay]] = deque()
+        self._deliveries: deque[tuple[Callable[[InstanceId, Any], None], InstanceId, Effect]] = deque()
+        """What goes to the application at the end of the turn, in the order of the effects."""
         self._to_self: deque[tuple[InstanceId, Packet]] = deque()
         self._taken = 0
         """Deliveries that the application has taken and the instance has not heard of."""
@@ -224,10 +234,11 @@ class LiveSite:
 
     def hand_over(self) -> None:
         """Give the application what was delivered and waits for the end of the turn."""
-        deliveries, deliver = self._deliveries, self._application.deliver
+        deliveries = self._deliveries
         # One by one: an application that multicasts meanwhile comes here again, and first of all gets what is left.
         while deliveries:
-            deliver(*deliveries.popleft())
+            tell, instance, effect = deliveries.popleft()
+            tell(instance, effect)
 
     @property
     def uses_multicast(self) -> bool:
@@ -338,11 +349,19 @@ class LiveSite:
     def deliver(self, instance: Instance, effect: Deliver | Replay) -> None:
         """Hand a message to the application."""
         # After what this step sends: others should not wait for our own application.
-        self._deliveries.append((instance.name, effect))
+        self._deliveries.append((self._application.deliver, instance.name, effect))
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Tell the application who is in the group."""
-        self._application.install_view(instance.name, effect)
+        self._deliveries.append((self._application.install_view, instance.name, effect))
+
+    def enter_group(self, instance: Instance, effect: EnterGroup) -> None:
+        """Tell the application where its deliveries go on."""
+        self._deliveries.append((self._application.enter_group, instance.name, effect))
+
+    def exit_group(self, instance: Instance, effect: ExitGroup) -> None:
+        """Tell the application that it misses what comes next."""
+        self._deliveries.append((self._application.exit_group, instance.name, effect))
 
     def credit(self, instance: Instance, effect: Credit) -> None:
         """Tell the application how much it may send."""

@@ -117,6 +117,11 @@ class Group:
         """Call a function when nothing more will come, with the reason when there is one."""
         self._inbox.on_end = callback
 
+    def on_gap(self, callback: Callable[[int], None]) -> None:
+        """Call a function when deliveries are missing because the others have gone on without this process, with the
+        offset at which they go on. Whoever keeps a state gets it from another member (`Replicated` does)."""
+        self._inbox.on_gap = callback
+
     async def views(self) -> AsyncIterator[View]:
         """Who is in the group: now, and whenever that changes."""
         async for view in self._internals.views.follow(self.names):

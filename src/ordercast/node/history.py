@@ -33,6 +33,11 @@ class History:
             self._bytes -= len(self._kept.popleft().packed)
         self._grown.set()
 
+    def skip(self, offset: int) -> None:
+        """What lies before this offset and did not come is missing for good."""
+        self.next_offset = offset
+        self._grown.set()
+
     def end(self) -> None:
         """Nothing more will come."""
         self._ended = True

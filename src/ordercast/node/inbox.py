@@ -38,6 +38,7 @@ class Inbox:
         self.closed = False
         self.history: History | None = None
         self.on_end: Callable[[BaseException | None], None] | None = None
+        self.on_gap: Callable[[int], None] | None = None
 
     # ------------------------------------------------------------------ in
     def deliver(
@@ -67,6 +68,14 @@ class Inbox:
             self._callback = callback
             if self._waiting:
                 self.call(callback)
+
+    def skip(self, offset: int) -> None:
+        """The next delivery has this offset; what lies between was lost to this process."""
+        self.offset = offset
+        if self.history is not None:
+            self.history.skip(offset)
+        if self.on_gap is not None:
+            self.on_gap(offset)
 
     def put(self, batch: Batch) -> None:
         """A batch waits for the application."""

@@ -11,7 +11,7 @@ from threading import get_ident
 
 from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
-from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, InstallView, Replay
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
@@ -142,6 +142,18 @@ class Internals:
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """The members of a group have agreed on who they are."""
         self.views.install(effect)
+
+    def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
+        """The deliveries of a group go on here, perhaps behind a gap."""
+        self.receiver.enter(effect.group, effect.offset)
+
+    def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
+        """The others have gone on without this process."""
+        logger.warning(
+            "process %s was away for longer than the others keep what group %s orders: it goes on where they are",
+            self.process,
+            effect.group,
+        )
 
     # ------------------------------------------------------------------ flow
     def credit(self, instance: InstanceId, available: int) -> None:

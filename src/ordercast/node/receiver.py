@@ -85,6 +85,14 @@ class Receiver:
         wanted = groups or (DIRECT,)
         return tuple(inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(wanted))
 
+    def enter(self, group: GroupId, offset: int) -> None:
+        """The group's deliveries go on at an offset; what was ordered before, and has not come, never will."""
+        for inbox in self._inboxes:
+            if inbox.groups == (group,) and offset > inbox.offset:
+                self.counters["skipped-messages"] += offset - inbox.offset
+                logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
+                inbox.skip(offset)
+
     # ------------------------------------------------------------------ who takes it
     def claim(self, names: tuple[GroupId, ...]) -> Inbox:
         """The inbox of a group; of several, one for all of them, with what waits in the order of delivery."""

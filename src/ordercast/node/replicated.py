@@ -83,6 +83,8 @@ class Replicated(Generic[State]):
         self._timeout = timeout
         self._arrival: asyncio.Future[None] | None = None
         """Is there while the state is not, and done when it has come."""
+        self._needed_from = 0
+        """Whoever gives its state must have applied everything before this offset: we lack some of it."""
         self._stalled_at = -1
         """The group's offset when a call was given up because the group was blocked."""
         self._ask_timer: asyncio.TimerHandle | None = None
@@ -101,6 +103,7 @@ class Replicated(Generic[State]):
             self.applied = snapshot.offset
         self._group: Group = await node.join(group)
         self._group.on_end(self._close)
+        self._group.on_gap(self._on_gap)
         self._group.on_delivery(self._on_delivery)
         if self.applied < self._group.offset and self.state is not None:
             self._on_gap(self._group.offset)
@@ -314,8 +317,20 @@ class Replicated(Generic[State]):
 
     # ------------------------------------------------------------------ state transfer
     def _on_gap(self, offset: int) -> None:
-        """The log was cut short before a snapshot was kept with it: our state is not the group's."""
+        """The log was cut short before a snapshot was kept with it, or the others have gone on without this process:
+        our state is not the group's."""
         logger.info("replica %s has nothing from %d to %d", self._node.process, self.applied, offset)
+        self._needed_from = offset
+        for future in self._calls.values():
+            if not future.done():
+                future.set_exception(
+                    GroupBlocked("the group has gone on without this process; the call may be applied all the same")
+                )
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        if self.state is None:
+            # It has been asked for already; what is given may be from before this gap.
+            return
         self.state = None
         self._arrival = asyncio.get_running_loop().create_future()
         self._ask(0)
@@ -333,7 +348,7 @@ class Replicated(Generic[State]):
         mine = give.asker == self._node.process and give.incarnation == self._node.incarnation
         if self.state is not None:
             self.applied = max(self.applied, offset + 1)
-        elif mine:
+        elif mine and give.offset + 1 >= self._needed_from:
             state = self.state = self._decode_state(give.state, f"the state that {give.giver} gave", give.schema)
             self._arrive()
             self.applied = give.offset + 1

@@ -66,6 +66,12 @@ class Driver(Protocol):
     def install_view(self, instance: Instance, effect: effect_types.InstallView) -> None:
         """Tell the application who is in the group."""
 
+    def enter_group(self, instance: Instance, effect: effect_types.EnterGroup) -> None:
+        """Tell the application where its deliveries in the group go on."""
+
+    def exit_group(self, instance: Instance, effect: effect_types.ExitGroup) -> None:
+        """Tell the application that it misses what comes next in the group."""
+
     def credit(self, instance: Instance, effect: effect_types.Credit) -> None:
         """Tell the application how much it may still send."""
 
@@ -141,6 +147,8 @@ class Instance:
             effect_types.Deliver: partial(driver.deliver, self) if recorder is None else self._deliver,
             effect_types.Replay: self._replay,
             effect_types.InstallView: self._install_view,
+            effect_types.EnterGroup: self._enter_group,
+            effect_types.ExitGroup: self._exit_group,
             effect_types.Credit: partial(driver.credit, self),
             effect_types.Blocked: partial(driver.blocked, self),
             effect_types.DeclareRecovered: partial(driver.recovered, self),
@@ -303,3 +311,13 @@ class Instance:
         if self._recorder is not None:
             self._recorder.view(self._driver.trace_time(), effect)
         self._driver.install_view(self, effect)
+
+    def _enter_group(self, effect: effect_types.EnterGroup) -> None:
+        if self._recorder is not None:
+            self._recorder.join(self._driver.trace_time(), effect.group)
+        self._driver.enter_group(self, effect)
+
+    def _exit_group(self, effect: effect_types.ExitGroup) -> None:
+        if self._recorder is not None:
+            self._recorder.leave(self._driver.trace_time(), effect.group)
+        self._driver.exit_group(self, effect)

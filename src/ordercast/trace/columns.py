@@ -26,6 +26,8 @@ WIDTH = {
     "deliver": 5,
     "replay": 5,
     "view": 5,
+    "join": 5,
+    "leave": 5,
     "fail": 4,
     "awake": 4,
     "recover": 4,
@@ -146,6 +148,9 @@ class Columns:
             for name in ("view", "members", "transitional", "groups")
         }
 
+    def _moves(self, groups: Sequence[str]) -> Arrays:
+        return {"groups": pa.array([[group] for group in groups], EVENTS.field("groups").type)}
+
     _EXTRA: ClassVar[dict[str, Callable[..., Arrays]]] = {
         "multicast": _described,
         "send": _packets,
@@ -154,6 +159,8 @@ class Columns:
         "deliver": _deliveries,
         "replay": _deliveries,
         "view": _views,
+        "join": _moves,
+        "leave": _moves,
     }
 
     # ------------------------------------------------------------------ names of messages

@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from ordercast.core import InstanceId, MessageId, Multicast, Packet, SiteId, encoded_size
+from ordercast.core import GroupId, InstanceId, MessageId, Multicast, Packet, SiteId, encoded_size
 from ordercast.core.effects import Deliver, InstallView, Replay
 
 
@@ -54,6 +54,12 @@ class SiteTrace(Protocol):
 
     def view(self, time: float, effect: InstallView) -> None:
         """The site installs a view."""
+
+    def join(self, time: float, group: GroupId) -> None:
+        """The site delivers what is ordered in the group from here on; nothing is recorded when it did so already."""
+
+    def leave(self, time: float, group: GroupId) -> None:
+        """The site is owed nothing more of the group."""
 
     def recover(self, time: float) -> None:
         """The site takes part fully again."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import MessageId, Multicast, SiteId, StorageError, UsageError
+from ordercast.core import GroupId, MessageId, Multicast, SiteId, StorageError, UsageError
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.trace.interface import Envelope
 from ordercast.trace.schema import Event, Run
@@ -63,6 +63,8 @@ class LiveRecorder:
         self._since_multicast: list[str] = []
         self._delivered_before: set[str] = set()
         """What earlier incarnations delivered; needed until this one has recovered."""
+        self._left: set[GroupId] = set()
+        """Groups that were left and not entered again."""
         self._torn = False
         """Whether the disk has refused a line."""
         try:
@@ -104,6 +106,10 @@ class LiveRecorder:
                     self._delivered_before.add(last.message)
                 elif last.kind == "multicast" and last.message is not None:
                     multicast.add(last.message)
+                elif last.kind == "leave":
+                    self._left.update(last.groups or ())
+                elif last.kind == "join":
+                    self._left.difference_update(last.groups or ())
             file.truncate(whole)
         self._read_expected(multicast)
         if last is not None:
@@ -267,6 +273,17 @@ class LiveRecorder:
             transitional=list(effect.transitional),
             groups=list(effect.groups),
         )
+
+    def join(self, _time: float, group: GroupId) -> None:
+        """The process delivers again what is ordered in a group that it had left."""
+        if group in self._left:
+            self._left.discard(group)
+            self._write("join", groups=[group])
+
+    def leave(self, _time: float, group: GroupId) -> None:
+        """The process is owed nothing more of the group."""
+        self._left.add(group)
+        self._write("leave", groups=[group])
 
 
 def _write_lines(file: int, lines: list[bytes]) -> None:

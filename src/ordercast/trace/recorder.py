@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, SiteId
 from ordercast.core.effects import Deliver, InstallView, Replay
 from ordercast.trace.columns import WIDTH, Columns
 from ordercast.trace.interface import Envelope
@@ -62,6 +62,7 @@ class SiteRecorder:
         self._delivers = rows["deliver"]
         self._delivered: set[MessageId] = set()
         self._expected: dict[MessageId, Multicast] = {}
+        self._left: set[GroupId] = set()
 
     def _next(self) -> int:
         seq = self._seq
@@ -148,3 +149,14 @@ class SiteRecorder:
     def view(self, time: float, effect: InstallView) -> None:
         """The site installs a view."""
         self._rows["view"].extend((self.site, self._next(), time, self.incarnation, effect))
+
+    def join(self, time: float, group: GroupId) -> None:
+        """The site delivers again what is ordered in a group that it had left."""
+        if group in self._left:
+            self._left.discard(group)
+            self._rows["join"].extend((self.site, self._next(), time, self.incarnation, group))
+
+    def leave(self, time: float, group: GroupId) -> None:
+        """The site is owed nothing more of the group."""
+        self._left.add(group)
+        self._rows["leave"].extend((self.site, self._next(), time, self.incarnation, group))

@@ -14,6 +14,8 @@ from ordercast.core.effects import (
     Credit,
     DeclareRecovered,
     Deliver,
+    EnterGroup,
+    ExitGroup,
     InstallView,
     JoinChannel,
     Replay,
@@ -239,6 +241,12 @@ class SimulatedSite:
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Nobody in a simulation waits for views; the trace has them."""
+
+    def enter_group(self, instance: Instance, effect: EnterGroup) -> None:
+        """A simulated application counts nothing; the trace has it."""
+
+    def exit_group(self, instance: Instance, effect: ExitGroup) -> None:
+        """The same."""
 
     def credit(self, instance: Instance, effect: Credit) -> None:
         """The application may send so many more; what waited goes on."""
