@@ -106,7 +106,7 @@ class Pair:
         """The commit of what is not stable was under way: some of its bytes are there, some are garbage."""
         random = Random(step.seed)
         pending = self.log.write_out()
-        data = pending.buffer[: pending.length]
+        data = pending.head + pending.buffer[: pending.length]
         kept = step.amount % (len(data) + 1)
         tail = bytearray(data[:kept])
         for _ in range(random.choice((0, 0, 1, 3))):
@@ -304,7 +304,7 @@ def test_a_torn_tail_is_cut_off_at_any_byte_and_the_log_says_how_much(tmp_path: 
     log = open_file_log(tmp_path / "log")
     log.append(note(3))
     pending = log.write_out()
-    longer = whole + pending.buffer[: pending.length]
+    longer = whole + pending.head + pending.buffer[: pending.length]
     log.close()
     for length in range(len(whole), len(longer)):
         path.write_bytes(longer[:length])

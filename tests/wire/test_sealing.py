@@ -148,7 +148,7 @@ def test_every_counter_that_a_forger_can_write_is_only_dropped() -> None:
 def test_other_versions_and_kinds_are_counted() -> None:
     cluster = known_cluster()
     datagram = send(cluster, 1)
-    for version in (0, 1, 3, 255):
+    for version in (0, 1, 2, 255):
         numbers(cluster, bytes((version,)) + datagram[1:])
     for kind in (0, 8, 127):
         numbers(cluster, datagram[:1] + bytes((kind,)) + datagram[2:])
@@ -198,7 +198,7 @@ def make_sessions(counter: int = 0) -> tuple[OwnSession, PeerSession]:
 
 
 def test_a_key_is_derived_as_the_document_says() -> None:
-    info = b"\x02\x04bank\x01a" + (0).to_bytes(4, "big")
+    info = b"\x03\x04bank\x01a" + (0).to_bytes(4, "big")
     cipher = AESGCM(HKDF(SHA256(), 32, SALT, info).derive(KEY))
     own, _ = make_sessions()
     datagram = own.seal(own.what(DATA), TO_ME, b"plain")
@@ -270,10 +270,10 @@ def test_a_peer_that_was_away_for_several_epochs_is_understood_again() -> None:
 
 def test_an_insecure_datagram_is_the_same_without_a_tag() -> None:
     cluster = known_cluster(insecure=True)
-    buffer = bytearray()
-    CODEC.encode_into(MAIN_INSTANCE, Note(1, bytes(20)), buffer, 0)
+    buffer = bytearray(8)  # how far the log is stable: there is none
+    CODEC.encode_into(MAIN_INSTANCE, Note(1, bytes(20)), buffer, len(buffer))
     datagram = send(cluster, 1)
-    assert datagram[:2] == b"\x02\x85"
+    assert datagram[:2] == b"\x03\x85"
     assert datagram[HEADER.size + 1 :] == buffer
     assert numbers(cluster, datagram) == [1]
 

@@ -16,10 +16,13 @@ ROLL_CALL_SECONDS = 1.0
 """A site that starts waits so long for the greetings of the others, at the most: whoever is silent for longer is taken
 as down."""
 
-LOST = (
-    "what it acknowledged since is lost (a backup was restored, the disk returned to an earlier state, or its folder "
-    "was emptied)"
-)
+
+def describe_loss(position: int, heard: int) -> str:
+    """What it means that a log ended at a position when its owner started, and a higher one was heard before."""
+    return (
+        f"its log had {position} records when it started, and {heard} when it was heard before: what it acknowledged "
+        f"since is lost (a backup was restored, the disk returned to an earlier state, or its folder was emptied)"
+    )
 
 
 class _Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -58,7 +61,7 @@ class Memory:
         heard = self.heard.get(peer, 0)
         if position >= heard or self._precedes(peer, began) or self._lives.get(peer) == (incarnation, boot):
             return None
-        return f"its log had {position} records when it started, and {heard} when it was heard before: {LOST}"
+        return describe_loss(position, heard)
 
     def has_met_later(self, peer: SiteId, incarnation: int, boot: bytes = b"") -> bool:
         """Whether a later incarnation of the peer was here, or another boot of this one."""
@@ -78,6 +81,11 @@ class Memory:
         return self._lives.get(peer, (0, b""))[0] < began
 
     # ------------------------------------------------------------------ on the disk
+    @property
+    def has_changed(self) -> bool:
+        """Whether there is something that was not taken to the disk."""
+        return bool(self._changed)
+
     def take_changes(self) -> bytes:
         """What has changed since this was asked last; nothing for nothing."""
         if not self._changed:
@@ -86,8 +94,8 @@ class Memory:
         return self._encode(sorted(changed))
 
     def everything(self) -> bytes:
-        """All that there is to remember."""
-        return self._encode(sorted(self.heard))
+        """All that there is to remember; nothing for nothing."""
+        return self._encode(sorted(self.heard)) if self.heard else b""
 
     def restore(self, pieces: Iterable[bytes]) -> None:
         """Remember what was written, in whatever order: a later incarnation is right, and then a higher position."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 from typing import Any, Protocol
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Packet, SiteId, UsageError
+from ordercast.core.memory import ROLL_CALL_SECONDS
 from ordercast.core.effects import (
     Blocked,
     Broadcast,
@@ -40,6 +41,10 @@ ahead."""
 CONSUMED_MANY = 8
 """So many bundles it hears of at once."""
 
+EARLY_MAX = 256
+"""Packets that wait for the start of the instances, while the others are asked whether it is in order. Those that come
+then are dropped: whoever sends repeats them."""
+
 _ARRIVAL = Arrival()
 
 
@@ -63,6 +68,9 @@ class Application(Protocol):
 
     def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
         """Learn why there is no progress, or that there is again."""
+
+    def started(self, silent: Sequence[SiteId]) -> None:
+        """Learn that the instances have started, and who was asked before and has not answered."""
 
     def recovered(self, instance: InstanceId) -> None:
         """Learn that a restarted instance takes part fully again."""
@@ -89,6 +97,8 @@ class LiveSite:
     ) -> None:
         self.name = name
         self.instances: dict[InstanceId, Instance] = {}
+        self._awake: dict[InstanceId, Instance] = {}
+        """Those that have started."""
         self._loop = loop
         self._everyone = sites
         self._others = tuple(site for site in sites if site != name)
@@ -116,10 +126,18 @@ class LiveSite:
         self._tick_at = inf
         self._running = False
         self._peers = 0
+        self._roll_call: asyncio.Handle | None = None
+        """While the instances wait for what the others know of this process' history."""
+        self._lost = False
+        self._early: list[tuple[SiteId, InstanceId, Packet]] = []
 
     # ------------------------------------------------------------------ life
-    def start(self, transport: Transport, multicast: bool) -> None:
-        """Begin to talk, and start every instance. What goes wrong there is raised to the caller, too."""
+    def start(self, transport: Transport, multicast: bool, roll_call: bool = False, lost: bool = False) -> None:
+        """Begin to talk, and start every instance. What goes wrong there is raised to the caller, too.
+
+        After a `roll_call`, the instances start when all others have greeted this process, or have had the time to;
+        whoever knows of a later history ends it first. `lost` is what the instances are told of their log.
+        """
         self._transport = transport
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
@@ -129,14 +147,33 @@ class LiveSite:
                     self._loop, self._endpoint, transport, self._others, lambda: self._enter(lambda _now: None)
                 )
                 self._prober.ask()
+            self._lost = lost
+            if roll_call and self._others:
+                self._roll_call = self._loop.call_later(ROLL_CALL_SECONDS, self._enter, self._begin)
             self._tick(self._loop.time())
             self.end_turn()
-            for instance in tuple(self.instances.values()):
-                instance.start(self._loop.time())
-                self.end_turn()
+            if self._roll_call is None:
+                self._begin(self._loop.time())
         except BaseException as error:
             self._fail(error)
             raise
+
+    def _begin(self, now: float) -> None:
+        """Start the instances."""
+        silent: Sequence[SiteId] = ()
+        if self._roll_call is not None:
+            self._roll_call.cancel()
+            self._roll_call = None
+            silent = [site for site in self._others if site not in self._endpoint.established]
+        for name, instance in tuple(self.instances.items()):
+            instance.start(self._loop.time(), self._lost)
+            self._awake[name] = instance
+            self.end_turn()
+        early, self._early = self._early, []
+        for sender, name, packet in early:
+            if name in self._awake:
+                self._awake[name].receive(now, sender, packet, self._arrivals.get(name, _ARRIVAL))
+        self._application.started(silent)
 
     def stop(self) -> None:
         """Do nothing any more. What the instances know is in the log, or lost."""
@@ -148,8 +185,9 @@ class LiveSite:
         self._timers.stop()
         if self._prober is not None:
             self._prober.stop()
-        if self._tick_handle is not None:
-            self._tick_handle.cancel()
+        for handle in (self._tick_handle, self._roll_call):
+            if handle is not None:
+                handle.cancel()
 
     def _enter(self, function: Callable[..., object], *arguments: Any) -> None:
         """One step from outside, and everything that it wants sent and delivered.
@@ -174,16 +212,18 @@ class LiveSite:
     # ------------------------------------------------------------------ the network
     def on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> None:
         """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances."""
-        endpoint, arrivals = self._endpoint, self._arrivals
+        endpoint, arrivals, awake = self._endpoint, self._arrivals, self._awake
         try:
             for sender, name, packet in (
                 endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
             ):
-                instance = self.instances.get(name)
+                instance = awake.get(name)
                 if instance is not None:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                 elif name == NET_INSTANCE and self._prober is not None:
                     self._prober.on_packet(sender, packet, multicast)
+                elif self._roll_call is not None and len(self._early) < EARLY_MAX:
+                    self._early.append((sender, name, packet))
         except BaseException as error:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
@@ -212,6 +252,9 @@ class LiveSite:
         if len(endpoint.established) != self._peers:
             self._peers = len(endpoint.established)
             self._application.peers_changed()
+            if self._roll_call is not None and self._peers == len(self._others):
+                self._roll_call.cancel()
+                self._roll_call = self._loop.call_soon(self._enter, self._begin)
 
     def _hear_oneself(self) -> None:
         """What instances here have sent to instances here."""
@@ -302,8 +345,10 @@ class LiveSite:
             self._enter(self._tell_consumed)
 
     def _tell_consumed(self, now: float) -> None:
-        taken, self._taken = self._taken, 0
-        self.instances[MAIN_INSTANCE].handle(now, Consumed(taken))
+        # (What an earlier start had delivered can be taken before this one's instances have started.)
+        if MAIN_INSTANCE in self._awake:
+            taken, self._taken = self._taken, 0
+            self._awake[MAIN_INSTANCE].handle(now, Consumed(taken))
 
     # ------------------------------------------------------------------ driver: what instances want done
     def trace_time(self) -> float:
@@ -344,6 +389,7 @@ class LiveSite:
     def synced(self, instance: Instance, position: int) -> None:
         """The log is stable up to a position: what waited for it leaves."""
         if instance.alive:
+            self._endpoint.position = position
             self._enter(lambda _now: instance.on_synced(position))
 
     def deliver(self, instance: Instance, effect: Deliver | Replay) -> None:

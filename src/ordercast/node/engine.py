@@ -24,6 +24,7 @@ from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
 from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.handshake import History
 from ordercast.wire.keys import ClusterKeys, read_keys
 
 logger = logging.getLogger("ordercast.node")
@@ -73,13 +74,17 @@ class Engine:
                 max_datagram=configuration.max_datagram,
                 hears_itself=self.protocol.contract.one_channel,
                 agreed=configuration.agreed(),
+                history=History(
+                    self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs
+                ),
+                memory=self.journal.memory,
             )
             self.site = LiveSite(
                 loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder
             )
             self.transport = self._open_sockets(loop, addresses)
         except BaseException:
-            self.journal.close()
+            self.journal.close(settled=False)
             raise
         self.journal.site = self.site
         for name in missing:
@@ -159,7 +164,9 @@ class Engine:
         self.site.instances[MAIN_INSTANCE] = Instance(
             core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
-        self.site.start(self.transport, configuration.multicast is not None)
+        self.site.start(
+            self.transport, configuration.multicast is not None, self.journal.stable, self.journal.lost
+        )
 
     def reload_keys(self) -> ClusterKeys:
         """Read the key file again: all of its lines are taken from now on, and the first one seals. The keys."""
@@ -182,7 +189,7 @@ class Engine:
         with ExitStack() as steps:
             if self.recorder is not None:
                 steps.callback(self.recorder.close, settled)
-            steps.callback(self.journal.close)
+            steps.callback(self.journal.close, settled)
             steps.callback(self.transport.close)
             steps.callback(self.site.stop)
             steps.callback(self._lookup.stop)

@@ -61,6 +61,7 @@ class Internals:
         self._queue_bytes = configuration.queue_bytes
         self._holds_the_network = False
         self._peer_waiters: list[asyncio.Future[None]] = []
+        self._is_started = False
         self._take_snapshot: Callable[[], bytes | None] | None = None
 
     # ------------------------------------------------------------------ the end
@@ -132,7 +133,10 @@ class Internals:
 
     async def wait_for_peers(self, wanted: set[SiteId]) -> None:
         """Wait until these processes talk with this one."""
-        while not wanted <= self.engine.endpoint.established:
+        await self._wait_until(lambda: wanted <= self.engine.endpoint.established)
+
+    async def _wait_until(self, is_so: Callable[[], bool]) -> None:
+        while not is_so():
             if self.over.is_set():
                 raise self.failure or NodeClosed("the node is closed")
             waiter: asyncio.Future[None] = self._loop.create_future()
@@ -164,8 +168,28 @@ class Internals:
         """Something is in the way, or no longer."""
         self.obstacles.change(by, reason)
 
+    def started(self, silent: Sequence[SiteId]) -> None:
+        """The others were asked whether they know of a later history, and the protocol has begun."""
+        if silent:
+            first = self.engine.journal.incarnation == 0
+            logger.log(
+                logging.INFO if first else logging.WARNING,
+                "process %s starts without an answer from %s: should its log have lost something that they relied on, "
+                "it ends when they are heard",
+                self.process,
+                ", ".join(silent),
+            )
+        self.sender.start()
+        self._is_started = True
+        self.peers_changed()
+
+    async def wait_started(self) -> None:
+        """Wait until the protocol runs, and has handed over what the log holds for the application."""
+        await self._wait_until(lambda: self._is_started)
+
     def recovered(self, instance: InstanceId) -> None:
         """The instance takes part fully again after a crash."""
+        self.engine.journal.settle()
         logger.info("process %s has recovered as incarnation %d", self.process, self.engine.journal.incarnation)
 
     def _deliver_unheard(self, instance: InstanceId, effect: Deliver | Replay) -> None:

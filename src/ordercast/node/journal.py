@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, UsageError
+from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, StorageError, UsageError
+from ordercast.core.memory import Memory
 from ordercast.net.site import LiveSite
 from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import Batch
@@ -62,6 +64,12 @@ class Journal:
         on_error: Callable[[Exception], None],
     ) -> None:
         self.incarnation = 0
+        self.began = 0
+        """The incarnation with which the log began."""
+        self.lost = False
+        """Whether the log is gone, and the others are to give everything back."""
+        self.memory = Memory()
+        """What was heard of the others' logs: durable with this one."""
         self.attachment = Attachment()
         self.log: FileLog | VolatileLog
         self.site: LiveSite | None = None
@@ -83,9 +91,9 @@ class Journal:
             retain_bytes=configuration.retain_bytes,
             agreed=configuration.agreed(),
         )
-        self.incarnation = self._folder.incarnation
+        self.incarnation, self.began, self.lost = self._folder.incarnation, self._folder.began, self._folder.lost
         try:
-            self.log = self._folder.log(MAIN_INSTANCE, lambda: msgspec.msgpack.encode(attachment()))
+            self.log = self._folder.log(MAIN_INSTANCE, lambda: msgspec.msgpack.encode(attachment()), self.memory)
             self._read_attachment(self.log)
         except BaseException:
             self._folder.close()
@@ -110,11 +118,21 @@ class Journal:
         if self.site is not None:
             self.site.synced(instance, position)
 
-    def close(self) -> None:
-        """Give the files back; what was handed over to the disk is written first."""
+    def settle(self) -> None:
+        """The protocol has everything again that was lost: from now on the log counts."""
+        if self.lost and self._folder is not None:
+            self._folder.settle()
+            self.lost = False
+
+    def close(self, settled: bool) -> None:
+        """Give the files back; what was handed over to the disk is written first, and in good order also what was heard
+        since."""
         if self._commit is not None:
             self._commit.close()
             self._commit = None
+            if settled and isinstance(self.log, FileLog):
+                with suppress(StorageError):  # nothing relies on it
+                    self.log.keep_memory()
         if self._folder is not None:
             self._folder.close()
             self._folder = None

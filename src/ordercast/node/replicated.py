@@ -105,6 +105,7 @@ class Replicated(Generic[State]):
         self._group.on_end(self._close)
         self._group.on_gap(self._on_gap)
         self._group.on_delivery(self._on_delivery)
+        await node.internals.wait_started()
         if self.applied < self._group.offset and self.state is not None:
             self._on_gap(self._group.offset)
         self._announce(is_answer=False)

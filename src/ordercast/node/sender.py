@@ -45,8 +45,9 @@ class Sender:
         self._closed: deque[tuple[bytes, Address, int]] = deque()
         self._closed_bytes = 0
         self._large = 0
-        self._credit: int | None = None
-        """None: the protocol sets no limit."""
+        self._credit: int | None = 0
+        """None: the protocol sets no limit. It takes nothing before it has started."""
+        self._is_limited = False
         self._window = 0
         """The most credit there ever was: so much less one is under way."""
         self._flush_due = False
@@ -55,6 +56,13 @@ class Sender:
         self._blocked = ""
         self._failure: BaseException | None = None
         self._thread = get_ident()
+
+    def start(self) -> None:
+        """The protocol takes bundles from now on: as many as there are, unless it has set a limit."""
+        if not self._is_limited:
+            self._credit = None
+        if (self._closed or self._open) and not self._flush_due:
+            self._flush_soon()
 
     # ------------------------------------------------------------------ messages in
     @property
@@ -235,6 +243,7 @@ class Sender:
     def on_credit(self, available: int) -> None:
         """The protocol takes so many more bundles."""
         self._credit = available
+        self._is_limited = True
         self._window = max(self._window, available)
         if (self._closed or self._open or self._idle_waiters) and not self._flush_due:
             self._flush_soon()

@@ -24,6 +24,7 @@ class _Header(msgspec.Struct, frozen=True):
     position: int
     state_bytes: int
     attachment_bytes: int | None
+    memory: bytes = b""
 
 
 class StoredCheckpoint(msgspec.Struct, frozen=True):
@@ -32,6 +33,8 @@ class StoredCheckpoint(msgspec.Struct, frozen=True):
     position: int
     state: bytes
     attachment: bytes | None
+    memory: bytes = b""
+    """What was heard of other processes until then; nothing where a version wrote this that did not remember."""
 
     def write(self, folder: Path) -> None:
         """Put it in the place of the one before."""
@@ -39,7 +42,8 @@ class StoredCheckpoint(msgspec.Struct, frozen=True):
 
     def _parts(self) -> Iterator[bytes]:
         attachment = self.attachment
-        header = _Header(_FORMAT, self.position, len(self.state), None if attachment is None else len(attachment))
+        attachment_bytes = None if attachment is None else len(attachment)
+        header = _Header(_FORMAT, self.position, len(self.state), attachment_bytes, self.memory)
         for content in (msgspec.msgpack.encode(header), self.state, attachment or b""):
             for start in range(0, len(content), _CHUNK_BYTES):
                 yield frame(content[start : start + _CHUNK_BYTES])
@@ -67,4 +71,6 @@ def read_checkpoint(folder: Path) -> StoredCheckpoint | None:
         attachment = b"".join(chunks)
     if (len(state), len(attachment)) != (header.state_bytes, header.attachment_bytes or 0):
         raise UsageError(f"{path}: is damaged; {WHAT_TO_DO}")
-    return StoredCheckpoint(header.position, state, None if header.attachment_bytes is None else attachment)
+    return StoredCheckpoint(
+        header.position, state, None if header.attachment_bytes is None else attachment, header.memory
+    )

@@ -124,6 +124,13 @@ def replace_file(path: Path, parts: Iterable[bytes]) -> None:
     sync_folder(path.parent)
 
 
+def rename(path: Path, target: Path) -> None:
+    """Give a folder another name, in another folder perhaps."""
+    os.replace(path, target)
+    sync_folder(path.parent)
+    sync_folder(target.parent)
+
+
 def cut_file(path: Path, length: int) -> None:
     """Shorten the file, and make what is left of it stable: a process that crashed may have left it unsynced."""
     descriptor = os.open(path, os.O_WRONLY | _FLAGS)

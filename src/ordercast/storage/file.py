@@ -15,13 +15,14 @@ from pathlib import Path
 
 import msgspec
 
-from ordercast.core import InvariantViolation, Record, StorageError, encode
+from ordercast.core import InvariantViolation, Record, StorageError, UsageError, encode
+from ordercast.core.memory import Memory
 from ordercast.storage import disk
 from ordercast.storage.checkpoint_file import StoredCheckpoint, read_checkpoint
 from ordercast.storage.end import EndFile, read_end
-from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame_into
+from ordercast.storage.framing import HEADER_BYTES, RECORD_BYTES_MAX, frame, frame_into
 from ordercast.storage.log import Recovery
-from ordercast.storage.marks import CommitMark
+from ordercast.storage.marks import CommitMark, MemoryMark
 from ordercast.storage.segments import StoredRecords, missing, read_segments, segment_path
 
 END = "end"
@@ -43,6 +44,8 @@ _encode_into = msgspec.msgpack.Encoder().encode_into
 class Pending(msgspec.Struct, frozen=True):
     """What a log has handed over to be written: one commit."""
 
+    head: bytes
+    """The marks that stand before the records; nothing where nothing is to be written."""
     buffer: bytearray
     """Belongs to whoever commits until that is done, and then to the log again."""
     length: int
@@ -68,13 +71,15 @@ class FileLog:
         retain_bytes: int = RETAIN_BYTES,
         segment_bytes: int = SEGMENT_BYTES,
         attachment: Attachment | None = None,
+        memory: Memory | None = None,
         end_path: Path | None = None,
         starts: int = 1,
     ) -> None:
         """Open the log and read what it holds; `attachment` is asked for what to keep with each checkpoint.
 
         The end of the log is noted in `end_path`, in its own folder where nobody says otherwise, with the number of
-        `starts` of the process.
+        `starts` of the process. The `memory` gets back what the log knows of it, and each commit makes stable what
+        has changed in it.
         """
         if end_path is None:
             end_path = folder / END
@@ -88,6 +93,8 @@ class FileLog:
         self._retain_bytes = retain_bytes
         self._segment_bytes = segment_bytes
         self._attach = attachment
+        self._memory = Memory() if memory is None else memory
+        self._remember(folder, b"" if checkpoint is None else checkpoint.memory, *stored.remembered)
         self.position = self.synced = stored.end
         self._needed_from = stored.begin
         """Records before this position are forgotten, or a checkpoint stands for them."""
@@ -98,6 +105,8 @@ class FileLog:
         self._buffer = bytearray(BUFFER_BYTES_MIN)
         self._length = 0
         """How much of the buffer is used."""
+        self._commit_position = self.position
+        """Of the first record in it."""
         self._handed_over: deque[bytearray] = deque()
         """In the order of their commits."""
         self._reclaimed = 0
@@ -113,6 +122,12 @@ class FileLog:
         self._make_clean(stored.obsolete)
         # Noted when it is stable, and not before.
         self._writer = _Writer(folder, stored.end, EndFile(end_path, stored.end, starts))
+
+    def _remember(self, folder: Path, *pieces: bytes) -> None:
+        try:
+            self._memory.restore(piece for piece in pieces if piece)
+        except msgspec.DecodeError as error:
+            raise UsageError(f"{folder}: was written by a newer version of ordercast; install that one") from error
 
     def _make_clean(self, obsolete: list[int]) -> None:
         """Take away what a crash has left behind, and make stable what counts as stable from here on.
@@ -172,15 +187,19 @@ class FileLog:
         if self._since_checkpoint_bytes <= self._retain_bytes:
             return
         attachment = None if self._attach is None else self._attach()
-        self._checkpoint = StoredCheckpoint(position, encode(state), attachment)
+        self._checkpoint = StoredCheckpoint(position, encode(state), attachment, self._memory.everything())
         self._since_checkpoint_bytes = 0
         self._needed_from = max(self._needed_from, position)
 
     def write_out(self) -> Pending:
         """Hand over everything that is not written yet; it goes to `commit` and then to `tidy`, in order."""
+        return self._write_out(self._head() if self._length else b"")
+
+    def _write_out(self, head: bytes) -> Pending:
         firsts = self._firsts
         obsolete = [first for first, end in pairwise(firsts) if end <= self._needed_from]
         pending = Pending(
+            head=head,
             buffer=self._buffer,
             length=self._length,
             segment=firsts[-1] if firsts else self.position,
@@ -192,7 +211,7 @@ class FileLog:
         del firsts[: len(obsolete)]
         self._handed_over.append(self._buffer)
         self._buffer, self._spare = self._spare or bytearray(BUFFER_BYTES_MIN), None
-        self._offset += self._length
+        self._offset += len(head) + self._length
         self._length = 0
         self._checkpoint = None
         return pending
@@ -220,7 +239,19 @@ class FileLog:
         if not firsts or (self._offset >= self._segment_bytes and self.position > firsts[-1]):
             firsts.append(self.position)
             self._offset = 0
-        self._put(bytearray(CommitMark(self._offset, self.position).encode()))
+        self._commit_position = self.position
+
+    def _head(self) -> bytes:
+        """How the commit begins: what was heard stands before the records that rely on it.
+
+        (Behind them: a crash leaves the records and tears what follows; they are read back and acted upon, and if the
+        process on which they rely has lost its log, nobody knows.)
+        A segment begins with all that is remembered, so that the segments before it can be deleted.
+        """
+        head = frame(CommitMark(self._offset, self._commit_position).encode())
+        changes = self._memory.take_changes()
+        remembered = changes if self._offset else self._memory.everything()
+        return head + frame(MemoryMark(remembered).encode()) if remembered else head
 
     def _put(self, body: bytearray) -> None:
         at = self._length
@@ -242,7 +273,19 @@ class FileLog:
 
     def flush(self) -> None:
         """Make everything stable at once, where no one else commits."""
-        pending = self.write_out()
+        self._flush(self.write_out())
+
+    def keep_memory(self) -> None:
+        """Make stable what was heard since the last commit, though no record relies on it; where no one else commits.
+
+        A log that has no record yet stays empty.
+        """
+        if self._firsts and self._memory.has_changed:
+            if not self._length:
+                self._commit_position = self.position
+            self._flush(self._write_out(self._head()))
+
+    def _flush(self, pending: Pending) -> None:
         self.commit(pending)
         self.sync(pending.position)
         self.tidy(pending)
@@ -273,10 +316,11 @@ class _Writer:
 
     def commit(self, pending: Pending) -> None:
         self._refuse_after_error()
-        if pending.length:
+        if pending.head:
             path = segment_path(self._folder, pending.segment)
             try:
                 descriptor = self._open(pending, path)
+                disk.write_all(descriptor, pending.head)
                 disk.write_all(descriptor, memoryview(pending.buffer)[: pending.length])
                 disk.sync_data(descriptor)
                 begun = pending.offset == 0

@@ -14,6 +14,7 @@ import msgspec
 
 from ordercast.core import InstanceId, UsageError
 from ordercast.core.agreement import explain_change
+from ordercast.core.memory import Memory
 from ordercast.storage import disk
 from ordercast.storage.end import LogEnd, read_end
 from ordercast.storage.file import RETAIN_BYTES, SEGMENT_BYTES, Attachment, FileLog
@@ -34,6 +35,10 @@ class _Identity(msgspec.Struct, frozen=True):
     """With what the records were written (see `ordercast.core.agreement`); None: by a version that did not say."""
     logs: tuple[InstanceId, ...] | None = None
     """The instances whose logs were begun; None where a version wrote this that did not note the ends of logs."""
+    lost: bool = False
+    """The log that was here is gone, and the others have not given everything back yet."""
+    began: int = 0
+    """The incarnation with which the log began: later than 0 after a repair."""
 
     def write(self, folder: Path) -> None:
         """Put it in the place of the one before."""
@@ -55,6 +60,8 @@ class LogFolder:
         self.folder = folder
         self.incarnation = identity.starts - 1
         """0 at the first start with this folder, then one more at each."""
+        self.began = identity.began
+        """The incarnation with which the log began; what the process did before a repair is not in it."""
         self._identity = identity
         self._lock = lock
         self._retain_bytes = retain_bytes
@@ -62,7 +69,22 @@ class LogFolder:
         self._logs: list[FileLog] = []
         _open_folders.add(self)
 
-    def log(self, instance: InstanceId, attachment: Attachment | None = None) -> FileLog:
+    @property
+    def lost(self) -> bool:
+        """Whether the process has to get everything back from the others; its log is empty then."""
+        return self._identity.lost
+
+    def settle(self) -> None:
+        """The log has all that was lost: from now on it counts like any other."""
+        self._identity = msgspec.structs.replace(self._identity, lost=False)
+        try:
+            self._identity.write(self.folder)
+        except OSError as error:
+            raise disk.disk_error(self.folder / IDENTITY, error) from error
+
+    def log(
+        self, instance: InstanceId, attachment: Attachment | None = None, memory: Memory | None = None
+    ) -> FileLog:
         """Open the log of one protocol instance (see `FileLog`)."""
         folder = self.folder / instance
         try:
@@ -72,6 +94,7 @@ class LogFolder:
                 retain_bytes=self._retain_bytes,
                 segment_bytes=self._segment_bytes,
                 attachment=attachment,
+                memory=memory,
                 end_path=ends_folder(self.folder) / instance,
                 starts=self._identity.starts,
             )
@@ -141,15 +164,13 @@ def open_log(
         raise _cannot_be_used(folder, error) from error
     try:
         identity = _read_identity(folder)
-        ends = _read_ends(ends_folder(folder))
+        ends = {} if identity is not None and identity.lost else _read_ends(ends_folder(folder))
         if identity is None:
             _refuse_leftovers(folder, ends)
             identity = _Identity(_FORMAT, cluster, process, 0, logs=())
-        elif (identity.cluster, identity.process) != (cluster, process):
-            raise UsageError(
-                f"{folder}: belongs to the process {identity.process!r} of the cluster {identity.cluster!r}, not to "
-                f"{process!r} of {cluster!r}; give each its own log_directory"
-            )
+        _check_owner(folder, identity, cluster, process)
+        if identity.lost:
+            identity = _without_logs(folder, identity)
         _compare(folder, identity, ends)
         if agreed is not None:
             identity = _with_agreed(folder, identity, agreed)
@@ -163,6 +184,76 @@ def open_log(
         os.close(lock)
         raise
     return LogFolder(folder, lock, identity, retain_bytes, segment_bytes)
+
+
+def begin_anew(folder: Path, cluster: str, process: str, seconds: int) -> Path | None:
+    """Put an empty log in the place of one that is lost or damaged; where what was there has gone, None for nothing.
+
+    `seconds` since 1970 are its number of starts: more than anybody can have started a process that counted from 0, so
+    that no incarnation comes again. (If one does, because the clock was set back, or because the folder was lost and
+    repaired twice in one second, the others refuse the process, as they do whenever an incarnation comes again.)
+    """
+    try:
+        disk.make_folder(folder)
+        disk.check_folder(folder)
+        disk.check_folder(ends_folder(folder))
+        lock = _take_lock(folder)
+    except OSError as error:
+        raise _cannot_be_used(folder, error) from error
+    try:
+        starts = max(seconds, _starts_before(folder, cluster, process) + 1)
+        aside = _set_aside(folder, starts)
+        disk.make_folder(folder)
+        _Identity(_FORMAT, cluster, process, starts, logs=(), lost=True).write(folder)
+    except OSError as error:
+        raise _cannot_be_used(folder, error) from error
+    finally:
+        os.close(lock)
+    return aside
+
+
+def _starts_before(folder: Path, cluster: str, process: str) -> int:
+    """As far as it is known; `UsageError` when the folder is somebody else's."""
+    try:
+        identity = _read_identity(folder)
+    except UsageError:
+        return 0  # damaged: that may be why it is repaired
+    if identity is None:
+        return 0
+    _check_owner(folder, identity, cluster, process)
+    return identity.starts
+
+
+def _set_aside(folder: Path, number: int) -> Path | None:
+    """Move a process' folders out of the way, where there is something in them."""
+    ends = ends_folder(folder)
+    if not ends.exists() and {path.name for path in folder.iterdir()} <= {LOCK}:
+        return None
+    # No process has a name that begins like this.
+    aside = folder.with_name(f"_lost.{folder.name}.{number}")
+    disk.make_folder(aside)
+    for moved in (ends, folder):
+        if moved.exists():
+            disk.rename(moved, aside / moved.name)
+    return aside
+
+
+def _without_logs(folder: Path, identity: _Identity) -> _Identity:
+    """Throw away what an earlier start wrote that had not got everything back: the next begins with an empty log too.
+
+    Nobody relies on it: until then the process has counted for nothing.
+    """
+    for path in (*folder.glob("*/*"), *ends_folder(folder).glob("*")):
+        disk.remove_file(path)
+    return msgspec.structs.replace(identity, logs=(), began=identity.starts)
+
+
+def _check_owner(folder: Path, identity: _Identity, cluster: str, process: str) -> None:
+    if (identity.cluster, identity.process) != (cluster, process):
+        raise UsageError(
+            f"{folder}: belongs to the process {identity.process!r} of the cluster {identity.cluster!r}, not to "
+            f"{process!r} of {cluster!r}; give each its own log_directory"
+        )
 
 
 def _take_lock(folder: Path) -> int:

@@ -15,10 +15,13 @@ _COMMIT = struct.Struct("<10sBQQ")
 _TRUNCATION = struct.Struct("<10sBQ")
 _COMMIT_KIND = 1
 _TRUNCATION_KIND = 2
+_MEMORY_KIND = 3
 
 COMMIT_PREFIX = _PREFIX + bytes([_COMMIT_KIND])
 """How every commit mark begins: what to look for in bytes that are no frames any more."""
 COMMIT_BYTES = _COMMIT.size
+
+_MEMORY_PREFIX = _PREFIX + bytes([_MEMORY_KIND])
 
 
 class CommitMark(msgspec.Struct, frozen=True):
@@ -48,7 +51,17 @@ class TruncationMark(msgspec.Struct, frozen=True):
         return _TRUNCATION.pack(_PREFIX, _TRUNCATION_KIND, self.before)
 
 
-def read_mark(body: bytes) -> CommitMark | TruncationMark | None:
+class MemoryMark(msgspec.Struct, frozen=True):
+    """What was heard of other processes before the records that follow (see `ordercast.core.memory`)."""
+
+    content: bytes
+
+    def encode(self) -> bytes:
+        """As it stands in the log, not yet framed."""
+        return _MEMORY_PREFIX + self.content
+
+
+def read_mark(body: bytes) -> CommitMark | TruncationMark | MemoryMark | None:
     """The mark that a frame holds; None for a record, `ValueError` for a mark of a later version."""
     if body[:1] != _PREFIX[:1]:
         return None
@@ -57,4 +70,6 @@ def read_mark(body: bytes) -> CommitMark | TruncationMark | None:
         return CommitMark(offset, position)
     if len(body) == _TRUNCATION.size and body.startswith(_PREFIX + bytes([_TRUNCATION_KIND])):
         return TruncationMark(_TRUNCATION.unpack(body)[2])
+    if body.startswith(_MEMORY_PREFIX):
+        return MemoryMark(body[len(_MEMORY_PREFIX) :])
     raise ValueError("a mark that this version does not know")

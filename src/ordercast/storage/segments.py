@@ -11,7 +11,7 @@ import msgspec
 from ordercast.core import UsageError
 from ordercast.storage import disk
 from ordercast.storage.framing import HEADER_BYTES, read_frames, scan
-from ordercast.storage.marks import COMMIT_BYTES, COMMIT_PREFIX, CommitMark, TruncationMark, read_mark
+from ordercast.storage.marks import COMMIT_BYTES, COMMIT_PREFIX, CommitMark, MemoryMark, TruncationMark, read_mark
 
 SUFFIX = ".log"
 WHAT_TO_DO = "nothing was deleted; see docs/log.md, 'When a log is refused'"
@@ -44,6 +44,7 @@ class _Segment(msgspec.Struct):
     """The highest position before which records are forgotten, 0 for none."""
     counted_bytes: int
     """Of the records that were asked for."""
+    remembered: list[bytes]
 
 
 class StoredRecords(Collection[bytes]):
@@ -87,6 +88,8 @@ class StoredLog(msgspec.Struct):
     dropped_bytes: int
     counted_bytes: int
     """What the records since the checkpoint take."""
+    remembered: list[bytes]
+    """What was heard of others, in the order in which it was written."""
 
 
 def read_segments(folder: Path, checkpoint_position: int) -> StoredLog:
@@ -119,6 +122,7 @@ def read_segments(folder: Path, checkpoint_position: int) -> StoredLog:
         last_bytes=segments[-1].valid_bytes if needed else 0,
         dropped_bytes=dropped_bytes,
         counted_bytes=sum(segment.counted_bytes for segment in segments),
+        remembered=[piece for segment in segments for piece in segment.remembered],
     )
 
 
@@ -129,7 +133,7 @@ def _from(firsts: list[int], position: int) -> list[int]:
 
 def _read_segment(folder: Path, first: int, count_from: int, is_last: bool) -> _Segment:
     path = segment_path(folder, first)
-    segment = _Segment(first=first, end=first, valid_bytes=0, file_bytes=0, forgotten=0, counted_bytes=0)
+    segment = _Segment(first=first, end=first, valid_bytes=0, file_bytes=0, forgotten=0, counted_bytes=0, remembered=[])
     with disk.open_to_read(path) as file:
         for end, body in read_frames(file):
             try:
@@ -144,6 +148,8 @@ def _read_segment(folder: Path, first: int, count_from: int, is_last: bool) -> _
                 segment.end += 1
             elif isinstance(mark, TruncationMark):
                 segment.forgotten = max(segment.forgotten, mark.before)
+            elif isinstance(mark, MemoryMark):
+                segment.remembered.append(mark.content)
             elif mark != CommitMark(segment.valid_bytes, segment.end):
                 raise UsageError(f"{path}: has records that belong elsewhere at byte {end}; {WHAT_TO_DO}")
             segment.valid_bytes = end

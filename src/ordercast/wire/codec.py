@@ -54,10 +54,12 @@ class Codec:
         """All frames of a datagram; `WireError` for anything else."""
         return [(instance, packet) for _, instance, packet in self.decode_from("", plaintext)]
 
-    def decode_from(self, sender: SiteId, plaintext: bytes | memoryview) -> list[tuple[SiteId, InstanceId, Packet]]:
-        """All frames of a datagram, each with its sender; `WireError` for anything else."""
+    def decode_from(
+        self, sender: SiteId, plaintext: bytes | memoryview, at: int = 0
+    ) -> list[tuple[SiteId, InstanceId, Packet]]:
+        """All frames of a datagram from a place on, each with its sender; `WireError` for anything else."""
         view = memoryview(plaintext)
-        size, at = len(view), 0
+        size = len(view)
         frames = []
         try:
             while at < size:

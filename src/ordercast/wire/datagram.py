@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 2
+VERSION = 3
 
 HELLO = 1
 CHALLENGE = 2
@@ -24,6 +24,9 @@ HEADER = struct.Struct(">H8sQ")
 
 FRAGMENT_FIELDS = struct.Struct(">QHH")
 """The frame's number, which fragment this is, how many there are."""
+
+POSITION = struct.Struct(">Q")
+"""The sender's log is stable up to there: stands before the frames of a datagram, and before one that is cut up."""
 
 NONCE = struct.Struct(">IQ")
 """The epoch of the key, the counter."""

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from ordercast.core import InstanceId, Packet, SiteId, UsageError, WireError
+from ordercast.core.memory import Memory
 from ordercast.wire.codec import NAME_BYTES_MAX, Codec
 from ordercast.wire.datagram import (
     DATA,
@@ -26,12 +27,13 @@ from ordercast.wire.datagram import (
     HEADER,
     HELLO,
     PLAINTEXT,
+    POSITION,
     REFUSAL,
     REPAIR,
     VERSION,
     Dropped,
 )
-from ordercast.wire.handshake import INCARNATION_MAX, Handshake
+from ordercast.wire.handshake import INCARNATION_MAX, POSITION_MAX, Handshake, History
 from ordercast.wire.kept_frames import KeptFrame, KeptFrames
 from ordercast.wire.keys import ClusterKeys
 from ordercast.wire.reassembly import FRAME_BYTES_MAX
@@ -55,9 +57,11 @@ ROOM_FROM_BYTES = 4096
 _REPAIR_FRAME = struct.Struct(">Q")
 
 _NOTHING_AGREED: Mapping[str, Any] = {}
+_NO_HISTORY = History()
 
 _unpack_header = HEADER.unpack_from
 _unpack_fragment = FRAGMENT_FIELDS.unpack_from
+_pack_position, _unpack_position, _POSITION_BYTES = POSITION.pack_into, POSITION.unpack_from, POSITION.size
 
 Received = Sequence[tuple[SiteId, InstanceId, Packet]]
 
@@ -80,7 +84,7 @@ class _Filling:
     def __init__(self, to: tuple[SiteId, ...], destinations: bytes) -> None:
         self.to = to
         self.destinations = destinations
-        self.buffer = bytearray()
+        self.buffer = bytearray(_POSITION_BYTES)
         self.end = 0
         """Frames fill the buffer up to here; it is not cut when they have left, so that it need not grow again."""
         self.sealed: memoryview | None = None
@@ -103,15 +107,21 @@ class Endpoint:
         random_bytes: Callable[[int], bytes] = os.urandom,
         hears_itself: bool = False,
         agreed: Mapping[str, Any] = _NOTHING_AGREED,
+        history: History = _NO_HISTORY,
+        memory: Memory | None = None,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
         `hears_itself`: its own datagrams are taken like the others', where they stand among them.
-        Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`)."""
+        Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
+        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         self.counters: Counter[str] = Counter()
         """Why datagrams were dropped, and how often frames were repaired or lost."""
+        self.position = history.position
+        """Up to where this process' log is stable; the others hear it."""
+        self._memory = Memory() if memory is None else memory
         self._codec = codec
         self._process = process
         self._places = {site: place for place, site in enumerate(places)}
@@ -122,7 +132,18 @@ class Endpoint:
         self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
         self._fragment_max = self._payload_max - FRAGMENT_FIELDS.size
         self._handshake = Handshake(
-            cluster, process, places, keys, own, incarnation, stable, random_bytes(SECRET_BYTES), self.counters, agreed
+            cluster,
+            process,
+            places,
+            keys,
+            own,
+            incarnation,
+            stable,
+            random_bytes(SECRET_BYTES),
+            self.counters,
+            agreed,
+            history,
+            self._memory,
         )
         self._sessions = self._handshake.sessions
         self.established: KeysView[SiteId] = self._handshake.peers.keys()
@@ -130,7 +151,7 @@ class Endpoint:
         self._hears_itself = hears_itself
         if hears_itself:
             # A session counts the datagram that proved it as taken: here it is one that was never sent.
-            self._sessions[own.keys.name] = PeerSession(
+            self._sessions[own.keys.name] = session = PeerSession(
                 own.keys,
                 process,
                 incarnation,
@@ -140,6 +161,7 @@ class Endpoint:
                 own.counter,
                 self.counters,
             )
+            session.heard = POSITION_MAX
             own.counter += 1
         self._fillings: dict[tuple[SiteId, ...], _Filling] = {}
         self._begun: list[_Filling] = []
@@ -204,6 +226,7 @@ class Endpoint:
         start = filling.end
         if not start:
             self._begun.append(filling)
+            start = _POSITION_BYTES
         try:
             filling.end = end = self._codec.encode_into(instance, packet, filling.buffer, start)
         except BaseException:
@@ -227,6 +250,7 @@ class Endpoint:
                 if filling.end:
                     room = None if filling.end < ROOM_FROM_BYTES else self._room(filling)
                     filling.end = 0
+                    _pack_position(filling.buffer, 0, self.position)
                     ready.append(
                         Outgoing(filling.to, self._own.seal(self._data, filling.destinations, filling.buffer, room))
                     )
@@ -250,9 +274,10 @@ class Endpoint:
     def _on_full(self, filling: _Filling, start: int) -> None:
         """The frame that begins at `start` does not fit any more: what stands before it leaves."""
         frame = filling.buffer
-        if start:
-            frame = frame[start:]
+        if start > _POSITION_BYTES:
+            frame = frame[start - _POSITION_BYTES :]
             del filling.buffer[start:]
+            _pack_position(filling.buffer, 0, self.position)
             self._ready.append(Outgoing(filling.to, self._own.seal(self._data, filling.destinations, filling.buffer)))
             filling.end = len(frame)
             filling.buffer = frame
@@ -260,6 +285,7 @@ class Endpoint:
             # The old one is kept for repairs. The next frame is probably as long, and growing is copying.
             filling.buffer = bytearray(len(frame))
             filling.end = 0
+            _pack_position(frame, 0, self.position)
             self._send_fragments(filling, frame)
 
     def _send_fragments(self, filling: _Filling, frame: bytearray) -> None:
@@ -285,7 +311,12 @@ class Endpoint:
             if session is None:
                 self._receive_from_unknown(what, name, counter, view, now)
             elif what == self._data:
-                return self._codec.decode_from(session.sender, session.open(view, counter, session.header_bytes))
+                plaintext = session.open(view, counter, session.header_bytes)
+                (position,) = _unpack_position(plaintext)
+                if position > session.heard:
+                    session.heard = position
+                    self._memory.note(session.sender, position)
+                return self._codec.decode_from(session.sender, plaintext, _POSITION_BYTES)
             elif what == self._fragment:
                 return self._receive_fragment(session, counter, view, now)
             elif what == self._repair:
@@ -335,8 +366,12 @@ class Endpoint:
         received: list[tuple[SiteId, InstanceId, Packet]] = []
         for frame in frames:
             try:
-                received += self._codec.decode_from(session.sender, frame)
-            except WireError:
+                (position,) = _unpack_position(frame)
+                if position > session.heard:
+                    session.heard = position
+                    self._memory.note(session.sender, position)
+                received += self._codec.decode_from(session.sender, frame, _POSITION_BYTES)
+            except (WireError, struct.error):
                 self.counters["garbage"] += 1
         return received
 
@@ -356,6 +391,7 @@ class Endpoint:
             self.deadline = min(self.deadline, self._handshake.deadline)
             raise Dropped("unknown-session")
         answer = self._handshake.receive(kind, name, counter, view, now)
+        self.deadline = min(self.deadline, self._handshake.deadline)
         if answer is not None:
             self._answer(answer[0], answer[1])
 

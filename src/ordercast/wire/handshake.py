@@ -19,6 +19,7 @@ from cryptography.exceptions import InvalidTag
 
 from ordercast.core import SiteId
 from ordercast.core.agreement import DIGESTS_BYTES, Agreement
+from ordercast.core.memory import Memory, describe_loss
 from ordercast.wire.datagram import (
     CHALLENGE,
     DATAGRAM_BYTES_MIN,
@@ -50,6 +51,9 @@ PROVOKED_SECONDS = 0.2
 
 INCARNATION_MAX = 1 << 32
 """Nobody starts a process so often."""
+
+POSITION_MAX = (1 << 63) - 1
+"""Nobody logs so many records."""
 
 NEWCOMER_SECONDS = 2.0
 """A process that differs from another ends when nobody has accepted it for so long: two of the longest waits between
@@ -84,6 +88,29 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     """Digests of what all processes must agree on."""
     told: dict[str, str]
     """In a refusal for other digests: the sender's values, as many as fit."""
+    position: Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
+    """Where the sender's log ended when it started."""
+    began: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
+    """The incarnation with which that log began."""
+    heard: Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
+    """Up to where the sender has heard the addressee's log to be stable."""
+
+
+class History(msgspec.Struct, frozen=True):
+    """What a process tells of its log when it greets."""
+
+    position: int = 0
+    """Where it ended when the process started."""
+    began: int = 0
+    """The incarnation with which it began (see `Memory.judge`)."""
+    repairs: bool = False
+    """Whether the protocol could give a process back what it has lost."""
+
+    def remedy(self, process: SiteId) -> str:
+        """What to do about a process that has lost some of its log."""
+        if self.repairs:
+            return f"give it the log that it had, or stop it and run `ordercast repair CONFIG --process {process}`"
+        return "give it the log that it had, or stop all processes and begin anew: see docs/log.md"
 
 
 class _Salute:
@@ -114,6 +141,8 @@ class Handshake:
         secret: bytes,
         counters: Counter[str],
         agreed: Mapping[str, Any],
+        history: History,
+        memory: Memory,
     ) -> None:
         """`places` are all processes, in the order of their bits; `secret` makes the nonces; `agreed` is what all must
         agree on (see `Agreement`)."""
@@ -135,6 +164,8 @@ class Handshake:
         self._secret = secret
         self._counters = counters
         self._agreement = Agreement(agreed)
+        self._history = history
+        self._memory = memory
         self._differs: tuple[float, str] | None = None
         """When the first process was met that differs, and the line about it."""
         self._salutes = {site: _Salute() for site in places if site != process}
@@ -208,6 +239,9 @@ class Handshake:
             echo,
             self._agreement.digests,
             {},
+            self._history.position,
+            self._history.began,
+            self._memory.heard.get(to, 0),
         )
         in_the_clear = own.keys.salt + bytes((len(self._name),)) + self._name
         content = self._encode(greeting)
@@ -230,7 +264,7 @@ class Handshake:
             raise Dropped("garbage")
         if kind == HELLO:
             if not self._is_welcome(sender, keys, greeting):
-                return self._refuse(sender, greeting, now)
+                return self._refuse(sender, keys, greeting, now)
             return sender, self._make(
                 CHALLENGE, sender, self._nonce(now, b"challenge", sender, keys.salt), greeting.nonce
             )
@@ -238,17 +272,19 @@ class Handshake:
         answers_challenge = self._is_fresh(greeting.echo, now, b"challenge", sender, keys.salt)
         if kind == CHALLENGE and answers_hello:
             if not self._accept(sender, keys, greeting, counter):
-                return self._refuse(sender, greeting, now)
+                return self._refuse(sender, keys, greeting, now)
             return sender, self._make(RESPONSE, sender, self._nonce(now, b"hello", sender), greeting.nonce)
         if kind == RESPONSE and answers_challenge:
             if not self._accept(sender, keys, greeting, counter):
-                return self._refuse(sender, greeting, now)
+                return self._refuse(sender, keys, greeting, now)
             return None
         if kind == REFUSAL and (answers_hello or answers_challenge):
             return self._on_refusal(sender, greeting, now)
-        differs = greeting.agreed != self._agreement.digests
-        if kind == REFUSAL and differs and self._is_fresh(greeting.echo, now, b"refusal", sender):
-            self._on_difference(sender, greeting, now)
+        if kind == REFUSAL and self._is_fresh(greeting.echo, now, b"refusal", sender):
+            if greeting.agreed != self._agreement.digests:
+                self._on_difference(sender, greeting, now)
+            else:
+                self._on_loss(sender, keys, greeting)
             return None
         raise Dropped("stale")
 
@@ -297,12 +333,22 @@ class Handshake:
     # ------------------------------------------------------------------ sessions
     def _is_welcome(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
         """Whether the sender agrees with us and was not here before with a later history."""
-        return greeting.agreed == self._agreement.digests and not self._is_surpassed(sender, keys, greeting)
+        return (
+            greeting.agreed == self._agreement.digests
+            and not self._is_surpassed(sender, keys, greeting)
+            and self._judge(sender, keys, greeting) is None
+        )
 
     def _is_surpassed(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
         """Whether another boot with this incarnation, or a later one, was here."""
         known = self.peers.get(sender)
-        return known is not None and known.keys.salt != keys.salt and greeting.incarnation <= known.incarnation
+        if known is not None and known.keys.salt != keys.salt and greeting.incarnation <= known.incarnation:
+            return True
+        return self._memory.has_met_later(sender, greeting.incarnation, keys.name)
+
+    def _judge(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> str | None:
+        """What the sender has lost that was heard here."""
+        return self._memory.judge(sender, greeting.position, greeting.incarnation, greeting.began, keys.name)
 
     def _accept(self, sender: SiteId, keys: BootKeys, greeting: Greeting, counter: int) -> bool:
         """Accept a session, or know it already; not when the sender is not welcome."""
@@ -324,26 +370,36 @@ class Handshake:
             )
             if self._keys is not None:
                 session.accept(self._keys.accepted)
+            session.heard = self._remember(sender, keys, greeting)
             self.peers[sender] = self.sessions[keys.name] = session
             self.refusals.forget(sender)
         else:
             known.renew(keys, counter)
         return True
 
-    def _refuse(self, sender: SiteId, greeting: Greeting, now: float) -> tuple[SiteId, bytes]:
+    def _remember(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> int:
+        """The sender is accepted; what is heard of its log from now on is news only beyond this position."""
+        if not greeting.stable:
+            return POSITION_MAX
+        self._memory.meet(sender, greeting.position, greeting.incarnation, greeting.began, keys.name)
+        return self._memory.heard[sender]
+
+    def _refuse(self, sender: SiteId, keys: BootKeys, greeting: Greeting, now: float) -> tuple[SiteId, bytes]:
         self._counters["peer-refused"] += 1
-        if greeting.agreed == self._agreement.digests:
-            self.refusals.suspect(sender, "was-here")
-            return sender, self._make(REFUSAL, sender, echo=greeting.nonce)
-        # A hello may be a recording from before the configuration was changed: nothing is said about it here until the
-        # sender has answered this with values of its own.
+        # A hello may be a recording from before the configuration was changed, or from an earlier start: nothing is
+        # said about it here until the sender has answered this.
         nonce = self._nonce(now, b"refusal", sender)
-        return sender, self._make(REFUSAL, sender, nonce, greeting.nonce, greeting.agreed)
+        if greeting.agreed != self._agreement.digests:
+            return sender, self._make(REFUSAL, sender, nonce, greeting.nonce, greeting.agreed)
+        if self._judge(sender, keys, greeting) is None:
+            self.refusals.suspect(sender, "was-here")
+        return sender, self._make(REFUSAL, sender, nonce, greeting.nonce)
 
     def _on_refusal(self, sender: SiteId, greeting: Greeting, now: float) -> tuple[SiteId, bytes] | None:
         if greeting.agreed == self._agreement.digests:
-            self._on_surpassed(sender)
-            return None
+            self._on_surpassed(sender, greeting)
+            # Else the other one could not know whether it has refused a recording.
+            return sender, self._make(REFUSAL, sender, echo=greeting.nonce)
         self._on_difference(sender, greeting, now)
         return sender, self._make(REFUSAL, sender, echo=greeting.nonce, differs_from=greeting.agreed)
 
@@ -354,8 +410,18 @@ class Handshake:
         if self._differs is None:
             self._differs = now, line
 
-    def _on_surpassed(self, sender: SiteId) -> None:
-        if self._stable:
+    def _on_loss(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> None:
+        """The sender is there now, and was refused; it knows that, and ends."""
+        loss = self._judge(sender, keys, greeting)
+        if loss is not None:
+            self.refusals.prove(sender, f"{loss}; {self._history.remedy(sender)}")
+
+    def _on_surpassed(self, sender: SiteId, greeting: Greeting) -> None:
+        self.deadline = 0.0  # so that whoever drives this learns of it at once
+        if greeting.heard > self._history.position:
+            loss = describe_loss(self._history.position, greeting.heard)
+            self.refused = f"{sender} refuses {self._process}: {loss}; {self._history.remedy(self._process)}"
+        elif self._stable:
             self.refused = (
                 f"{self._process} was here before with a later log than this one, says {sender}: give it the log that "
                 f"it had, or restart all processes; or a second process runs under its name"

@@ -177,6 +177,7 @@ class PeerSession:
         "_previous",
         "_seen",
         "header_bytes",
+        "heard",
         "incarnation",
         "keys",
         "reassembly",
@@ -201,6 +202,8 @@ class PeerSession:
         self.sender = sender
         self.incarnation = incarnation
         self.stable = stable
+        self.heard = 0
+        """The position up to which the sender's log was stable, as far as it was heard."""
         self.reassembly = Reassembly(counters)
         self.header_bytes = HEADER.size + -(-places // 8)
         self._fragment = _fragment_header(-(-places // 8))
