@@ -49,5 +49,8 @@ COMMANDS: dict[str, CommandEntry] = {
     "protocols": CommandEntry("ordercast.cli.protocols", "The protocols there are and what each guarantees."),
     "config": CommandEntry("ordercast.cli.config", "Make, check and show the configuration of a cluster."),
     "key": CommandEntry("ordercast.cli.key", "Make the key that the processes of a cluster share."),
+    "repair": CommandEntry(
+        "ordercast.cli.repair", "Let a process that has lost its log get everything back from the others."
+    ),
     "doctor": CommandEntry("ordercast.cli.doctor", "What this machine has and lacks for ordercast."),
 }

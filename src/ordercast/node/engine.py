@@ -74,9 +74,7 @@ class Engine:
                 max_datagram=configuration.max_datagram,
                 hears_itself=self.protocol.contract.one_channel,
                 agreed=configuration.agreed(),
-                history=History(
-                    self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs
-                ),
+                history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
             )
             self.site = LiveSite(
@@ -164,9 +162,7 @@ class Engine:
         self.site.instances[MAIN_INSTANCE] = Instance(
             core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
-        self.site.start(
-            self.transport, configuration.multicast is not None, self.journal.stable, self.journal.lost
-        )
+        self.site.start(self.transport, configuration.multicast is not None, self.journal.stable, self.journal.lost)
 
     def reload_keys(self) -> ClusterKeys:
         """Read the key file again: all of its lines are taken from now on, and the first one seals. The keys."""

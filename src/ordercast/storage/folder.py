@@ -82,9 +82,7 @@ class LogFolder:
         except OSError as error:
             raise disk.disk_error(self.folder / IDENTITY, error) from error
 
-    def log(
-        self, instance: InstanceId, attachment: Attachment | None = None, memory: Memory | None = None
-    ) -> FileLog:
+    def log(self, instance: InstanceId, attachment: Attachment | None = None, memory: Memory | None = None) -> FileLog:
         """Open the log of one protocol instance (see `FileLog`)."""
         folder = self.folder / instance
         try:
