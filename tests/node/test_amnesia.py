@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ class Folders:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """Which incarnations of which processes have let their protocol begin."""
     starts: list[tuple[str, int]] = []
     start = Instance.start
@@ -58,7 +57,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, int]]]:
         start(instance, now, lost)
 
     monkeypatch.setattr(Instance, "start", noted)
-    yield starts
+    return starts
 
 
 async def exchange(groups: list[ordercast.Group], count: int) -> None:

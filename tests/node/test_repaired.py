@@ -116,7 +116,7 @@ def test_who_was_away_during_the_repair_takes_the_process_back_later(tmp_path: P
                 node.kill()
         async with open_nodes(configuration) as nodes:
             a, _, c = nodes
-            assert not starts[-1][1] == Recovered((), None, lost=True)
+            assert starts[-1][1] != Recovered((), None, lost=True)
             assert re.match(r"\d{10}$", str(a.incarnation))
             await c.wait_for_peers()
             assert c.status()["refused"] == {}

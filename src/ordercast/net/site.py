@@ -9,7 +9,6 @@ from math import inf
 from typing import Any, Protocol
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Packet, SiteId, UsageError
-from ordercast.core.memory import ROLL_CALL_SECONDS
 from ordercast.core.effects import (
     Blocked,
     Broadcast,
@@ -25,6 +24,7 @@ from ordercast.core.effects import (
     Send,
 )
 from ordercast.core.events import Arrival, Consumed, Timer, TimerFired
+from ordercast.core.memory import ROLL_CALL_SECONDS
 from ordercast.net.packets import NET_INSTANCE
 from ordercast.net.probing import Prober
 from ordercast.net.timers import Timers
