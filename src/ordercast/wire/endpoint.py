@@ -14,6 +14,7 @@ from math import inf
 from typing import Any
 
 import msgspec
+from cryptography.exceptions import InvalidTag
 
 from ordercast.core import InstanceId, Packet, SiteId, UsageError, WireError
 from ordercast.wire.codec import NAME_BYTES_MAX, Codec
@@ -295,6 +296,8 @@ class Endpoint:
             self.counters[dropped.reason] += 1
             if dropped.reason == "ahead":
                 self._provoke(now)
+        except InvalidTag:
+            self.counters["forged"] += 1
         except WireError:
             self.counters["garbage"] += 1
         except struct.error:
@@ -312,7 +315,9 @@ class Endpoint:
                 what, name, _ = _unpack_header(train, start)
                 session = self._sessions.get(name)
                 if session is not None and what == self._fragment:
-                    fragments, start = session.open_fragments(what, train, size, start)
+                    fragments, forged, start = session.open_fragments(what, train, size, start)
+                    if forged:
+                        self.counters["forged"] += forged
                     received += self._receive_frames(session, session.reassembly.add_many(fragments, now))
                     if start == end:
                         break

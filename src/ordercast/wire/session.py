@@ -227,7 +227,7 @@ class PeerSession:
         self._next.clear()
 
     def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
-        """The plaintext; `Dropped` when it is not for us, not new or not genuine."""
+        """The plaintext; `Dropped` when it is not for us or not new, `InvalidTag` when it is not genuine."""
         if len(datagram) <= header_bytes:
             raise Dropped("short")
         # Sealed for others, and sent to us by somebody who wants to confuse us.
@@ -246,7 +246,7 @@ class PeerSession:
             plaintext = cipher.decrypt(nonce, sealed, header)
         except InvalidTag:
             if epoch <= self._epoch or self._next_keys is None:
-                raise Dropped("forged") from None
+                raise
             plaintext = self._go_over(self._next_keys, epoch, nonce, sealed, header)
             cipher = self._cipher
         # Only now: a forged datagram with a high counter must not push the window over genuine ones.
@@ -260,10 +260,11 @@ class PeerSession:
                 self._next.clear()
         return plaintext
 
-    def open_fragments(self, what: int, train: memoryview, size: int, start: int) -> tuple[list[Fragment], int]:
-        """Fragments that came together, every `size` bytes from `start` on, with their fields; and where the first one
-        stands that is not simply one more of them, for `open` to judge."""
+    def open_fragments(self, what: int, train: memoryview, size: int, start: int) -> tuple[list[Fragment], int, int]:
+        """Fragments that came together, every `size` bytes from `start` on, with their fields; how many of them were
+        not genuine; and where the first one stands that is not simply one more of them, for `open` to judge."""
         fragments: list[Fragment] = []
+        forged = 0
         unpack, header_bytes, name, end = self._fragment.unpack_from, self._fragment.size, self.keys.name, len(train)
         decrypt, epoch, seen, highest = self._cipher.decrypt, self._epoch, self._seen, self._highest
         at, mask, epoch_end = self._destinations_at - HEADER.size, self._destinations_mask, (epoch + 1) << EPOCH_BITS
@@ -281,22 +282,21 @@ class PeerSession:
                 # The last one may be shorter: a slice ends where the train ends.
                 fragment = decrypt(_pack_nonce(epoch, counter), train[body:stop], train[start:body])
             except InvalidTag:
-                break
+                forged += 1
+                start = stop
+                continue
             seen[counter & _SLOT] = counter
             if counter > highest:
                 highest = counter
             fragments.append((frame, index, count, fragment))
             start = stop
         self._highest = highest
-        return fragments, min(start, end)
+        return fragments, forged, min(start, end)
 
     def _go_over(self, keys: BootKeys, epoch: int, nonce: bytes, sealed: memoryview, header: memoryview) -> bytes:
         """The plaintext of the first datagram under another cluster key; from then on there is no other."""
         cipher = self._cipher_of(epoch, keys)
-        try:
-            plaintext = cipher.decrypt(nonce, sealed, header)
-        except InvalidTag:
-            raise Dropped("forged") from None
+        plaintext = cipher.decrypt(nonce, sealed, header)
         self._use(keys, cipher, epoch)
         return plaintext
 
