@@ -9,13 +9,14 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+from ordercast.core import MAIN_INSTANCE
 from ordercast.net import sockets
 from ordercast.net.ports import free_ports
 from ordercast.net.transport import DRAIN_DATAGRAMS_MAX, DRAIN_MAX, Datagram, Transport
 from ordercast.wire import Endpoint
 from ordercast.wire.datagram import HANDSHAKE_BYTES
 from tests.hand_loop import DEADLINE_SECONDS
-from tests.wire.cluster import START, make_endpoint
+from tests.wire.cluster import START, Note, known_cluster, make_endpoint
 
 HOST = "127.0.0.1"
 BUFFER_BYTES = 1 << 22
@@ -41,13 +42,12 @@ class Drains:
             self._on_drained,
             max_datagram,
             BUFFER_BYTES,
-            busy_poll_seconds=0.0,
+            busy_poll_seconds=DEADLINE_SECONDS,
         )
 
-    def _on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> None:
+    def _on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> bool:
         self._taken += -(-len(datagram) // (segment or len(datagram)))
-        if self._endpoint is not None:
-            self._endpoint.receive(datagram, START)
+        return self._endpoint is not None and bool(self._endpoint.receive(datagram, START))
 
     def _on_drained(self) -> None:
         self.turns.append(self._taken)
@@ -124,6 +124,27 @@ def test_a_turn_takes_a_bounded_number_of_datagrams_that_come_one_by_one() -> No
             flooder.sendto(bytes(20), drained.own.address)
         drained.run_until(count)
     assert max(drained.turns) <= DRAIN_MAX
+
+
+@pytest.mark.parametrize("max_datagram", [1450, 65_000])
+def test_what_is_dropped_keeps_no_process_awake(max_datagram: int) -> None:
+    cluster = known_cluster(("a", "b"))
+    with (
+        drains(max_datagram, cluster.endpoints["b"]) as drained,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as flooder,
+    ):
+        polls = drained.transport._polls
+        assert polls is not None
+        for datagram in (b"junk", *(sent for _, receiver, sent in cluster.sent if receiver == "b")):
+            flooder.sendto(datagram, drained.own.address)
+            drained.run_until(sum(drained.turns) + 1)
+            assert not polls._turns
+        cluster.endpoints["a"].send(("b",), MAIN_INSTANCE, Note(1))
+        ((_, _, genuine),) = cluster.leave()
+        flooder.sendto(genuine, drained.own.address)
+        drained.run_until(sum(drained.turns) + 1)
+        assert polls._turns
+        polls.stop()
 
 
 # ---------------------------------------------------------------------- third parties

@@ -1,6 +1,7 @@
 """Somebody without the key who floods one process: a steady stream of datagrams that it has to drop.
 
-`python -m ordercast.chaos.flooder HOST:PORT --kind KIND --rate N --seconds S [--recording FILE] [--seed N]`
+`python -m ordercast.chaos.flooder HOST:PORT --kind KIND --rate N --seconds S
+[--recording FILE] [--seed N] [--standing]`
 
 | kind | what is sent |
 | --- | --- |
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import socket
 import struct
@@ -45,7 +47,7 @@ SIZE_MIN, SIZE_MAX = 20, 1472
 """Of a datagram: longer than a header, and not longer than an Ethernet frame holds. (Larger ones would be a flood of
 bytes, which fills the network before it keeps a process busy.)"""
 
-LATE_SECONDS = 0.1
+LATE_SECONDS = 0.01
 """A flooder that did not get the processor for longer than this does not make up for it."""
 
 _LENGTH = struct.Struct(">H")
@@ -192,6 +194,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--recording", type=Path, help="datagrams to forge or to replay (see `record`)")
     parser.add_argument("--seed", type=int, default=0, help="another seed, other random bytes")
+    parser.add_argument("--standing", action="store_true", help="when everything is made, stop until SIGCONT comes")
     arguments = parser.parse_args()
     if arguments.kind != "junk" and arguments.recording is None:
         parser.error(f"--kind {arguments.kind} needs --recording FILE")
@@ -210,6 +213,8 @@ def main() -> None:
     except UsageError as error:
         raise SystemExit(f"flooder: {error}") from None
     signal.signal(signal.SIGTERM, lambda *_: flooder.stop())
+    if arguments.standing:
+        os.kill(os.getpid(), signal.SIGSTOP)
     begin, used = time.monotonic(), time.process_time()
     flooder.run(arguments.seconds)
     seconds, used = time.monotonic() - begin, time.process_time() - used
