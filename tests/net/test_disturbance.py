@@ -177,9 +177,10 @@ def test_a_disturbed_transport_still_hears() -> None:
         own = at(free_ports(1)[0])
         done = asyncio.Event()
 
-        def on_datagram(datagram: memoryview, now: float, multicast: bool, segment: int | None) -> None:
+        def on_datagram(datagram: memoryview, now: float, multicast: bool, segment: int | None) -> bool:
             heard.append(bytes(datagram))
             done.set()
+            return True
 
         opened = Transport(
             asyncio.get_running_loop(), own, {}, on_datagram, lambda: None, 65_000, BUFFER_BYTES, busy_poll_seconds=0.0

@@ -27,7 +27,7 @@ def transport_to(port: int) -> Iterator[Transport]:
     own = at(free_ports(1)[0])
     loop = asyncio.new_event_loop()
     transport = Transport(
-        loop, own, {"b": at(port)}, lambda *_: None, lambda: None, 65_000, BUFFER_BYTES, busy_poll_seconds=0.0
+        loop, own, {"b": at(port)}, lambda *_: False, lambda: None, 65_000, BUFFER_BYTES, busy_poll_seconds=0.0
     )
     try:
         yield transport

@@ -193,8 +193,9 @@ def test_a_second_process_under_a_name_is_told_of_by_those_who_know_the_first(
     twin = make_endpoint("a", agreed=ONE, seed="elsewhere")
     for second in range(5):
         twin.tick(START + second)
-        for datagram in flushed(twin):
-            cluster.endpoints["b"].receive(datagram, START + second)
+        for outgoing in twin.flush():
+            if outgoing.to == ("b",):
+                cluster.endpoints["b"].receive(bytes(outgoing.buffer), START + second)
     assert told(cluster.endpoints["b"], caplog) == [f"process b refuses a: {CAUSES['was-here']}"]
 
 

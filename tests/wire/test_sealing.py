@@ -255,17 +255,39 @@ def test_late_datagrams_of_the_last_epoch_are_still_taken() -> None:
 
 
 def test_a_peer_that_was_away_for_several_epochs_is_understood_again() -> None:
-    own, peer = make_sessions()
-    far = OwnSession(BootKeys(KEY, "bank", "a", SALT), 1)
-    first = own.seal(own.what(DATA), TO_ME, b"skipped")
+    """No key is derived for a datagram that only says that it is of a far epoch; the handshake proves it."""
+    cluster = known_cluster()
+    a, b = cluster.endpoints["a"], cluster.endpoints["b"]
+    first = send(cluster, 1)
     for epoch in range(1, 8):
-        far.counter = (epoch << EPOCH_BITS) - 1
-        far.seal(far.what(DATA), TO_ME, b"")
-        far.seal(far.what(DATA), TO_ME, b"")
-    datagram = memoryview(far.seal(far.what(DATA), TO_ME, b"back"))
-    assert peer.open(datagram, HEADER.unpack_from(datagram)[2], peer.header_bytes) == b"back"
-    with pytest.raises(Dropped, match="old"):
-        peer.open(memoryview(first), 0, peer.header_bytes)
+        a._own.counter = (epoch << EPOCH_BITS) - 1
+        send(cluster, 2)
+        send(cluster, 2)
+    assert numbers(cluster, send(cluster, 3)) == []
+    assert b.counters == {"ahead": 1}
+    cluster.pass_time(0.5)
+    assert numbers(cluster, send(cluster, 4)) == [4]
+    assert numbers(cluster, first) == []
+    assert b.counters == {"ahead": 1, "old": 1}
+
+
+def test_forged_datagrams_of_later_epochs_derive_one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = known_cluster()
+    genuine = send(cluster, 1)
+    derived: list[int] = []
+    derive = BootKeys.cipher
+
+    def counted(self: BootKeys, epoch: int) -> object:
+        derived.append(epoch)
+        return derive(self, epoch)
+
+    monkeypatch.setattr(BootKeys, "cipher", counted)
+    for number in range(1000):
+        counter = (1 + number % 7 << EPOCH_BITS) + number
+        assert numbers(cluster, genuine[:10] + counter.to_bytes(8, "big") + genuine[18:]) == []
+    assert derived == [1]
+    assert numbers(cluster, genuine) == [1]
+    assert set(cluster.endpoints["b"].counters) == {"forged", "ahead"}
 
 
 def test_an_insecure_datagram_is_the_same_without_a_tag() -> None:

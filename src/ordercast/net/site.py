@@ -210,13 +210,15 @@ class LiveSite:
             raise error
 
     # ------------------------------------------------------------------ the network
-    def on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> None:
-        """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances."""
+    def on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> bool:
+        """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances.
+        Whether they hold anything."""
         endpoint, arrivals, awake = self._endpoint, self._arrivals, self._awake
         try:
-            for sender, name, packet in (
+            received = (
                 endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
-            ):
+            )
+            for sender, name, packet in received:
                 instance = awake.get(name)
                 if instance is not None:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
@@ -224,9 +226,11 @@ class LiveSite:
                     self._prober.on_packet(sender, packet, multicast)
                 elif self._roll_call is not None and len(self._early) < EARLY_MAX:
                     self._early.append((sender, name, packet))
+            return bool(received)
         except BaseException as error:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
+            return False
 
     def end_turn(self) -> None:
         """Let everything leave that the last steps have written, packed together; then the application gets what they

@@ -64,7 +64,7 @@ def open_udp(where: Resolved, buffer_bytes: int) -> socket.socket:
 def connect_udp(own: Resolved, peer: Resolved, buffer_bytes: int) -> socket.socket | None:
     """A socket for one receiver only, so that no datagram needs its address parsed and its route looked up. None where
     that cannot be had: the network does not know the way yet, or this process may listen on any address of its host,
-    and those may change."""
+    and those may change. Nothing is read from it."""
     host = own.address[0]
     if own.family != peer.family or ip_address(host.partition("%")[0]).is_unspecified:
         return None
@@ -79,17 +79,23 @@ def connect_udp(own: Resolved, peer: Resolved, buffer_bytes: int) -> socket.sock
     except OSError:
         opened.close()
         return None
-    set_buffers(opened, buffer_bytes)
+    # Whoever sends under the receiver's address fills the kernel's memory with what nobody reads: a datagram or two,
+    # and the kernel drops the rest. (To read it and throw it away would cost this process time for each.)
+    set_buffers(opened, buffer_bytes, receive_bytes=0)
     return opened
 
 
-def set_buffers(opened: socket.socket, buffer_bytes: int) -> None:
-    """Ask for buffers, with more than the system's limit where we are allowed to."""
-    for force, plain in ((_SO_RCVBUFFORCE, socket.SO_RCVBUF), (_SO_SNDBUFFORCE, socket.SO_SNDBUF)):
+def set_buffers(opened: socket.socket, buffer_bytes: int, receive_bytes: int | None = None) -> None:
+    """Ask for buffers, with more than the system's limit where we are allowed to; the smallest that there is for 0."""
+    receive_bytes = buffer_bytes if receive_bytes is None else receive_bytes
+    for force, plain, wanted in (
+        (_SO_RCVBUFFORCE, socket.SO_RCVBUF, receive_bytes),
+        (_SO_SNDBUFFORCE, socket.SO_SNDBUF, buffer_bytes),
+    ):
         try:
-            opened.setsockopt(socket.SOL_SOCKET, force, buffer_bytes)
+            opened.setsockopt(socket.SOL_SOCKET, force, wanted)
         except OSError:
-            opened.setsockopt(socket.SOL_SOCKET, plain, buffer_bytes)
+            opened.setsockopt(socket.SOL_SOCKET, plain, wanted)
 
 
 def receive_buffer_bytes(opened: socket.socket) -> int:

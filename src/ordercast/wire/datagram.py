@@ -43,6 +43,9 @@ EPOCH_MAX = (1 << 32) - 1
 DATAGRAM_BYTES_MIN = 1200
 """Every handshake datagram fits, with names as long as they may be; and every network carries it (IPv6 has 1280)."""
 
+HANDSHAKE_BYTES = DATAGRAM_BYTES_MIN
+"""All of them: who sends one in somebody else's name makes us send that one no more than was sent to us."""
+
 DATAGRAM_BYTES_MAX = 65507
 """The largest that UDP over IPv4 carries."""
 

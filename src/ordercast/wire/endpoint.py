@@ -11,9 +11,10 @@ import struct
 from collections import Counter
 from collections.abc import Callable, KeysView, Mapping, Sequence
 from math import inf
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
+from cryptography.exceptions import InvalidTag
 
 from ordercast.core import InstanceId, Packet, SiteId, UsageError, WireError
 from ordercast.core.memory import Memory
@@ -212,8 +213,7 @@ class Endpoint:
         self._handshake.rotate(keys)
         self._own.rotate(keys.used)
         # Whoever hears nothing else of this process must hear that it has gone over.
-        self._handshake.provoke(self._now)
-        self.deadline = min(self.deadline, self._handshake.deadline)
+        self._provoke(self._now)
 
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], instance: InstanceId, packet: Packet) -> None:
@@ -325,6 +325,10 @@ class Endpoint:
                 self._receive_from_unknown(what, name, counter, view, now)
         except Dropped as dropped:
             self.counters[dropped.reason] += 1
+            if dropped.reason == "ahead":
+                self._provoke(now)
+        except InvalidTag:
+            self.counters["forged"] += 1
         except WireError:
             self.counters["garbage"] += 1
         except struct.error:
@@ -342,7 +346,9 @@ class Endpoint:
                 what, name, _ = _unpack_header(train, start)
                 session = self._sessions.get(name)
                 if session is not None and what == self._fragment:
-                    fragments, start = session.open_fragments(what, train, size, start)
+                    fragments, forged, start = session.open_fragments(what, train, size, start)
+                    if forged:
+                        self.counters["forged"] += forged
                     received += self._receive_frames(session, session.reassembly.add_many(fragments, now))
                     if start == end:
                         break
@@ -376,29 +382,34 @@ class Endpoint:
         return received
 
     def _receive_from_unknown(self, what: int, name: bytes, counter: int, view: memoryview, now: float) -> None:
-        """Not a datagram of an accepted session: a handshake, or something to drop."""
+        """Not a datagram of an accepted session: a handshake, or something to drop. That is counted without raising:
+        anybody can send such datagrams as often as he likes."""
         kind = what & ~PLAINTEXT & 0xFF
         if what >> 8 != VERSION:
-            self._drop_suspect(kind, view, "version")
-        if not HELLO <= kind <= REPAIR:
-            raise Dropped("kind")
-        if what != self._own.what(kind):
-            self._drop_suspect(kind, view, "plaintext" if what & PLAINTEXT else "sealed")
-        if name == self._own.keys.name:
-            raise Dropped("own")
-        if kind > REFUSAL:
-            self._handshake.provoke(now)
+            self._suspect(kind, view, "version")
+        elif not HELLO <= kind <= REPAIR:
+            self.counters["kind"] += 1
+        elif what != self._own.what(kind):
+            self._suspect(kind, view, "plaintext" if what & PLAINTEXT else "sealed")
+        elif name == self._own.keys.name:
+            self.counters["own"] += 1
+        elif kind > REFUSAL:
+            self.counters["unknown-session"] += 1
+            self._provoke(now)
+        else:
+            answer = self._handshake.receive(kind, name, counter, view, now)
             self.deadline = min(self.deadline, self._handshake.deadline)
-            raise Dropped("unknown-session")
-        answer = self._handshake.receive(kind, name, counter, view, now)
-        self.deadline = min(self.deadline, self._handshake.deadline)
-        if answer is not None:
-            self._answer(answer[0], answer[1])
+            if answer is not None:
+                self._answer(answer[0], answer[1])
 
-    def _drop_suspect(self, kind: int, view: memoryview, cause: str) -> NoReturn:
+    def _provoke(self, now: float) -> None:
+        self._handshake.provoke(now)
+        self.deadline = min(self.deadline, self._handshake.deadline)
+
+    def _suspect(self, kind: int, view: memoryview, cause: str) -> None:
+        self.counters[cause] += 1
         if HELLO <= kind <= REFUSAL and len(view) > HEADER.size + SALT_BYTES:
             self._handshake.suspect(view, cause)
-        raise Dropped(cause)
 
     def _answer(self, to: SiteId, buffer: bytes, segment: int | None = None) -> None:
         if len(self._ready) >= ANSWERS_MAX:

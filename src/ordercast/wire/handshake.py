@@ -22,9 +22,9 @@ from ordercast.core.agreement import DIGESTS_BYTES, Agreement
 from ordercast.core.memory import Memory, describe_loss
 from ordercast.wire.datagram import (
     CHALLENGE,
-    DATAGRAM_BYTES_MIN,
     EPOCH_BITS,
     EPOCH_MAX,
+    HANDSHAKE_BYTES,
     HEADER,
     HELLO,
     NONCE,
@@ -32,6 +32,7 @@ from ordercast.wire.datagram import (
     RESPONSE,
     Dropped,
 )
+from ordercast.wire.door import LENGTH_BYTES, Door, pad, unpad
 from ordercast.wire.keys import ClusterKeys
 from ordercast.wire.refusals import Refusals
 from ordercast.wire.sealing import SALT_BYTES
@@ -169,12 +170,17 @@ class Handshake:
         self._differs: tuple[float, str] | None = None
         """When the first process was met that differs, and the line about it."""
         self._salutes = {site: _Salute() for site in places if site != process}
+        self._provoked = False
+        """Everybody is being asked already."""
+        self._door = Door(cluster, process, self._salutes, keys, self.refusals)
         self._encode = msgspec.msgpack.Encoder().encode
         self._decoder = msgspec.msgpack.Decoder(Greeting)
 
     def rotate(self, keys: ClusterKeys) -> None:
         """Take these keys, in new sessions and in those that there are."""
         self._keys = keys
+        self._provoked = False
+        self._door.use(keys)
         for session in self.sessions.values():
             session.accept(keys.accepted)
 
@@ -184,6 +190,7 @@ class Handshake:
         if self._differs is not None and not self.peers and now >= self._differs[0] + NEWCOMER_SECONDS:
             self.refused = self._differs[1]
         due = []
+        self._provoked = False
         self.deadline = inf
         for site, salute in self._salutes.items():
             if site in self.peers and not salute.doubted:
@@ -204,6 +211,9 @@ class Handshake:
         That is everybody: (1) a restarts and greets b; (2) b challenges a; (3) a accepts b, and its response is lost.
         Now a has a session of b and says no more, and b still has the one of a's last life.
         """
+        if self._provoked:
+            return
+        self._provoked = True
         for site, salute in self._salutes.items():
             soon = max(now, salute.last + PROVOKED_SECONDS)
             if site in self.peers:
@@ -245,16 +255,21 @@ class Handshake:
         )
         in_the_clear = own.keys.salt + bytes((len(self._name),)) + self._name
         content = self._encode(greeting)
+        room = HANDSHAKE_BYTES - HEADER.size - len(in_the_clear) - own.tag_bytes - self._door.mark_bytes
         if differs_from is not None:
-            room = DATAGRAM_BYTES_MIN - HEADER.size - len(in_the_clear) - len(content) - own.tag_bytes - _TOLD_BYTES
-            greeting = msgspec.structs.replace(greeting, told=self._agreement.tell(differs_from, room))
-            content = self._encode(greeting)
-        return bytes(own.seal(own.what(kind), in_the_clear, content))
+            told = self._agreement.tell(differs_from, room - LENGTH_BYTES - len(content) - _TOLD_BYTES)
+            content = self._encode(msgspec.structs.replace(greeting, told=told))
+        return self._door.mark(to, bytes(own.seal(own.what(kind), in_the_clear, pad(content, room))))
 
     def receive(
         self, kind: int, name: bytes, counter: int, datagram: memoryview, now: float
     ) -> tuple[SiteId, bytes] | None:
         """Take one; the answer to it, and to whom. `Dropped` when it is not genuine, not fresh or not for us."""
+        why_not = self._door.judge(name, counter, datagram, now)
+        if why_not is not None:
+            # Not `Dropped`: what everybody can send as often as he likes must cost as little as possible.
+            self._counters[why_not] += 1
+            return None
         sender, keys, greeting = self._open(name, counter, datagram)
         if greeting.addressee != self._process:
             raise Dropped("misaddressed")
@@ -313,6 +328,7 @@ class Handshake:
         if datagram[header_bytes - len(sender.encode()) : header_bytes] != sender.encode():
             raise Dropped("unknown-process")  # a name that is no text
         salt = bytes(datagram[HEADER.size : HEADER.size + SALT_BYTES])
+        sealed_until = len(datagram) - self._door.mark_bytes
         epoch = counter >> EPOCH_BITS
         accepted: tuple[bytes | None, ...] = (None,) if self._keys is None else self._keys.accepted
         for cluster_key in accepted:
@@ -321,9 +337,9 @@ class Handshake:
                 raise Dropped("forged")
             try:
                 plaintext = keys.cipher(epoch).decrypt(
-                    NONCE.pack(epoch, counter), datagram[header_bytes:], datagram[:header_bytes]
+                    NONCE.pack(epoch, counter), datagram[header_bytes:sealed_until], datagram[:header_bytes]
                 )
-                return sender, keys, self._decoder.decode(plaintext)
+                return sender, keys, self._decoder.decode(unpad(plaintext))
             except InvalidTag:
                 continue
             except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -372,6 +388,7 @@ class Handshake:
                 session.accept(self._keys.accepted)
             session.heard = self._remember(sender, keys, greeting)
             self.peers[sender] = self.sessions[keys.name] = session
+            self._provoked = False
             self.refusals.forget(sender)
         else:
             known.renew(keys, counter)

@@ -12,7 +12,8 @@ STRANGERS_MAX = 16
 """Names that are not configured and are remembered: somebody could make up any number of them."""
 
 CAUSES = {
-    "forged": "what comes under its name does not open: use one key_file and one name of the cluster for all processes",
+    "forged": "what comes under its name does not open: use one key_file, one name of the cluster and one list of "
+    "[processes] with their addresses for all",
     "plaintext": "it sends in the clear, and here everything is sealed: use one configuration file for all processes",
     "sealed": "it seals, and here everything is sent in the clear: use one configuration file for all processes",
     "version": "it speaks another version of the wire: install one version of ordercast for all processes",

@@ -71,17 +71,17 @@ class Disowned:
 
 def session_name(salt: bytes, cluster: bytes, sender: bytes) -> bytes:
     """What the datagrams of one boot of one sender are marked with."""
-    return hashlib.sha256(b"session" + salt + _names(cluster, sender)).digest()[:SESSION_BYTES]
+    return hashlib.sha256(b"session" + salt + pack_names(cluster, sender)).digest()[:SESSION_BYTES]
 
 
 def make_cipher(cluster_key: bytes | None, salt: bytes, cluster: bytes, sender: bytes, epoch: int) -> Cipher:
     """The cipher of what one boot of one sender says in one epoch. Each direction has its own."""
     if cluster_key is None:
         return Unsealed()
-    info = bytes((VERSION,)) + _names(cluster, sender) + epoch.to_bytes(4, "big")
+    info = bytes((VERSION,)) + pack_names(cluster, sender) + epoch.to_bytes(4, "big")
     return AESGCM(HKDF(SHA256(), _CIPHER_KEY_BYTES, salt, info).derive(cluster_key))
 
 
-def _names(cluster: bytes, sender: bytes) -> bytes:
+def pack_names(cluster: bytes, sender: bytes) -> bytes:
     """With their lengths: cluster "ab" and sender "c" are not cluster "a" and sender "bc"."""
     return b"".join((bytes((len(cluster),)), cluster, bytes((len(sender),)), sender))

@@ -173,6 +173,7 @@ class PeerSession:
         "_epoch",
         "_fragment",
         "_highest",
+        "_next",
         "_next_keys",
         "_previous",
         "_seen",
@@ -212,6 +213,8 @@ class PeerSession:
         self._epoch = counter >> EPOCH_BITS
         self._cipher = keys.cipher(self._epoch)
         self._previous: Cipher | None = None
+        self._next: dict[BootKeys, Cipher] = {}
+        """Ciphers of the next epoch, under the key in use and the one that may follow it."""
         self._next_keys: BootKeys | None = None
         # What was sent before the handshake counts as seen. Else: we crash and come back; the peer did not; somebody
         # sends us what the peer said to our last incarnation, and we have forgotten that we know it.
@@ -224,9 +227,10 @@ class PeerSession:
         """The sender may go over to another of these keys when it begins an epoch."""
         others = [key for key in cluster_keys if not self.keys.is_under((key,))]
         self._next_keys = self.keys.under(others[0]) if others else None
+        self._next.clear()
 
     def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
-        """The plaintext; `Dropped` when it is not for us, not new or not genuine."""
+        """The plaintext; `Dropped` when it is not for us or not new, `InvalidTag` when it is not genuine."""
         if len(datagram) <= header_bytes:
             raise Dropped("short")
         # Sealed for others, and sent to us by somebody who wants to confuse us.
@@ -239,13 +243,13 @@ class PeerSession:
             # A slot holds the last counter that came there, and those that share it are a window apart.
             if self._seen[counter & _SLOT] == counter:
                 raise Dropped("replayed")
-        cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch)
+        cipher = self._cipher if epoch == self._epoch else self._cipher_of(epoch, self.keys)
         nonce, sealed, header = _pack_nonce(epoch, counter), datagram[header_bytes:], datagram[:header_bytes]
         try:
             plaintext = cipher.decrypt(nonce, sealed, header)
         except InvalidTag:
             if epoch <= self._epoch or self._next_keys is None:
-                raise Dropped("forged") from None
+                raise
             plaintext = self._go_over(self._next_keys, epoch, nonce, sealed, header)
             cipher = self._cipher
         # Only now: a forged datagram with a high counter must not push the window over genuine ones.
@@ -253,15 +257,17 @@ class PeerSession:
         if counter > highest:
             self._highest = counter
             if epoch != self._epoch:
-                # Late ones of the last epoch are still to come. Two epochs ago is beyond the window.
-                self._previous = self._cipher if epoch == self._epoch + 1 else None
+                # Late ones of the last epoch are still to come.
+                self._previous = self._cipher
                 self._cipher, self._epoch = cipher, epoch
+                self._next.clear()
         return plaintext
 
-    def open_fragments(self, what: int, train: memoryview, size: int, start: int) -> tuple[list[Fragment], int]:
-        """Fragments that came together, every `size` bytes from `start` on, with their fields; and where the first one
-        stands that is not simply one more of them, for `open` to judge."""
+    def open_fragments(self, what: int, train: memoryview, size: int, start: int) -> tuple[list[Fragment], int, int]:
+        """Fragments that came together, every `size` bytes from `start` on, with their fields; how many of them were
+        not genuine; and where the first one stands that is not simply one more of them, for `open` to judge."""
         fragments: list[Fragment] = []
+        forged = 0
         unpack, header_bytes, name, end = self._fragment.unpack_from, self._fragment.size, self.keys.name, len(train)
         decrypt, epoch, seen, highest = self._cipher.decrypt, self._epoch, self._seen, self._highest
         at, mask, epoch_end = self._destinations_at - HEADER.size, self._destinations_mask, (epoch + 1) << EPOCH_BITS
@@ -279,41 +285,48 @@ class PeerSession:
                 # The last one may be shorter: a slice ends where the train ends.
                 fragment = decrypt(_pack_nonce(epoch, counter), train[body:stop], train[start:body])
             except InvalidTag:
-                break
+                forged += 1
+                start = stop
+                continue
             seen[counter & _SLOT] = counter
             if counter > highest:
                 highest = counter
             fragments.append((frame, index, count, fragment))
             start = stop
         self._highest = highest
-        return fragments, min(start, end)
+        return fragments, forged, min(start, end)
 
     def _go_over(self, keys: BootKeys, epoch: int, nonce: bytes, sealed: memoryview, header: memoryview) -> bytes:
         """The plaintext of the first datagram under another cluster key; from then on there is no other."""
-        cipher = keys.cipher(epoch)
-        try:
-            plaintext = cipher.decrypt(nonce, sealed, header)
-        except InvalidTag:
-            raise Dropped("forged") from None
+        cipher = self._cipher_of(epoch, keys)
+        plaintext = cipher.decrypt(nonce, sealed, header)
         self._use(keys, cipher, epoch)
         return plaintext
 
     def renew(self, keys: BootKeys, counter: int) -> None:
-        """The sender has proved again that it is there, perhaps under another cluster key."""
+        """The sender has proved again that it is there, perhaps under another cluster key, or many epochs later."""
         epoch = counter >> EPOCH_BITS
-        if epoch > self._epoch and not keys.shares_key(self.keys):
-            self._use(keys, keys.cipher(epoch), epoch)
+        same_key = keys.shares_key(self.keys)
+        if epoch > self._epoch + same_key:
+            self._use(self.keys if same_key else keys, keys.cipher(epoch), epoch)
             self._highest = self._seen[counter & _SLOT] = counter
 
     def _use(self, keys: BootKeys, cipher: Cipher, epoch: int) -> None:
         # Late datagrams of the last epoch are given up: whoever stole the last key could make some.
-        self.keys, self._next_keys = keys, None
+        if keys is not self.keys:
+            self.keys, self._next_keys = keys, None
         self._cipher, self._epoch, self._previous = cipher, epoch, None
+        self._next.clear()
 
-    def _cipher_of(self, epoch: int) -> Cipher:
+    def _cipher_of(self, epoch: int, keys: BootKeys) -> Cipher:
         if epoch == self._epoch - 1 and self._previous is not None:
             return self._previous
-        if not self._epoch < epoch <= EPOCH_MAX:
-            raise Dropped("old" if epoch < self._epoch else "forged")
-        # Any later one: the network may have been split for as long as several epochs.
-        return self.keys.cipher(epoch)
+        if epoch < self._epoch:
+            raise Dropped("old")
+        # To derive a key costs more than to send a datagram that asks for it, so one is derived ahead, once. A sender
+        # whose network was split for several epochs tells its epoch in a handshake (see `renew`).
+        if epoch != self._epoch + 1 or epoch > EPOCH_MAX:
+            raise Dropped("ahead")
+        if keys not in self._next:
+            self._next[keys] = keys.cipher(epoch)
+        return self._next[keys]
