@@ -157,7 +157,8 @@ class Exchange(Part):
         self._waiting[host] = [
             self.info(self._core.streams[each.stream]) if isinstance(each, Info) else each
             for each in waiting
-            if not isinstance(each, Pointer)
+            # The stream of an epoch that is over may be gone.
+            if not isinstance(each, Pointer) and not (isinstance(each, Info) and each.stream not in self._core.streams)
         ]
         self._waiting[host].append(item)
         self._flush_to(host)

@@ -27,7 +27,7 @@ class Source(Part):
         """Number it, keep it, and send it to the children."""
         core = self._core
         known = len(core.streams.own)
-        stream = core.streams.find(core.site, 0 if core.context.stable else core.context.incarnation, multicast.groups)
+        stream = core.streams.find(core.site, core.streams.epoch, multicast.groups)
         number = self.next_number(stream)
         core.propagation.store(stream, number, multicast, core.site)
         core.propagation.propagate(stream, number, multicast, core.site)

@@ -17,6 +17,7 @@ from ordercast.core import (
     Protocol,
     SiteId,
     UsageError,
+    WireError,
 )
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, MulticastRequested, Recovered
@@ -114,6 +115,9 @@ class Fan1(Protocol):
         """The state of one source's messages to one group; one that was never heard is up unless the site was down."""
         key = (source, group)
         if key not in self.incoming:
+            # (Kept for any name: whoever invents groups fills the memory, and is delivered what is for nobody here.)
+            if self.site not in self.context.groups.get(group, ()) or source not in self.context.sites:
+                raise WireError(f"there are no messages of {source} to {group!r} for {self.site}")
             self.incoming[key] = IncomingStream(up=self.awake_at is None)
         return self.incoming[key]
 

@@ -96,6 +96,9 @@ class Fan3(Fan2):
             self.block("log", f"the log of {self.site} is full: waiting for {slow}")
             self.give_credit()
 
+    def answer_forgotten(self, destination: SiteId, group: GroupId, through: int) -> None:
+        """Whatever is forgotten every destination has acknowledged: the request was overtaken, and needs no answer."""
+
     def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A destination has everything up to a number."""
         stream = self.outgoing.get(packet.group)

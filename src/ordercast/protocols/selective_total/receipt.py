@@ -38,6 +38,7 @@ class Receipt(Part):
         """A message, mine or another's, for me or not: the ACC action (3.2)."""
         if packet.multicast.id.source != sender:
             raise WireError(f"{sender} sends a message of {packet.multicast.id.source}")
+        self._core.check_address(packet.multicast)
         cluster = self._cluster_of(sender, packet)
         if cluster is None:
             return

@@ -1,0 +1,138 @@
+"""A member that is away: what the others keep for it stays within its bound in bytes, they wait, everyone who
+multicasts names the member that holds everyone up, and when it is back everything goes on.
+
+Messages are as large as a live node's bundles are beside these bounds; the bounds in messages are never reached.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, cast
+
+import pytest
+
+from ordercast.core import MAIN_INSTANCE, Options, Protocol
+from ordercast.core.arrangement import Groups
+from ordercast.protocols import find_protocol
+from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
+from ordercast.sim import Simulation
+from ordercast.sim.faults import Crash
+from ordercast.sim.networks import PointToPoint
+from ordercast.sim.workload import Workload
+from tests.protocols.classic_runs import broken_claims
+
+SIZE = 10_000
+BOUND = 20 * SIZE
+AWAY_FROM = 1.0
+DURATION = 12.0
+ABC: Groups = {"g": ("a", "b", "c")}
+
+
+class Kept(NamedTuple):
+    """What a core keeps for others, measured again from what is there."""
+
+    what: str
+    kept_bytes: int
+
+
+class Case(NamedTuple):
+    """A protocol, and how its bound is set and measured."""
+
+    protocol: str
+    options: Options
+    measure: Callable[[Any], list[Kept]]
+    groups: Groups = ABC
+    sources: tuple[str, ...] = ("a", "b")
+
+
+def watched(protocol: type[Protocol], measure: Callable[[Any], list[Kept]]) -> type[Protocol]:
+    """The protocol, which notes after every step what it keeps, and what is in its way."""
+
+    class Watched(protocol):  # type: ignore[misc, valid-type]
+        most: ClassVar[dict[str, int]] = {}
+
+        def __init__(self, *arguments: Any) -> None:
+            self.reasons: dict[str, str] = {}
+            super().__init__(*arguments)
+
+        def block(self, by: str, reason: str) -> None:
+            super().block(by, reason)
+            self.reasons[by] = reason
+
+        def check_invariants(self) -> None:
+            super().check_invariants()
+            for what, kept_bytes in measure(self):
+                self.most[what] = max(self.most.get(what, 0), kept_bytes)
+
+    return Watched
+
+
+def reasons(simulation: Simulation, site: str) -> str:
+    """What is in the way of a site now."""
+    instance = simulation.sites[site].instances[MAIN_INSTANCE]
+    return "; ".join(reason for reason in cast(Any, instance.core).reasons.values() if reason)
+
+
+def size_of(payloads: Any) -> int:
+    return sum(len(payload) for payload in payloads)
+
+
+def sequencer(core: Sequencer) -> list[Kept]:
+    return [
+        Kept("submissions", size_of(submit.multicast.payload for submit in core.source.pending.values())),
+        *(
+            Kept("history", size_of(each.multicast.payload for each in link.kept))
+            for link in core.center.links.values()
+        ),
+    ]
+
+
+CASES = [
+    Case("sequencer", SequencerOptions(history_bytes_max=BOUND), sequencer),
+    # The sequencer is none of the group's members.
+    Case(
+        "sequencer",
+        SequencerOptions(sequencer="d", history_bytes_max=BOUND),
+        sequencer,
+        {**ABC, "h": ("a", "d")},
+        ("a", "b", "d"),
+    ),
+]
+
+
+def away(case: Case, seed: int = 0) -> tuple[Simulation, dict[str, str], dict[str, int]]:
+    """A run in which c is away for ten seconds; what is in the way of the others when it comes back; the most that
+    anybody kept until then."""
+    protocol = watched(find_protocol(case.protocol), case.measure)
+    simulation = Simulation(
+        protocol,
+        case.groups,
+        PointToPoint(latency=0.001),
+        seed=seed,
+        options=case.options,
+        workloads=[Workload(sources=case.sources, groups=("g",), rate=30.0, size=SIZE)],
+        faults=[Crash(from_=AWAY_FROM, sites=("c",))],
+        duration=DURATION,
+        settle=30.0,
+    )
+    before: dict[str, str] = {}
+    simulation.queue.schedule(
+        DURATION - 0.01, lambda: before.update({site: reasons(simulation, site) for site in case.sources})
+    )
+    assert not broken_claims(simulation)
+    return simulation, before, cast(Any, protocol).most
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.protocol}-{len(case.groups)}" for case in CASES])
+def test_a_member_that_is_away_fills_no_more_than_the_bound_is_named_and_gets_everything_when_it_is_back(
+    case: Case,
+) -> None:
+    simulation, before, most = away(case)
+    for site, reason in before.items():
+        assert re.search(r"\bc\b", reason), f"{site} says {reason!r}"
+    for what, kept_bytes in most.items():
+        assert kept_bytes <= BOUND + SIZE, f"{kept_bytes} bytes of {what}"
+    assert max(most.values()) >= BOUND / 2, "the bound is not what stopped anyone"
+    for site in simulation.sites:
+        assert reasons(simulation, site) == ""
