@@ -16,6 +16,7 @@ from ordercast.core import MAIN_INSTANCE, Options, Protocol
 from ordercast.core.arrangement import Groups
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
+from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash
 from ordercast.sim.networks import PointToPoint
@@ -88,6 +89,18 @@ def sequencer(core: Sequencer) -> list[Kept]:
     ]
 
 
+def propagation_graph(core: PropagationGraph) -> list[Kept]:
+    return [
+        Kept("own messages", core.own_pending_bytes),
+        Kept("deliveries", sum(core.untaken)),
+        *(Kept("an edge", size_of(each.multicast.payload for each in edge.kept)) for edge in core.outgoing.values()),
+        *(
+            Kept("a wait queue", size_of(each.multicast.payload for each in edge.early.values()))
+            for edge in core.incoming.values()
+        ),
+    ]
+
+
 CASES = [
     Case("sequencer", SequencerOptions(history_bytes_max=BOUND), sequencer),
     # The sequencer is none of the group's members.
@@ -97,6 +110,15 @@ CASES = [
         sequencer,
         {**ABC, "h": ("a", "d")},
         ("a", "b", "d"),
+    ),
+    Case("propagation-graph", PropagationGraphOptions(history_bytes_max=BOUND), propagation_graph),
+    # A chain: d is above b, and that above c, which is away. What d and e see is that b takes nothing.
+    Case(
+        "propagation-graph",
+        PropagationGraphOptions(history_bytes_max=BOUND, parents={"b": "d", "c": "b"}),
+        propagation_graph,
+        {"g": ("b", "c", "d")},
+        ("b", "d", "e"),
     ),
 ]
 
@@ -124,7 +146,7 @@ def away(case: Case, seed: int = 0) -> tuple[Simulation, dict[str, str], dict[st
     return simulation, before, cast(Any, protocol).most
 
 
-@pytest.mark.parametrize("case", CASES, ids=[f"{case.protocol}-{len(case.groups)}" for case in CASES])
+@pytest.mark.parametrize("case", CASES, ids=[f"{case.protocol}-{len(case.sources)}" for case in CASES])
 def test_a_member_that_is_away_fills_no_more_than_the_bound_is_named_and_gets_everything_when_it_is_back(
     case: Case,
 ) -> None:
