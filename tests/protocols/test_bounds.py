@@ -16,6 +16,7 @@ from ordercast.core import MAIN_INSTANCE, Options, Protocol
 from ordercast.core.arrangement import Groups
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
+from ordercast.protocols.fan import Fan3, FanOptions
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash
@@ -101,6 +102,13 @@ def propagation_graph(core: PropagationGraph) -> list[Kept]:
     ]
 
 
+def fan(core: Fan3) -> list[Kept]:
+    return [
+        Kept("the log", size_of(each.payload for stream in core.outgoing.values() for each in stream.kept)),
+        Kept("early", size_of(each.payload for stream in core.incoming.values() for each in stream.early.values())),
+    ]
+
+
 CASES = [
     Case("sequencer", SequencerOptions(history_bytes_max=BOUND), sequencer),
     # The sequencer is none of the group's members.
@@ -112,6 +120,7 @@ CASES = [
         ("a", "b", "d"),
     ),
     Case("propagation-graph", PropagationGraphOptions(history_bytes_max=BOUND), propagation_graph),
+    Case("fan-3", FanOptions(log_bytes_max=BOUND, sources=("a", "b")), fan),
     # A chain: d is above b, and that above c, which is away. What d and e see is that b takes nothing.
     Case(
         "propagation-graph",

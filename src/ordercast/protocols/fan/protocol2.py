@@ -50,7 +50,7 @@ class Fan2(Fan1):
 
     def bound_log(self, stream: OutgoingStream) -> None:
         """Forget the oldest messages."""
-        stream.drop_oldest(self.options.log_messages_max)
+        stream.drop_oldest(self.options.log_messages_max, self.options.log_bytes_max)
 
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Fragment (E): send again what is asked for."""
