@@ -7,7 +7,8 @@ Messages are as large as a live node's bundles are beside these bounds; the boun
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, cast
 
 import pytest
@@ -16,6 +17,7 @@ from ordercast.core import MAIN_INSTANCE, Options, Protocol
 from ordercast.core.arrangement import Groups
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
+from ordercast.protocols.classic.two_phase import TwoPhase, TwoPhaseOptions
 from ordercast.protocols.fan import Fan3, FanOptions
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.sim import Simulation
@@ -46,6 +48,8 @@ class Case(NamedTuple):
     measure: Callable[[Any], list[Kept]]
     groups: Groups = ABC
     sources: tuple[str, ...] = ("a", "b")
+    elsewhere: Mapping[str, str] = {}
+    """Source -> the group to which it multicasts, where that is not g."""
 
 
 def watched(protocol: type[Protocol], measure: Callable[[Any], list[Kept]]) -> type[Protocol]:
@@ -109,6 +113,16 @@ def fan(core: Fan3) -> list[Kept]:
     ]
 
 
+def two_phase(core: TwoPhase) -> list[Kept]:
+    queued: Counter[str] = Counter()
+    for entry in core.destination.entries.values():
+        queued[entry.multicast.id.source] += len(entry.multicast.payload)
+    return [
+        Kept("the window", size_of(each.multicast.payload for each in core.source.pending.values())),
+        *(Kept("the queue", kept_bytes) for kept_bytes in queued.values()),
+    ]
+
+
 CASES = [
     Case("sequencer", SequencerOptions(history_bytes_max=BOUND), sequencer),
     # The sequencer is none of the group's members.
@@ -121,6 +135,16 @@ CASES = [
     ),
     Case("propagation-graph", PropagationGraphOptions(history_bytes_max=BOUND), propagation_graph),
     Case("fan-3", FanOptions(log_bytes_max=BOUND, sources=("a", "b")), fan),
+    Case("two-phase", TwoPhaseOptions(window_bytes_max=BOUND), two_phase),
+    # What is decided waits at b behind what is not, and what d sends waits for b.
+    Case(
+        "two-phase",
+        TwoPhaseOptions(window_bytes_max=BOUND),
+        two_phase,
+        {**ABC, "h": ("b", "d")},
+        ("a", "b", "d"),
+        {"b": "h", "d": "h"},
+    ),
     # A chain: d is above b, and that above c, which is away. What d and e see is that b takes nothing.
     Case(
         "propagation-graph",
@@ -142,7 +166,10 @@ def away(case: Case, seed: int = 0) -> tuple[Simulation, dict[str, str], dict[st
         PointToPoint(latency=0.001),
         seed=seed,
         options=case.options,
-        workloads=[Workload(sources=case.sources, groups=("g",), rate=30.0, size=SIZE)],
+        workloads=[
+            Workload(sources=(source,), groups=(case.elsewhere.get(source, "g"),), rate=30.0, size=SIZE)
+            for source in case.sources
+        ],
         faults=[Crash(from_=AWAY_FROM, sites=("c",))],
         duration=DURATION,
         settle=30.0,
