@@ -16,6 +16,7 @@ import pytest
 from ordercast.core import MAIN_INSTANCE, Options, Protocol
 from ordercast.core.arrangement import Groups
 from ordercast.protocols import find_protocol
+from ordercast.protocols.classic.lamport import Lamport, LamportOptions
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
 from ordercast.protocols.classic.two_phase import TwoPhase, TwoPhaseOptions
 from ordercast.protocols.fan import Fan3, FanOptions
@@ -123,6 +124,16 @@ def two_phase(core: TwoPhase) -> list[Kept]:
     ]
 
 
+def lamport(core: Lamport) -> list[Kept]:
+    queued: Counter[str] = Counter()
+    for _, _, multicast in core.destination.queue:
+        queued[multicast.id.source] += len(multicast.payload)
+    return [
+        Kept("the window", size_of(each.data.multicast.payload for each in core.source.pending.values())),
+        *(Kept("the queue", kept_bytes) for kept_bytes in queued.values()),
+    ]
+
+
 CASES = [
     Case("sequencer", SequencerOptions(history_bytes_max=BOUND), sequencer),
     # The sequencer is none of the group's members.
@@ -144,6 +155,15 @@ CASES = [
         {**ABC, "h": ("b", "d")},
         ("a", "b", "d"),
         {"b": "h", "d": "h"},
+    ),
+    Case("lamport", LamportOptions(window_bytes_max=BOUND), lamport),
+    # Nobody waits for the clock of c, which only receives.
+    Case(
+        "lamport",
+        LamportOptions(window_bytes_max=BOUND, sources=("a", "b", "d")),
+        lamport,
+        {**ABC, "h": ("b", "d")},
+        ("a", "b", "d"),
     ),
     # A chain: d is above b, and that above c, which is away. What d and e see is that b takes nothing.
     Case(
