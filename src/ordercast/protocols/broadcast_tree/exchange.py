@@ -52,6 +52,7 @@ class Exchange(Part):
             self.prune(stream)
             stream.refused.clear()
         self._tell_info_to_those(inside=True)
+        core.source.find_share()
         core.source.give_credit()
 
     def on_ein_timeout(self) -> None:
