@@ -22,9 +22,10 @@ from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
 from ordercast.protocols.classic.two_phase import TwoPhase, TwoPhaseOptions
 from ordercast.protocols.fan import Fan3, FanOptions
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
+from ordercast.protocols.selective_total import SelectiveTotal, SelectiveTotalOptions
 from ordercast.sim import Simulation
-from ordercast.sim.faults import Crash
-from ordercast.sim.networks import PointToPoint
+from ordercast.sim.faults import Crash, Fault, SlowReader
+from ordercast.sim.networks import OneChannel, PointToPoint
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import broken_claims
 
@@ -225,5 +226,54 @@ def test_a_member_that_is_away_fills_no_more_than_the_bound_is_named_and_gets_ev
     for what, kept_bytes in most.items():
         assert kept_bytes <= case.limit + SIZE, f"{kept_bytes} bytes of {what}"
     assert max(most.values()) >= BOUND / 2, "the bound is not what stopped anyone"
+    for site in simulation.sites:
+        assert reasons(simulation, site) == ""
+
+
+# ---------------------------------------------------------------------- who is left out
+def one_channel(fault: Fault, look_at: float, settle: float) -> tuple[Simulation, dict[str, str], dict[str, int]]:
+    """Selective total order, a fault from the first second on; what is in the way of a and b at some time; the most
+    that anybody kept."""
+    protocol = watched(SelectiveTotal, selective_total)
+    simulation = Simulation(
+        protocol,
+        ABC,
+        OneChannel(),
+        options=SelectiveTotalOptions(buffer_bytes_max=BOUND),
+        workloads=[Workload(sources=("a", "b"), groups=("g",), rate=30.0, size=SIZE)],
+        faults=[fault],
+        duration=DURATION,
+        settle=settle,
+    )
+    before: dict[str, str] = {}
+    simulation.queue.schedule(look_at, lambda: before.update({site: reasons(simulation, site) for site in ("a", "b")}))
+    assert not broken_claims(simulation)
+    return simulation, before, cast(Any, protocol).most
+
+
+def selective_total(core: SelectiveTotal) -> list[Kept]:
+    return [
+        Kept("buffers", core.receipt.held_bytes),
+        Kept("waiting", size_of(each.payload for each in core.transmission.pending)),
+        Kept("under way", size_of(each.multicast.payload for each in core.transmission.sent)),
+    ]
+
+
+def test_selective_total_names_a_member_that_has_crashed_until_it_goes_on_without() -> None:
+    simulation, before, most = one_channel(Crash(from_=AWAY_FROM, sites=("c",), forever=True), 6.0, 30.0)
+    for reason in before.values():
+        assert reason == "c has not accepted what was sent"
+    for site in ("a", "b"):
+        assert reasons(simulation, site) == ""
+    # What two senders have under way at once is half of a receiver's buffers; a quarter may wait at its source.
+    assert most["under way"] <= BOUND / 4 + SIZE
+    assert most["waiting"] <= BOUND / 4 + SIZE
+
+
+def test_selective_total_names_a_member_whose_application_is_slow_and_holds_no_more_than_its_buffers() -> None:
+    simulation, before, most = one_channel(SlowReader(from_=AWAY_FROM, sites=("c",), seconds=2.0), 11.0, 60.0)
+    for reason in before.values():
+        assert reason == "the buffers of c are full: its application is slow"
+    assert BOUND / 2 <= most["buffers"] <= BOUND + len(ABC["g"]) * SIZE
     for site in simulation.sites:
         assert reasons(simulation, site) == ""
