@@ -109,7 +109,8 @@ def has_no_room_for_what_is_early(
     self: Fan1, source: SiteId, group: GroupId, stream: IncomingStream, number: int
 ) -> None:
     """What is early is thrown away although nobody sends it again."""
-    stream.early.clear()
+    for early in tuple(stream.early):
+        stream.forget(early)
 
 
 @mutant(Fan1, "deliver_pending")

@@ -60,6 +60,18 @@ def test_what_stays_incomplete_is_bounded_and_counted() -> None:
     assert counters == {"large-incomplete": 3}
 
 
+def test_what_stays_incomplete_is_bounded_in_bytes_too() -> None:
+    counters: Counter[str] = Counter()
+    making = Assembly(len(large(0)), counters)
+    first, *others = [encode_pieces(number, large(number)) for number in range(4)]
+    for pieces in (first, *others):
+        for piece in pieces[:-1]:
+            assert making.add(of("a"), GROUPS, piece) is None
+    assert counters == {"large-incomplete": 2}, "two of the largest fit"
+    assert making.add(of("a"), GROUPS, others[-1][-1]) == large(3)
+    assert making.add(of("a"), GROUPS, first[-1]) is None
+
+
 @pytest.mark.parametrize(
     "payload", [PIECE_MARK, PIECE_MARK + bytes(12), encode_pieces(1, large(1, 40))[0]], ids=["short", "none", "huge"]
 )

@@ -17,11 +17,10 @@ async def flood(node: ordercast.Node) -> None:
         await node.multicast(bytes(50_000), ["g"])
 
 
-SEQUENCER_WAITS = "the sequencer a accepts nothing: it is down, or waits for a member, which its own status names"
 HELD_BY_C = {
-    # Only the sequencer knows who has not acknowledged what; it tells the sources nothing while it takes nothing.
+    # Only the sequencer knows who has not acknowledged what, and tells the sources.
     ("sequencer", "a"): "the history is full: waiting for c",
-    ("sequencer", "b"): SEQUENCER_WAITS,
+    ("sequencer", "b"): "the sequencer a waits for c",
     ("two-phase", "a"): "site c has not",
     ("two-phase", "b"): "site c has not",
 }

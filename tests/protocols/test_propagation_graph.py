@@ -15,7 +15,8 @@ from ordercast.core.events import Consumed, MulticastRequested, Received, Recove
 from ordercast.graphs.bypass import add_bypasses
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Null, Request, State, Submit
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Held, Null, Request, State, Submit
+from ordercast.protocols.propagation_graph.repair import HELD_LOOKS_MAX
 from ordercast.protocols.propagation_graph.routes import Routes
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Delay
@@ -156,7 +157,8 @@ def test_a_slow_reader_stops_its_site() -> None:
     assert delivered(child.receive("b", Forward((2, 2), message("x", 2, "g")))) == []
     assert sent(child.receive("b", Forward((3, 3), message("x", 3, "g")))) == []
     # It has everything, so it asks for nothing; and acknowledges what it has taken.
-    assert sent(child.receive("b", Null(3))) == [(("b",), Acknowledge(1))]
+    assert sent(child.receive("b", Null(3))) == [(("b",), Acknowledge(1)), (("b",), Held(("c",)))]
+    assert child.core.obstacle("reader") == "the application of c has not taken what is delivered"
     assert delivered(child.step(Consumed(1))) == [message("x", 2, "g").id]
 
 
@@ -167,6 +169,23 @@ def test_bytes_are_bounded_as_well_as_messages() -> None:
     assert sent(root.receive("x", Submit(2, message("x", 2, "g")))) == []
     root.receive("a", Acknowledge(1))
     assert delivered(root.receive("c", Acknowledge(1))) == [message("x", 2, "g").id]
+
+
+def test_a_site_names_whoever_holds_up_the_next_one_and_the_next_one_when_that_is_silent() -> None:
+    source = hand("x", retransmit_seconds=0.1, blocked_seconds=0.2)
+    source.multicast("g")
+    for _ in range(3):
+        source.step(TimerFired("look"))
+    assert source.core.obstacle("b") == "b does not answer"
+    source.receive("b", Held(("c",)))
+    assert source.core.obstacle("b") == "b waits for c"
+    for _ in range(HELD_LOOKS_MAX):
+        source.step(TimerFired("look"))
+    assert source.core.obstacle("b") == "b waits for c"
+    source.step(TimerFired("look"))
+    assert source.core.obstacle("b") == "b does not answer"
+    source.receive("b", Acknowledge(1))
+    assert source.core.obstacle("b") == ""
 
 
 def test_what_one_answer_cannot_bring_is_asked_for_as_soon_as_the_answer_is_there() -> None:

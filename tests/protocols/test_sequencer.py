@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ordercast.core import MessageId, Multicast, Packet
-from ordercast.core.effects import Blocked, Effect, Replay, SetTimer
+from ordercast.core import MessageId, Multicast, Packet, WireError
+from ordercast.core.effects import Blocked, Credit, Effect, Replay, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.classic.sequencer import Sequencer, SequencerOptions
 from ordercast.protocols.classic.sequencer.packets import (
@@ -14,6 +14,7 @@ from ordercast.protocols.classic.sequencer.packets import (
     Announce,
     Delivered,
     DeliveredOwn,
+    Held,
     Ordered,
     Placed,
     Request,
@@ -195,11 +196,12 @@ def test_a_full_history_holds_the_next_message_until_every_destination_has_taken
         assert ordered_by(site.receive("b", submit("b", number)))
     effects = site.receive("b", submit("b", 3))
     assert not ordered_by(effects)
-    assert Blocked("center", "the history is full: waiting for a") in effects
+    for member in SITES:
+        assert Blocked(f"history of {member}", f"the history is full: waiting for {member}") in effects
     assert not ordered_by(take(site, 1, "b"))
     effects = site.receive("c", Acknowledge(1))
     assert [message.multicast.id.number for message in ordered_by(effects)] == [3]
-    assert Blocked("center", "") in effects
+    assert Blocked("history of c", "") in effects
     assert not ordered_by(site.receive("b", submit("b", 4)))
 
 
@@ -212,6 +214,79 @@ def test_a_history_is_bounded_by_its_bytes_too() -> None:
     ]
     assert ordered_numbers == [1, 2]
     assert ordered_by(take(site, 1, "b", "c"))
+
+
+def test_a_message_that_finds_room_elsewhere_does_not_take_back_the_name_of_the_member_that_is_waited_for() -> None:
+    options = SequencerOptions(sequencer="b", history_messages_max=1, acknowledge_every=1)
+    site = Hand(Sequencer, "b", {"g": ("a", "c"), "h": ("a",)}, SITES, options)
+    site.receive("a", submit("a", 1))
+    site.receive("a", Acknowledge(1))
+    site.receive("a", submit("a", 2))
+    assert site.core.obstacle("history of c") == "the history is full: waiting for c"
+    to_h = Multicast(MessageId("c", 0, 1), ("h",), b"payload")
+    assert ordered_by(site.receive("c", Submit(to_h, None)))
+    assert site.core.obstacle("history of c") == "the history is full: waiting for c"
+    assert Blocked("history of c", "") in site.receive("c", Acknowledge(1))
+
+
+# ---------------------------------------------------------------------- who is waited for
+def held(effects: list[Effect]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return [(to, packet.by) for to, packet in sent(effects) if isinstance(packet, Held)]
+
+
+def test_the_sequencer_tells_a_source_that_finds_no_room_whom_it_waits_for_once_in_each_announcement() -> None:
+    site = hand("a", SequencerOptions(history_messages_max=1, acknowledge_every=1))
+    site.receive("b", submit("b", 1))
+    take(site, 1, "b")
+    assert held(site.step(TimerFired("announce"))) == [], "nobody finds no room yet"
+    for number in (2, 3, 2, 3):
+        assert held(site.receive("b", submit("b", number))) == []
+    assert held(site.step(TimerFired("announce"))) == [(("b",), ("c",))]
+    site.receive("c", Acknowledge(1))
+    take(site, 1)
+    assert held(site.step(TimerFired("announce"))) == [(("b",), ("b", "c"))], "the next one fills it again"
+
+
+def test_a_source_names_the_member_for_which_the_sequencer_waits_and_the_sequencer_when_that_is_silent() -> None:
+    site = hand("b", SequencerOptions(retransmit_seconds=0.1, announce_seconds=0.1, blocked_seconds=0.2))
+    site.step(MulticastRequested(multicast("b", 1)))
+    site.receive("c", Held(("a",)))
+    for _ in range(2):
+        site.step(TimerFired("submit"))
+    assert site.core.obstacle("source") == "the sequencer a accepts nothing: it is down, or cut off"
+    site.receive("a", Held(("c",)))
+    assert site.core.obstacle("source") == "the sequencer a waits for c"
+    for _ in range(3):
+        site.step(TimerFired("submit"))
+    assert site.core.obstacle("source") == "the sequencer a waits for c"
+    site.step(TimerFired("submit"))
+    assert site.core.obstacle("source") == "the sequencer a accepts nothing: it is down, or cut off"
+    site.receive("a", ordered("b", 1, 1))
+    assert site.core.obstacle("source") == ""
+
+
+def test_a_source_gets_no_credit_while_it_keeps_as_many_bytes_as_a_history_may_have() -> None:
+    site = hand("b", SequencerOptions(history_bytes_max=2 * len(b"payload")))
+    assert not [effect for effect in site.step(MulticastRequested(multicast("b", 1))) if isinstance(effect, Credit)]
+    assert Credit(0) in site.step(MulticastRequested(multicast("b", 2)))
+    assert Credit(255) in site.receive("a", ordered("b", 1, 1))
+
+
+# ---------------------------------------------------------------------- what nobody can mean
+def test_addresses_that_nobody_knows_and_places_without_numbers_are_the_networks_errors() -> None:
+    to_nobody = Multicast(MessageId("b", 0, 1), ("nobody",), b"payload")
+    to_stranger = Multicast(MessageId("b", 0, 1), (), b"payload", ("x",))
+    for site, sender, packet in (
+        ("a", "b", Submit(to_nobody, None)),
+        ("a", "b", Submit(to_stranger, None)),
+        ("c", "b", Submit(to_nobody, None)),
+        ("c", "a", Ordered(1, (1, 1, 1), to_nobody)),
+        ("c", "a", Ordered(1, (1,), multicast("b", 1))),
+        ("c", "a", Placed(1, (1, 1, 1), MessageId("b", 0, 1), ("nobody",), None)),
+        ("c", "a", Placed(1, (1,), MessageId("b", 0, 1), ("g",), None)),
+    ):
+        with pytest.raises(WireError):
+            hand(site).receive(sender, packet)
 
 
 def test_a_destination_gets_again_what_it_has_not_acknowledged_and_nothing_else() -> None:

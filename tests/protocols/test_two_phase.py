@@ -11,7 +11,7 @@ from ordercast.core.effects import Blocked, Checkpoint, Credit, Effect, Replay
 from ordercast.core.events import Recovered, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.two_phase import TwoPhase, TwoPhaseOptions
-from ordercast.protocols.classic.two_phase.packets import Acknowledge, Data, Decided, Final, Noted, Proposal
+from ordercast.protocols.classic.two_phase.packets import Acknowledge, Data, Decided, Final, Held, Noted, Proposal
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, SlowReader
 from ordercast.sim.networks import PointToPoint
@@ -257,8 +257,10 @@ def test_a_silent_site_is_asked_ever_more_seldom_and_named() -> None:
     first = source.multicast("g")
     source.receive("a", Proposal(first, 1))
     rounds = [source.step(TimerFired("tick")) for _ in range(40)]
-    repeats = [at for at, effects in enumerate(rounds, 1) if sent(effects)]
+    packets = [[packet for _, packet in sent(effects)] for effects in rounds]
+    repeats = [at for at, said in enumerate(packets, 1) if any(isinstance(packet, Data) for packet in said)]
     assert repeats == [2, 4, 6, 10, 18, 26, 34]
+    assert [at for at, said in enumerate(packets, 1) if Held(("b",)) in said] == [10, 16, 24, 32, 40]
     assert all(sent(rounds[at - 1])[0][0] == ("b",) for at in repeats)
     reasons = [effect.reason for effects in rounds for effect in effects if isinstance(effect, Blocked)]
     assert reasons == [f"site b has not given {first} a priority"]

@@ -27,6 +27,9 @@ BUSY_SECONDS = 0.0005
 BACKLOG_MAX = 1024
 """Datagrams that wait for a full socket buffer. More are dropped, as a network would: protocols send again."""
 
+BACKLOG_BYTES_MAX = 16 << 20
+"""And their bytes: the fragments of a long frame wait as one."""
+
 COALESCE_BELOW = 16_384
 """Where datagrams are smaller than this, the kernel is asked to hand over several at once."""
 
@@ -68,6 +71,7 @@ class Transport:
         self._coalesced = max_datagram < COALESCE_BELOW and sockets.receive_coalesced(self._socket)
         self._buffer = memoryview(bytearray(1 << 16))
         self._backlog: deque[tuple[bytes | memoryview, int | None, SocketAddress]] = deque()
+        self._backlog_bytes = 0
         self._paused = False
         self._drained_at = 0.0
         self._something_came = False
@@ -208,15 +212,16 @@ class Transport:
                     return
 
     def _queue(self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress) -> None:
-        if len(self._backlog) >= BACKLOG_MAX:
+        if len(self._backlog) >= BACKLOG_MAX or self._backlog_bytes >= BACKLOG_BYTES_MAX:
             self.counters["send-overflow"] += 1
             return
         if not self._backlog:
             self._loop.add_writer(self._socket.fileno(), self._send_backlog)
         self._backlog.append((bytes(buffer), segment, address))
+        self._backlog_bytes += len(buffer)
 
     def _send_backlog(self) -> None:
-        backlog, self._backlog = self._backlog, deque()
+        backlog, self._backlog, self._backlog_bytes = self._backlog, deque(), 0
         self._loop.remove_writer(self._socket.fileno())
         for buffer, segment, address in backlog:
             self._send(buffer, segment, address)

@@ -72,19 +72,27 @@ def decode_bundle(payload: Payload, count: int) -> list[bytes]:
 class _Making:
     """The large messages of one incarnation of one source to the same groups of which pieces are missing."""
 
-    __slots__ = ("incarnation", "pieces")
+    __slots__ = ("held_bytes", "incarnation", "pieces")
 
     def __init__(self, incarnation: int) -> None:
         self.incarnation = incarnation
+        self.held_bytes = 0
         self.pieces: dict[int, list[Payload | None]] = {}
         """The message's number -> its pieces, in order."""
+
+    def forget(self, number: int) -> list[Payload]:
+        """Of one message no more is kept; the pieces that there are, in order."""
+        pieces = [piece for piece in self.pieces.pop(number) if piece is not None]
+        self.held_bytes -= sum(map(len, pieces))
+        return pieces
 
 
 class Assembly:
     """Puts large messages together again, of which none becomes larger than `payload_max`.
 
     Under a protocol that keeps the order of a source one of its messages is in the making at a time. Others may deliver
-    pieces of the next ones first: as many as `MAKING_MAX` are kept.
+    pieces of the next ones first: as many as `MAKING_MAX` are kept, and of a source no more bytes than two of the
+    largest messages have.
     """
 
     def __init__(self, payload_max: int, counters: Counter[str]) -> None:
@@ -106,13 +114,19 @@ class Assembly:
         pieces = making.pieces.get(number)
         if pieces is None:
             if len(making.pieces) == MAKING_MAX:
-                making.pieces.pop(next(iter(making.pieces)))
-                self._counters["large-incomplete"] += 1
+                self._give_up_oldest(making)
             pieces = making.pieces[number] = [None] * total
         if len(pieces) != total:
             raise WireError(f"piece {index} of {total} of a message that has {len(pieces)}")
-        pieces[index] = payload[len(PIECE_MARK) + _PIECE.size :]
-        if None in pieces:
-            return None
-        del making.pieces[number]
-        return b"".join(piece for piece in pieces if piece is not None)
+        if pieces[index] is None:
+            making.held_bytes += len(payload) - len(PIECE_MARK) - _PIECE.size
+            pieces[index] = payload[len(PIECE_MARK) + _PIECE.size :]
+        if None not in pieces:
+            return b"".join(making.forget(number))
+        while making.held_bytes > 2 * self._payload_max and len(making.pieces) > 1:
+            self._give_up_oldest(making)
+        return None
+
+    def _give_up_oldest(self, making: _Making) -> None:
+        making.forget(next(iter(making.pieces)))
+        self._counters["large-incomplete"] += 1

@@ -52,6 +52,7 @@ class Exchange(Part):
             self.prune(stream)
             stream.refused.clear()
         self._tell_info_to_those(inside=True)
+        core.source.find_share()
         core.source.give_credit()
 
     def on_ein_timeout(self) -> None:
@@ -157,7 +158,8 @@ class Exchange(Part):
         self._waiting[host] = [
             self.info(self._core.streams[each.stream]) if isinstance(each, Info) else each
             for each in waiting
-            if not isinstance(each, Pointer)
+            # The stream of an epoch that is over may be gone.
+            if not isinstance(each, Pointer) and not (isinstance(each, Info) and each.stream not in self._core.streams)
         ]
         self._waiting[host].append(item)
         self._flush_to(host)

@@ -63,7 +63,9 @@ class BroadcastTreeOptions(Options, frozen=True):
     holes in INFO sets; it is two seconds of a thousand messages a second, which is how long news of them takes to come
     back."""
     kept_bytes_max: int = 1 << 26
-    """The same in bytes, for a live node's bundles are large; what is beyond waits at the source."""
+    """The same in bytes, for a live node's bundles are large; what is beyond waits at the source. Every host keeps the
+    messages of all sources, so these share it: each has as much as the others that have something under way, as soon
+    as they have heard of each other."""
     gap_messages_max: int = 256
     """How many missing messages are sent to one host at a time: an eighth of what is kept, so that a host that was away
     for long does not drown what is new."""

@@ -59,6 +59,8 @@ class Propagation(Part):
         core = self._core
         core.append(Stored(stream.id, number, multicast))
         stream.add(number, multicast)
+        if len(stream.kept) == 1:
+            core.source.find_share()
         core.delivery.deliver(stream, number, sender)
 
     def propagate(self, stream: Stream, number: int, multicast: Multicast, sender: SiteId) -> None:

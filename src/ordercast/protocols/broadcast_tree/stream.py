@@ -127,7 +127,8 @@ class Stream:
 
     def slowest(self) -> SiteId:
         """The host for which most messages are kept."""
-        return min(self.others, key=lambda host: self.taken_by.get(host, 0), default=self.site)
+        taken = {host: self.taken_by.get(host, 0) for host in self.others} | {self.site: self.taken_prefix}
+        return min(taken, key=lambda host: taken[host])
 
     # ------------------------------------------------------------------ others
     def map_of(self, host: SiteId) -> Numbers:

@@ -23,6 +23,8 @@ class Streams(dict[StreamId, Stream]):
         super().__init__()
         self._core = core
         self._made = 0
+        self.epoch = 0 if core.context.stable else core.context.incarnation
+        """Of what this host multicasts."""
         self.own: list[Stream] = []
         """Those of which this host is the source."""
 
@@ -38,6 +40,8 @@ class Streams(dict[StreamId, Stream]):
         core = self._core
         if name.source not in core.ranks or not name.groups or name.epoch < 0:
             raise WireError(f"there is no broadcast of {name.source} to {name.groups}")
+        if name.source == core.site and name.epoch > self.epoch:
+            raise WireError(f"{core.site} has begun no epoch {name.epoch}")
         if any(group not in core.context.groups for group in name.groups):
             raise WireError(f"unknown group in {name.groups}")
         members = core.context.members(name.groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, Options, Protocol, SiteId
+from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, Options, Protocol, SiteId, WireError
 from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.fan.arrangement import FAN_0
@@ -39,5 +39,7 @@ class Fan0(Protocol):
 
     def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """Fragment (A)."""
+        if self.site not in self.context.groups.get(packet.group, ()):
+            raise WireError(f"{sender} sent a message to {packet.group!r}, in which {self.site} is not")
         self.branch("delivered")
         self.outbox.append(Deliver(packet.multicast, None, sender))

@@ -11,18 +11,20 @@ from ordercast.core import (
     Context,
     Contract,
     GroupId,
+    InvariantViolation,
     Multicast,
     Options,
     Packet,
     Protocol,
     SiteId,
     UsageError,
+    WireError,
 )
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, MulticastRequested, Recovered
 from ordercast.protocols.fan.arrangement import FAN_1
 from ordercast.protocols.fan.packets import Data, Delivered, Progress, Sent, Skipped
-from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
+from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream, Room
 
 
 class FanOptions(Options, frozen=True):
@@ -35,6 +37,8 @@ class FanOptions(Options, frozen=True):
     of them in each of its groups (fragment (C) for each stream); when none is named, when it has heard anyone."""
     log_messages_max: int = 4096
     """How many messages a source keeps for retransmission (Protocols 2 and 3)."""
+    log_bytes_max: int = 1 << 25
+    """And how many bytes of payload. A destination keeps as many at the most of what comes before its turn."""
     delta: float = 0.1
     """A source that has nothing to say for so many seconds says so (Protocol 3)."""
 
@@ -42,8 +46,10 @@ class FanOptions(Options, frozen=True):
     """Who may multicast, and whom a site that comes back waits for."""
 
     def __post_init__(self) -> None:
-        if self.phi_n < 0 or self.delta <= 0 or self.log_messages_max < 1:
-            raise UsageError("options of the fan: phi_n is 0 or more, delta positive, log_messages_max 1 or more")
+        if self.phi_n < 0 or self.delta <= 0 or min(self.log_messages_max, self.log_bytes_max) < 1:
+            raise UsageError(
+                "options of the fan: phi_n is 0 or more, delta positive, log_messages_max and log_bytes_max 1 or more"
+            )
 
 
 def _promised(bounds: Bounds, _options: Options) -> Mapping[str, float]:
@@ -85,6 +91,7 @@ class Fan1(Protocol):
         self.outgoing: dict[GroupId, OutgoingStream] = {
             group: OutgoingStream(members) for group, members in context.groups.items()
         }
+        self._early_room = Room(self.options.log_bytes_max)
         self.awake_at: float | None = None
         """beta of the thesis: when the site woke up after its latest failure; None when it never failed."""
         self.unheard: set[tuple[SiteId, GroupId]] | None = None
@@ -114,7 +121,10 @@ class Fan1(Protocol):
         """The state of one source's messages to one group; one that was never heard is up unless the site was down."""
         key = (source, group)
         if key not in self.incoming:
-            self.incoming[key] = IncomingStream(up=self.awake_at is None)
+            # (Kept for any name: whoever invents groups fills the memory, and is delivered what is for nobody here.)
+            if self.site not in self.context.groups.get(group, ()) or source not in self.context.sites:
+                raise WireError(f"there are no messages of {source} to {group!r} for {self.site}")
+            self.incoming[key] = IncomingStream(self._early_room, up=self.awake_at is None)
         return self.incoming[key]
 
     def accept(self, source: SiteId, packet: Data, stream: IncomingStream) -> None:
@@ -126,7 +136,7 @@ class Fan1(Protocol):
             self.deliver_logged(source, packet.group, number, packet.multicast)
             if stream.early:
                 # Kept before fragment (C) had found the place to go on, and now here once more.
-                stream.early.pop(number, None)
+                stream.forget(number)
                 self.deliver_pending(source, packet.group, stream)
         elif number > stream.released:
             self.branch("out-of-order")
@@ -212,7 +222,8 @@ class Fan1(Protocol):
         for group, highest, log in state.sent:
             stream = self.outgoing[group]
             stream.restore(highest, highest - len(log))
-            stream.kept.extend(multicast for _, multicast in log)
+            for _, multicast in log:
+                stream.keep(multicast)
 
     def recall_delivered(self, record: Delivered) -> None:
         """L has moved, and the application has the message or gets it now."""
@@ -240,5 +251,8 @@ class Fan1(Protocol):
         """Of all streams."""
         for incoming in self.incoming.values():
             incoming.check_invariants()
+        early_bytes = sum(incoming.early_bytes for incoming in self.incoming.values())
+        if early_bytes + self._early_room.free_bytes != self.options.log_bytes_max:
+            raise InvariantViolation(f"{early_bytes} bytes came early and {self._early_room.free_bytes} are free")
         for outgoing in self.outgoing.values():
             outgoing.check_invariants()

@@ -50,7 +50,7 @@ class Fan2(Fan1):
 
     def bound_log(self, stream: OutgoingStream) -> None:
         """Forget the oldest messages."""
-        stream.drop_oldest(self.options.log_messages_max)
+        stream.drop_oldest(self.options.log_messages_max, self.options.log_bytes_max)
 
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Fragment (E): send again what is asked for."""
@@ -59,10 +59,14 @@ class Fan2(Fan1):
             return
         for first, last in packet.missing:
             if first <= stream.acknowledged:
-                self.send((sender,), Skip(packet.group, min(last, stream.acknowledged)))
+                self.answer_forgotten(sender, packet.group, min(last, stream.acknowledged))
             for number, multicast in stream.asked_for(((first, last),)):
                 self.branch("resent")
                 self.send((sender,), Data(packet.group, number, multicast))
+
+    def answer_forgotten(self, destination: SiteId, group: GroupId, through: int) -> None:
+        """A destination asks for what is no longer kept: it has to go on without."""
+        self.send((destination,), Skip(group, through))
 
     # ------------------------------------------------------------------ the destination
     def on_gap(self, source: SiteId, group: GroupId, stream: IncomingStream, number: int) -> None:

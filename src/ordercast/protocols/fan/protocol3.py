@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar, cast
 
@@ -87,14 +88,32 @@ class Fan3(Fan2):
         self.branch("null-sent")
         self.send(stream.members, Null(group, stream.highest))
         self.set_timer(("null", group), self.options.delta)
+        if self.room() <= 0:
+            # Also after a crash: the log was full, and nobody has multicast since.
+            self._say_whether_full()
 
     def bound_log(self, stream: OutgoingStream) -> None:
         """Stop the application when the log is full."""
         if self.room() <= 0:
             self.branch("blocked")
-            slow = min(stream.delivered, key=lambda site: (stream.delivered[site], site))
-            self.block("log", f"the log of {self.site} is full: waiting for {slow}")
+            self._say_whether_full()
             self.give_credit()
+
+    def _say_whether_full(self) -> None:
+        """Name the member that has acknowledged least of all that was sent to it. The log is one for all groups: the
+        last message to one of them may find it full of what is kept for a member of another."""
+        if self.room() > 0:
+            self.block("log", "")
+            return
+        behind: Counter[SiteId] = Counter()
+        for stream in self.outgoing.values():
+            for site, delivered in stream.delivered.items():
+                behind[site] += stream.highest - max(delivered, stream.acknowledged)
+        slow = max(sorted(behind), key=lambda site: behind[site])
+        self.block("log", f"the log of {self.site} is full: waiting for {slow}")
+
+    def answer_forgotten(self, destination: SiteId, group: GroupId, through: int) -> None:
+        """Whatever is forgotten every destination has acknowledged: the request was overtaken, and needs no answer."""
 
     def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A destination has everything up to a number."""
@@ -102,12 +121,14 @@ class Fan3(Fan2):
         if stream is not None:
             was_full = self.room() <= 0
             stream.on_acknowledge(sender, packet.delivered)
-            if was_full and self.room() > 0:
-                self.block("log", "")
+            if was_full:
+                self._say_whether_full()
             self.give_credit()
 
     def room(self) -> int:
         """How many more messages the log takes."""
+        if sum(stream.kept_bytes for stream in self.outgoing.values()) >= self.options.log_bytes_max:
+            return 0
         return self.options.log_messages_max - sum(len(stream.kept) for stream in self.outgoing.values())
 
     def give_credit(self) -> None:

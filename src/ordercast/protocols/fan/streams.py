@@ -2,25 +2,65 @@
 
 from __future__ import annotations
 
-from ordercast.core import Multicast, SiteId
+from collections.abc import Iterator
+
+from ordercast.core import InvariantViolation, Multicast, SiteId
 from ordercast.protocols.parts.numbered import Incoming, Outgoing
+
+
+class Room:
+    """Bytes that are free for what came early, of all streams of a site."""
+
+    __slots__ = ("free_bytes",)
+
+    def __init__(self, free_bytes: int) -> None:
+        self.free_bytes = free_bytes
 
 
 class IncomingStream(Incoming[Multicast]):
     """What a destination knows of one source's messages to one group: L and P of the thesis (6.4.2) are `released` and
     `early`."""
 
-    __slots__ = ("up",)
+    __slots__ = ("_room", "up")
 
-    def __init__(self, up: bool = True) -> None:
+    def __init__(self, room: Room, up: bool = True) -> None:
         super().__init__()
+        self._room = room
         self.up = up
         """False from a crash until fragment (C) has found the place to go on."""
+
+    def keep(self, number: int, multicast: Multicast) -> None:
+        """It came before its turn. What does not fit is dropped, as if the network had lost it."""
+        if number in self.early or len(multicast.payload) > self._room.free_bytes:
+            self.announce(number)
+            return
+        super().keep(number, multicast)
+        if number in self.early:
+            self._room.free_bytes -= len(multicast.payload)
+
+    def forget(self, number: int) -> Multicast | None:
+        """What came early with this number, which is not needed any more."""
+        multicast = self.early.pop(number, None)
+        if multicast is not None:
+            self._room.free_bytes += len(multicast.payload)
+        return multicast
+
+    def release(self) -> Iterator[Multicast]:
+        """What came early and has its turn now, one after the other."""
+        while (multicast := self.forget(self.released + 1)) is not None:
+            self.released += 1
+            yield multicast
 
     def skip_to(self, number: int) -> None:
         """Set L; what P holds up to there will never be delivered."""
         self.released = number
-        self.early = {kept: multicast for kept, multicast in self.early.items() if kept > number}
+        for kept in [kept for kept in self.early if kept <= number]:
+            self.forget(kept)
+
+    @property
+    def early_bytes(self) -> int:
+        """Of the payloads of what came early."""
+        return sum(len(multicast.payload) for multicast in self.early.values())
 
     def check_invariants(self) -> None:
         """P lies above L, and L+1 is not in it."""
@@ -34,29 +74,51 @@ class OutgoingStream(Outgoing[Multicast]):
     One stream to all members: it counts as acknowledged what the source no longer keeps for any of them.
     """
 
-    __slots__ = ("delivered", "members")
+    __slots__ = ("delivered", "kept_bytes", "members")
 
     def __init__(self, members: tuple[SiteId, ...]) -> None:
         super().__init__()
         self.members = members
         self.delivered: dict[SiteId, int] = dict.fromkeys(members, 0)
         """Member -> the number up to which it has acknowledged."""
+        self.kept_bytes = 0
+        """Of the payloads of what is kept."""
 
     def number(self, multicast: Multicast, keep: bool) -> int:
         """Give the next number to a message."""
         number = next(self.numbers)
         if keep:
-            self.kept.append(multicast)
+            self.keep(multicast)
         else:
             self.acknowledged = number
         return number
 
-    def drop_oldest(self, keep: int) -> None:
-        """Keep so many messages at the most."""
-        self.acknowledge(self.highest - keep)
+    def keep(self, multicast: Multicast) -> None:
+        """The message has the next number."""
+        self.kept.append(multicast)
+        self.kept_bytes += len(multicast.payload)
+
+    def acknowledge(self, through: int) -> list[Multicast]:
+        """Forget what nobody needs any more."""
+        forgotten = super().acknowledge(through)
+        for multicast in forgotten:
+            self.kept_bytes -= len(multicast.payload)
+        return forgotten
+
+    def drop_oldest(self, messages_max: int, bytes_max: int) -> None:
+        """Keep so much at the most."""
+        self.acknowledge(self.highest - messages_max)
+        while self.kept_bytes > bytes_max:
+            self.acknowledge(self.acknowledged + 1)
 
     def on_acknowledge(self, site: SiteId, delivered: int) -> None:
         """Forget what every member has."""
         if site in self.delivered:
             self.delivered[site] = max(self.delivered[site], delivered)
             self.acknowledge(min(min(self.delivered.values()), self.highest))
+
+    def check_invariants(self) -> None:
+        """The bytes are those of what is kept."""
+        super().check_invariants()
+        if self.kept_bytes != sum(len(multicast.payload) for multicast in self.kept):
+            raise InvariantViolation(f"{self.kept_bytes} bytes are not what is kept")

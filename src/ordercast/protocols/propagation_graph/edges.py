@@ -12,7 +12,7 @@ Numbered = Submit | Forward
 class OutgoingEdge(MeasuredOutgoing[Numbered]):
     """The sender's end."""
 
-    __slots__ = ("seen", "vain")
+    __slots__ = ("held_by", "held_looks", "seen", "vain")
 
     def __init__(self, to: SiteId) -> None:
         super().__init__(to)
@@ -20,6 +20,10 @@ class OutgoingEdge(MeasuredOutgoing[Numbered]):
         """The highest number at the last look: what is above it is too young to worry."""
         self.vain = 0
         """Looks in a row at which nothing new was acknowledged."""
+        self.held_by: tuple[SiteId, ...] = ()
+        """The sites for which the receiver waits, as it has said lately."""
+        self.held_looks = 0
+        """Looks since it has said so."""
 
 
 class IncomingEdge(Incoming[Numbered]):

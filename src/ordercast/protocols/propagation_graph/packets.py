@@ -53,6 +53,13 @@ class Acknowledge(Packet, frozen=True):
     taken: int
 
 
+class Held(Packet, frozen=True):
+    """Receiver of an edge -> its sender: your next message is here and finds no room further on, because of these."""
+
+    background = True
+    by: tuple[SiteId, ...]
+
+
 class Submitted(Record, frozen=True):
     """At a source: the next number of the edge to the primary destination is this message's."""
 

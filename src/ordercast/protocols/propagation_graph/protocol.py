@@ -96,6 +96,7 @@ class PropagationGraph(Protocol):
         self.untaken_bytes = 0
         self.own_pending = 0
         """Own messages that their primary destination has not taken."""
+        self.own_pending_bytes = 0
         self._stalled: dict[SiteId, None] = {}
         """The incoming edges that wait for room; whoever has had a turn goes to the end."""
         self.steps: AddressMemo[Step] = AddressMemo(self._find_step)
@@ -118,6 +119,7 @@ class PropagationGraph(Protocol):
             self.branch("submitted")
             self.outbox.append(Send((entry,), self.keep_submission(entry, multicast)))
             self.repair.look_soon()
+            self._take_credit_back()
             return
         edge = self.incoming_edge(self.site)
         if not edge.early and self.has_room(multicast):
@@ -129,24 +131,36 @@ class PropagationGraph(Protocol):
             self.append(Submitted(self.site, multicast))
             self.queue_here(edge, multicast)
             self.stall(edge)
+            self._take_credit_back()
 
     def keep_submission(self, entry: SiteId, multicast: Multicast) -> Submit:
         """The next message of the edge to a primary destination elsewhere."""
         edge = self.outgoing_edge(entry)
         submit = Submit(next(edge.numbers), multicast)
         edge.keep(submit)
-        self.own_pending += 1
+        self.count_own(multicast, 1)
         return submit
 
     def queue_here(self, edge: IncomingEdge, multicast: Multicast) -> None:
         """An own message of which this site is the primary destination, and for which there is no room."""
         number = edge.released + len(edge.early) + 1
         edge.early[number] = Submit(number, multicast)
-        self.own_pending += 1
+        self.count_own(multicast, 1)
+
+    def count_own(self, multicast: Multicast, more: int) -> None:
+        """One own message more, or less, that its primary destination has not taken."""
+        self.own_pending += more
+        self.own_pending_bytes += more * len(multicast.payload)
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self.outbox.append(Credit(max(0, self.options.window_messages - self.own_pending)))
+        full = self.own_pending_bytes >= self.options.history_bytes_max
+        self.outbox.append(Credit(0 if full else max(0, self.options.window_messages - self.own_pending)))
+
+    def _take_credit_back(self) -> None:
+        """When own messages have as many bytes as may be kept: the application has counted messages."""
+        if self.own_pending_bytes >= self.options.history_bytes_max:
+            self.give_credit()
 
     # ------------------------------------------------------------------ taking messages in order
     def on_submit(self, sender: SiteId, packet: Submit, arrival: Arrival) -> None:
@@ -219,11 +233,26 @@ class PropagationGraph(Protocol):
     def has_room(self, multicast: Multicast) -> bool:
         """Whether the application and everyone further on can take one more."""
         step = self.steps[multicast.groups, multicast.destinations]
-        options = self.options
-        history_max, bytes_max = options.history_messages_max, options.history_bytes_max
-        if step.member and (len(self.untaken) >= options.reader_messages_max or self.untaken_bytes >= bytes_max):
+        if step.member and self._is_reader_full():
             return False
+        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
         return all(len(edge.kept) < history_max and edge.kept_bytes < bytes_max for edge in step.edges)
+
+    def _is_reader_full(self) -> bool:
+        options = self.options
+        return len(self.untaken) >= options.reader_messages_max or self.untaken_bytes >= options.history_bytes_max
+
+    def find_holders(self, edge: IncomingEdge) -> tuple[SiteId, ...]:
+        """The sites for which an edge waits whose next message finds no room: this one, whose application is slow, or
+        those further on; where these have named others, the others."""
+        multicast = edge.early[edge.released + 1].multicast
+        step = self.steps[multicast.groups, multicast.destinations]
+        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
+        holders = {self.site} if step.member and self._is_reader_full() else set()
+        for onward in step.edges:
+            if len(onward.kept) >= history_max or onward.kept_bytes >= bytes_max:
+                holders.update(onward.held_by or (onward.to,))
+        return tuple(sorted(holders))
 
     def drain(self, edge: IncomingEdge) -> None:
         """Take what waits and is next, as far as there is room."""
@@ -235,7 +264,7 @@ class PropagationGraph(Protocol):
             del edge.early[edge.released + 1]
             self.take(edge, message.multicast)
             if edge.sender == self.site:
-                self.own_pending -= 1
+                self.count_own(message.multicast, -1)
                 self.give_credit()
         else:
             edge.stalled = False
@@ -245,6 +274,8 @@ class PropagationGraph(Protocol):
     def stall(self, edge: IncomingEdge) -> None:
         """The edge waits for room; and so do, in the end, the sources."""
         self.branch("stalled")
+        if self._is_reader_full():
+            self.block("reader", f"the application of {self.site} has not taken what is delivered")
         edge.stalled = True
         self._stalled[edge.sender] = None
 
@@ -259,6 +290,8 @@ class PropagationGraph(Protocol):
         # After a crash it takes what the log replays as well, which is not counted.
         for _ in range(min(event.count, len(self.untaken))):
             self.untaken_bytes -= self.untaken.popleft()
+        if not self._is_reader_full():
+            self.block("reader", "")
         self.use_room()
 
     # ------------------------------------------------------------------ where things are
@@ -334,3 +367,5 @@ class PropagationGraph(Protocol):
         submitted = sum(type(packet) is Submit for edge in self.outgoing.values() for packet in edge.kept)
         if self.own_pending != submitted + len(self.incoming_edge(self.site).early):
             raise InvariantViolation(f"{self.site}: {self.own_pending} own messages are not what is pending")
+        if (self.own_pending_bytes > 0) > (self.own_pending > 0) or self.own_pending_bytes < 0:
+            raise InvariantViolation(f"{self.site}: {self.own_pending} own messages of {self.own_pending_bytes} bytes")

@@ -58,7 +58,8 @@ class Recovery(Part):
             edge.restore(highest, known)
             for _, packet in sorted(kept.get(edge, {}).items()):
                 edge.keep(packet)
-                core.own_pending += isinstance(packet, Submit)
+                if isinstance(packet, Submit):
+                    core.count_own(packet.multicast, 1)
 
     def recall_submitted(self, record: Submitted) -> None:
         """An own message."""
@@ -74,7 +75,7 @@ class Recovery(Part):
         edge, multicast = core.incoming_edge(record.sender), record.multicast
         edge.restore(edge.released + 1)
         if edge.early.pop(edge.released, None) is not None:
-            core.own_pending -= 1
+            core.count_own(multicast, -1)
         step = core.steps[multicast.groups, multicast.destinations]
         if step.to:
             core.forward(step, multicast)

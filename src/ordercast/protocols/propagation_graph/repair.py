@@ -14,7 +14,7 @@ from ordercast.core.effects import Send
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.numbered import Intervals
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, OutgoingEdge
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request, Submit
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Held, Null, Request, Submit
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
@@ -23,10 +23,14 @@ MISSING_MAX = 64
 """Intervals in one request, and messages sent in answer to one: the first are what the others wait for."""
 
 
+HELD_LOOKS_MAX = 3
+"""A receiver that waits for another site says so in answer to every look; two of these answers may be lost."""
+
+
 class Repair(Part):
     """Of all edges of one site. Two timers, whatever the number of edges, and none while nothing is open."""
 
-    packets = (Request, Null, Acknowledge)
+    packets = (Request, Null, Acknowledge, Held)
     timers = ("look", "ask")
 
     def __init__(self, core: PropagationGraph) -> None:
@@ -65,9 +69,25 @@ class Repair(Part):
 
     def _count_vain(self, edge: OutgoingEdge) -> None:
         edge.vain += 1
+        edge.held_looks += 1
+        if edge.held_looks > HELD_LOOKS_MAX:
+            edge.held_by = ()
         if edge.vain == self._core.options.vain_max:
             self._core.branch("blocked")
-            self._core.block(edge.to, f"{edge.to} does not answer")
+        self._say_if_blocked(edge)
+
+    def _say_if_blocked(self, edge: OutgoingEdge) -> None:
+        """Name whoever holds up the receiver; or the receiver, when that says nothing."""
+        if edge.vain >= self._core.options.vain_max:
+            why = f"waits for {', '.join(edge.held_by)}" if edge.held_by else "does not answer"
+            self._core.block(edge.to, f"{edge.to} {why}")
+
+    def on_held(self, sender: SiteId, packet: Held, arrival: Arrival) -> None:
+        """The receiver is there, and says for whom it waits."""
+        edge = self._core.outgoing.get(sender)
+        if edge is not None and edge.kept:
+            edge.held_by, edge.held_looks = packet.by, 0
+            self._say_if_blocked(edge)
 
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what is asked for; the first of it, if it is much."""
@@ -87,16 +107,18 @@ class Repair(Part):
         if not forgotten:
             return
         edge.vain = 0
+        edge.held_by = ()
         core.block(sender, "")
-        submitted = sum([type(kept) is Submit for kept in forgotten])
+        submitted = [kept.multicast for kept in forgotten if type(kept) is Submit]
         if submitted:
-            core.own_pending -= submitted
+            for multicast in submitted:
+                core.count_own(multicast, -1)
             core.give_credit()
         core.use_room()
 
     # ------------------------------------------------------------------ the receiver of an edge
     def on_null(self, sender: SiteId, packet: Null, arrival: Arrival) -> None:
-        """Ask for what is missing, or say what is taken."""
+        """Ask for what is missing, or say what is taken, and who is in the way of more."""
         edge = self._core.incoming_edge(sender)
         edge.announce(packet.highest)
         if edge.has_gap:
@@ -104,6 +126,8 @@ class Repair(Part):
             self.ask(edge)
         else:
             self._acknowledge(edge)
+        if edge.stalled:
+            self._core.send((sender,), Held(self._core.find_holders(edge)))
 
     def ask(self, edge: IncomingEdge) -> None:
         """Ask for what is missing, and again after a while if it is still missing then."""

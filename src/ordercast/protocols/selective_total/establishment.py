@@ -49,6 +49,7 @@ class Establishment(Part):
         core = self._core
         core.set_timer("tick", core.options.receive_ready_seconds * (0.75 + 0.5 * core.context.random.random()))
         core.presence.pass_period()
+        core.transmission.pass_period()
         if self.aborted:
             core.broadcast(Abort(core.epoch, self.aborted))
             return

@@ -18,6 +18,10 @@ class SelectiveTotalOptions(Options, frozen=True):
     buffer_messages: int = 2048
     """Messages that a site holds at the most: accepted and not delivered, or delivered and not taken by the
     application. Divided by H and the number of sites it bounds every window: 64 for up to 16 sites."""
+    buffer_bytes_max: int = 1 << 25
+    """And bytes of their payloads, for a live node's messages are bundles. Buffers are promised to senders in messages:
+    who has so many bytes left says that as large a part of its buffers is free. A quarter of it may wait at a source
+    for the window."""
     buffer_share: int = 2
     """H: half of the buffers are never promised to senders, and serve what was under way when a window shrank."""
     pending_messages_max: int = 256
@@ -53,6 +57,7 @@ class SelectiveTotalOptions(Options, frozen=True):
         positive = (
             "window_messages",
             "buffer_messages",
+            "buffer_bytes_max",
             "buffer_share",
             "pending_messages_max",
             "receive_ready_seconds",

@@ -15,6 +15,7 @@ from ordercast.core import (
     Protocol,
     SiteId,
     UsageError,
+    WireError,
 )
 from ordercast.core.effects import Broadcast, InstallView, JoinChannel
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, Started
@@ -155,6 +156,12 @@ class SelectiveTotal(Protocol):
     def is_destination(self, multicast: Multicast) -> bool:
         """Whether a message is for this site."""
         return self.site in self.context.destinations(multicast)
+
+    def check_address(self, multicast: Multicast) -> None:
+        """Raise `WireError` for a message to a group that does not exist."""
+        for group in multicast.groups:
+            if group not in self.context.groups:
+                raise WireError(f"{multicast.id} is for {group!r}, and there is no such group")
 
     def say_blocked(self, reason: str) -> None:
         """Tell the application why there is no progress, when that changes."""

@@ -26,18 +26,31 @@ class Receipt(Part):
         self._core = core
         self.log: deque[Entry] = deque()
         """Accepted and not delivered, in the order of the channel: RRL and PRL."""
-        self._unconsumed = 0
+        self._log_bytes = 0
+        """Of its payloads."""
+        self._unconsumed: deque[int] = deque()
+        """The bytes of each delivery that the application has not taken."""
+        self._unconsumed_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Of everything that is accepted and not delivered, or delivered and not taken."""
+        return self._log_bytes + self._unconsumed_bytes
 
     @property
     def free_buffers(self) -> int:
-        """BUF."""
-        return max(0, self._core.options.buffer_messages - len(self.log) - self._unconsumed)
+        """BUF: where bytes are scarcer than messages, as large a part of all buffers as of the bytes."""
+        options = self._core.options
+        messages, bytes_max = options.buffer_messages, options.buffer_bytes_max
+        free = messages - len(self.log) - len(self._unconsumed)
+        return max(0, min(free, messages * (bytes_max - self.held_bytes) // bytes_max))
 
     # ------------------------------------------------------------------ receiving
     def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
         """A message, mine or another's, for me or not: the ACC action (3.2)."""
         if packet.multicast.id.source != sender:
             raise WireError(f"{sender} sends a message of {packet.multicast.id.source}")
+        self._core.check_address(packet.multicast)
         cluster = self._cluster_of(sender, packet)
         if cluster is None:
             return
@@ -59,14 +72,18 @@ class Receipt(Part):
         if self.accepts(cluster, source, packet, destined):
             cluster.note_accepted(source, packet.tseq + 1, destined)
             if destined:
-                self.log.append(Entry(source, packet))
+                self._append(source, packet)
         elif number > cluster.preq[source] and number not in cluster.beyond[source]:
             if destined:
                 # It reveals a loss, and keeps its place in the order of the channel all the same.
                 cluster.note_beyond(source, number)
-                self.log.append(Entry(source, packet))
+                self._append(source, packet)
             core.branch("loss-by-number")
             core.order.on_loss(source, number + destined, packet.tseq + 1)
+
+    def _append(self, source: int, packet: Data) -> None:
+        self.log.append(Entry(source, packet))
+        self._log_bytes += len(packet.multicast.payload)
 
     def accepts(self, cluster: Cluster, source: int, packet: Data | ReceiveReady, destined: bool) -> bool:
         """The acceptance condition of 3.2: nothing of the sender's is missing here.
@@ -121,17 +138,21 @@ class Receipt(Part):
         """Put what came late where its source's order wants it."""
         places = (at for at, each in enumerate(self.log) if each.source == entry.source and each.tseq > entry.tseq)
         self.log.insert(next(places, len(self.log)), entry)
+        self._log_bytes += len(entry.data.multicast.payload)
 
     # ------------------------------------------------------------------ delivering
     def deliver_first(self, cluster: Cluster) -> None:
         """What is at the top of the log."""
-        self._hand_over(cluster, self.log.popleft())
+        entry = self.log.popleft()
+        self._log_bytes -= len(entry.data.multicast.payload)
+        self._hand_over(cluster, entry)
 
     def deliver_where(self, cluster: Cluster, is_ready: Callable[[Entry], bool]) -> None:
         """What is ready, wherever in the log it is."""
         left: deque[Entry] = deque()
         for entry in self.log:
             if is_ready(entry):
+                self._log_bytes -= len(entry.data.multicast.payload)
                 self._hand_over(cluster, entry)
             else:
                 left.append(entry)
@@ -141,26 +162,32 @@ class Receipt(Part):
         """All of the log, as an agreement has put it in order."""
         for entry in log:
             self._hand_over(cluster, entry)
-        self.log.clear()
+        self.forget()
 
     def _hand_over(self, cluster: Cluster, entry: Entry) -> None:
         cluster.note_delivered(entry.source, entry.tseq)
-        self._unconsumed += 1
+        size = len(entry.data.multicast.payload)
+        self._unconsumed.append(size)
+        self._unconsumed_bytes += size
         self._core.deliver(entry.data.multicast)
 
     def note_consumed(self, count: int) -> None:
         """The application has taken deliveries: buffers are free, and everyone is told with the next frame."""
-        self._unconsumed = max(0, self._unconsumed - count)
+        for _ in range(min(count, len(self._unconsumed))):
+            self._unconsumed_bytes -= self._unconsumed.popleft()
 
     def forget(self) -> None:
         """The epoch is over."""
         self.log.clear()
+        self._log_bytes = 0
 
     def check_invariants(self) -> None:
         """The log is in the order of each source, below what was delivered nothing is left; it has its bound."""
         buffers, cluster = self._core.options.buffer_messages, self._core.cluster
         if len(self.log) > buffers:
             raise InvariantViolation(f"the log has {len(self.log)} messages, more than {buffers}")
+        if self._log_bytes != sum(len(entry.data.multicast.payload) for entry in self.log):
+            raise InvariantViolation(f"{self._log_bytes} bytes are not what the log has")
         if cluster is None:
             if self.log:
                 raise InvariantViolation("a site in no cluster has received messages of one")

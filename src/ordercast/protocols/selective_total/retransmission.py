@@ -121,6 +121,7 @@ class Retransmitting(Part):
         agreement, cluster = core.recovery.agreement, core.cluster
         if cluster is None:
             return
+        core.check_address(packet.data.multicast)
         if agreement is None:
             if packet.agreement == cluster.epoch:
                 core.order.take_again(cluster, sender, packet)

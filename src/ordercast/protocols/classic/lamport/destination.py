@@ -97,6 +97,8 @@ class Destination(Part):
         if sender == core.site:
             return
         rank = core.ranks[sender]
+        if rank not in core.source_ranks:
+            raise WireError(f"{sender} is not among the sources, and nobody waits for its clock")
         core.ticking.observe(packet.time)
         if self.take(rank, packet.numbers[address.index], packet):
             core.asking.hear_news(rank)
@@ -110,17 +112,30 @@ class Destination(Part):
             self._core.branch("old")
             return False
         if number == stream.released + 1:
+            if data.time <= stream.known:
+                # What is later in the order may be delivered already.
+                raise WireError(
+                    f"{data.multicast.id} has the timestamp {data.time}, which its source's clock has passed"
+                )
             stream.released = number
             self._queue(rank, stream, data)
             if stream.early:
-                for following in stream.release():
-                    self._queue(rank, stream, following)
+                self._release(rank, stream)
             stream.announce(stream.released)
         else:
             self._core.branch("early")
             self.hear_of(rank, number - 1)
             stream.keep(number, data)
         return True
+
+    def _release(self, rank: int, stream: Stream) -> None:
+        """Queue what came early and has its turn."""
+        for following in stream.release():
+            if following.time <= stream.known:
+                # As above. It counts as not having come.
+                stream.released -= 1
+                return
+            self._queue(rank, stream, following)
 
     def _queue(self, rank: int, stream: Stream, data: Data) -> None:
         stream.pass_time(data.time)

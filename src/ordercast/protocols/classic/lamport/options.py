@@ -16,6 +16,9 @@ class LamportOptions(Options, frozen=True):
     window_messages: int = 256
     """How many messages of a source may be under way, that is, not yet taken by the application of every destination:
     some round trips at full rate. It bounds everything else: a destination queues at most this many of each source."""
+    window_bytes_max: int = 1 << 22
+    """And bytes of their payloads, for a live node's messages are bundles: sixteen sources that all wait for one site
+    make the others keep 64 MiB."""
     tick_seconds: float = 0.002
     """How long a site that has learnt a later time waits until it tells the others: messages that come meanwhile share
     one answer. It is part of the latency of every message to which not everybody has something to say."""
@@ -37,8 +40,10 @@ class LamportOptions(Options, frozen=True):
     }
 
     def __post_init__(self) -> None:
-        if min(self.window_messages, self.acknowledge_every) < 1:
-            raise UsageError("options of lamport: window_messages and acknowledge_every are 1 or more")
+        if min(self.window_messages, self.window_bytes_max, self.acknowledge_every) < 1:
+            raise UsageError(
+                "options of lamport: window_messages, window_bytes_max and acknowledge_every are 1 or more"
+            )
         if min(self.tick_seconds, self.interval_seconds, self.blocked_seconds) <= 0:
             raise UsageError("options of lamport: tick_seconds, interval_seconds and blocked_seconds are positive")
         if self.interval_seconds_max < self.interval_seconds:

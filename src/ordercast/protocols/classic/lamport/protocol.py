@@ -84,6 +84,7 @@ class Lamport(Protocol):
         sources = self.options.sources or context.sites
         self.waited_for = tuple(sorted({self.ranks[site] for site in sources if site != self.site}))
         """Ranks of the other potential sources."""
+        self.source_ranks = frozenset(self.ranks[site] for site in sources)
         self.is_source = self.site in sources
         self.clock = LamportClock()
         self.source = self.attach(Source(self))

@@ -38,6 +38,8 @@ class Source(Part):
         """By rank of the site."""
         self.pending: dict[int, UnderWay] = {}
         """Timestamp -> what is not yet taken by the application of every destination."""
+        self.pending_bytes = 0
+        """Of its payloads."""
         self.certain = 0
         """After a crash: how many of the messages that the log still has were certainly said."""
 
@@ -52,7 +54,10 @@ class Source(Part):
         core.append(Sent(core.clock.time, multicast))
         if len(self.pending) + 1 == core.options.window_messages:
             core.branch("window-full")
-        return self.number(core.clock.time, multicast)
+        data = self.number(core.clock.time, multicast)
+        if self.pending_bytes >= core.options.window_bytes_max:
+            self.give_credit()
+        return data
 
     def number(self, time: int, multicast: Multicast) -> Data:
         """Give a message the next number at each destination, and keep it."""
@@ -71,6 +76,7 @@ class Source(Part):
                 under_way.untaken += 1
         if under_way.untaken:
             self.pending[data.time] = under_way
+            self.pending_bytes += len(data.multicast.payload)
 
     def forget_taken(self, rank: int, taken: int) -> bool:
         """A destination needs nothing up to a number any more; whether that was news."""
@@ -80,6 +86,7 @@ class Source(Part):
             under_way.untaken -= 1
             if not under_way.untaken:
                 del self.pending[under_way.data.time]
+                self.pending_bytes -= len(under_way.data.multicast.payload)
                 finished = True
         if finished:
             self.give_credit()
@@ -87,7 +94,14 @@ class Source(Part):
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))
+        self._core.outbox.append(Credit(self._room()))
+
+    def _room(self) -> int:
+        """How many more messages may be under way."""
+        options = self._core.options
+        if self.pending_bytes >= options.window_bytes_max:
+            return 0
+        return max(0, options.window_messages - len(self.pending))
 
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what a destination is missing."""
@@ -106,7 +120,7 @@ class Source(Part):
     def whom_we_wait_for(self) -> str:
         """The reason why the application may not send; empty when it may, or has not waited for long."""
         core = self._core
-        if len(self.pending) < core.options.window_messages:
+        if self._room():
             return ""
         oldest = next(iter(self.pending.values()))
         if core.asking.seconds(core.asking.tick - oldest.born_tick) < core.options.blocked_seconds:

@@ -14,6 +14,7 @@ from ordercast.protocols.classic.sequencer.packets import (
     Accepted,
     Acknowledge,
     Announce,
+    Held,
     Ordered,
     Placed,
     Request,
@@ -67,6 +68,8 @@ class Center(Part):
         """Each history has room for so many more, whatever is acknowledged: a bound that spares looking at all of them
         for every message."""
         self._announcing = False
+        self._full: set[SiteId] = set()
+        """The destinations that are named as those for which everyone waits."""
 
     # ------------------------------------------------------------------ submissions
     def on_submit(self, source: SiteId, submit: Submit, arrival: Arrival) -> None:
@@ -112,9 +115,8 @@ class Center(Part):
         while progress:
             progress = False
             for source, early in tuple(self._early.items()):
-                last = self.accepted.get(source)
-                following = early.get(last) or early.get(None)
-                if following is None or not self._is_next(last, following):
+                following = self._following(source, early)
+                if following is None:
                     continue
                 route = self.route(following.multicast)
                 if self._has_room(route):
@@ -125,6 +127,12 @@ class Center(Part):
                     if source not in route.sites:
                         self._report(source)
                     progress = True
+
+    def _following(self, source: SiteId, early: dict[MessageId | None, Submit]) -> Submit | None:
+        """The source's next message, if it is here and waits for room only."""
+        last = self.accepted.get(source)
+        following = early.get(last) or early.get(None)
+        return following if following is not None and self._is_next(last, following) else None
 
     @staticmethod
     def _is_next(last: MessageId | None, submit: Submit) -> bool:
@@ -137,26 +145,34 @@ class Center(Part):
         return submit.previous == last
 
     def _has_room(self, route: Route) -> bool:
-        """Whether no destination has left so much unacknowledged that nothing more can be kept for it."""
-        core = self._core
-        messages_max, bytes_max = core.options.history_messages_max, core.options.history_bytes_max
-        for link in route.links:
-            if len(link.kept) >= messages_max or link.kept_bytes >= bytes_max:
-                core.branch("history-full")
-                core.block("center", f"the history is full: waiting for {link.to}")
-                return False
-        core.block("center", "")
-        self._room_messages = messages_max - max(len(link.kept) for link in self.links.values())
-        self._room_bytes = bytes_max - max(link.kept_bytes for link in self.links.values())
+        """Whether no destination has left so much unacknowledged that nothing more can be kept for it.
+
+        Each destination that has is an obstacle of its own, which only its acknowledgements remove. (With one for all:
+        c, in one group, is down and named; a message to another group finds room and takes the name back.)
+        """
+        core, options = self._core, self._core.options
+        full = [link.to for link in route.links if self._is_full(link)]
+        if full:
+            core.branch("history-full")
+            self._full.update(full)
+            for site in full:
+                core.block(f"history of {site}", f"the history is full: waiting for {site}")
+            return False
+        self._room_messages = options.history_messages_max - max(len(link.kept) for link in self.links.values())
+        self._room_bytes = options.history_bytes_max - max(link.kept_bytes for link in self.links.values())
         return True
+
+    def _is_full(self, link: Link) -> bool:
+        options = self._core.options
+        return len(link.kept) >= options.history_messages_max or link.kept_bytes >= options.history_bytes_max
 
     def route(self, multicast: Multicast) -> Route:
         """Where a message goes."""
         return self._routes[multicast.groups, multicast.destinations]
 
     def _find_route(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Route:
-        here, context = self._core.site, self._core.context
-        sites = context.members(groups) if destinations is None else destinations
+        here = self._core.site
+        sites = self._core.find_sites(groups, destinations)
         return Route(
             sites,
             tuple([self.links[site] for site in sites]),
@@ -222,19 +238,23 @@ class Center(Part):
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what a destination is missing."""
         core = self._core
-        if core.site == core.sequencer:
+        if core.site == core.sequencer and sender in self.links:
             for _, ordered in self.links[sender].asked_for(packet.missing):
                 core.branch("resent")
                 core.send((sender,), ordered)
 
     def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A destination no longer needs what it has."""
-        if self._core.site == self._core.sequencer:
+        if self._core.site == self._core.sequencer and sender in self.links:
             self.acknowledge(sender, packet.consumed)
 
     def acknowledge(self, site: SiteId, consumed: int) -> None:
         """Forget what a destination no longer needs, and use the room."""
-        self.links[site].acknowledge(consumed)
+        link = self.links[site]
+        link.acknowledge(consumed)
+        if site in self._full and not self._is_full(link):
+            self._full.discard(site)
+            self._core.block(f"history of {site}", "")
         if self._early:
             self._order_early()
 
@@ -249,9 +269,22 @@ class Center(Part):
             else:
                 core.branch("announced")
                 core.send((site,), Announce(self.links[site].highest))
+        if self._full:
+            self._tell_the_held()
         self._announcing = bool(behind)
         if behind:
             core.set_timer("announce", core.options.announce_seconds)
+
+    def _tell_the_held(self) -> None:
+        """Tell each source whose next message finds no room whom that waits for: of itself it sees only that nothing
+        is accepted."""
+        core = self._core
+        for source, early in self._early.items():
+            following = self._following(source, early)
+            if following is not None and source != core.site:
+                by = tuple([link.to for link in self.route(following.multicast).links if self._is_full(link)])
+                if by:
+                    core.send((source,), Held(by))
 
     def history(self) -> tuple[Ordered, ...]:
         """Everything that some destination has not acknowledged, in order."""

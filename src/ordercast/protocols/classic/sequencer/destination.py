@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import AddressMemo, GroupId, Multicast, Part, SiteId
+from ordercast.core import AddressMemo, GroupId, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.sequencer.bodies import Bodies
@@ -50,7 +50,7 @@ class Destination(Part):
 
     def _find_place(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> int | None:
         core = self._core
-        sites = core.context.members(groups) if destinations is None else destinations
+        sites = core.find_sites(groups, destinations)
         return sites.index(core.site) if core.site in sites else None
 
     # ------------------------------------------------------------------ what comes
@@ -59,7 +59,7 @@ class Destination(Part):
         multicast = packet.multicast
         place = self._places[multicast.groups, multicast.destinations]
         if sender == self._core.sequencer and place is not None:
-            self.take(packet.links[place], packet)
+            self.take(_link_of(packet, place), packet)
 
     def take(self, link: int, ordered: Ordered) -> None:
         """Deliver it if it is next, keep it if it is early, ignore it if it is old."""
@@ -89,14 +89,14 @@ class Destination(Part):
         placed = self._bodies.on_body(multicast)
         if placed is not None:
             self._core.branch("body-late")
-            self.take(placed.links[place], Ordered(placed.number, placed.links, multicast))
+            self.take(_link_of(placed, place), Ordered(placed.number, placed.links, multicast))
 
     def on_placed(self, sender: SiteId, packet: Placed, arrival: Arrival) -> None:
         """The place of a large message: deliver that, or wait for it a while, for it may be on its way."""
         place = self._places[packet.groups, packet.destinations]
         if sender != self._core.sequencer or place is None:
             return
-        link = packet.links[place]
+        link = _link_of(packet, place)
         if link <= self.stream.released:
             self._core.branch("old")
             return
@@ -205,3 +205,11 @@ class Destination(Part):
     def check_invariants(self) -> None:
         """Nothing that could be delivered waits."""
         self.stream.check_invariants()
+
+
+def _link_of(packet: Ordered | Placed, place: int) -> int:
+    """The link number of one destination."""
+    try:
+        return packet.links[place]
+    except IndexError:
+        raise WireError(f"the place {packet.number} has {len(packet.links)} link numbers, and none for us") from None

@@ -23,6 +23,14 @@ class Accepted(Packet, frozen=True):
     through: MessageId
 
 
+class Held(Packet, frozen=True):
+    """Sequencer -> source whose next message finds no room in the history: what is kept for these members, which they
+    have not acknowledged, fills it."""
+
+    background = True
+    by: tuple[SiteId, ...]
+
+
 class Ordered(Packet, frozen=True):
     """Sequencer -> destinations: the message and its place.
 

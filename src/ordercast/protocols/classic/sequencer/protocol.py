@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol, UsageError
+from ordercast.core import (
+    EVERY_FAULT,
+    TOTAL_ORDER,
+    Context,
+    Contract,
+    GroupId,
+    Protocol,
+    SiteId,
+    UsageError,
+    WireError,
+)
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.classic.sequencer.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.sequencer.center import Center
@@ -73,6 +83,15 @@ class Sequencer(Protocol):
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries."""
         self.destination.on_consumed(event.count)
+
+    # ------------------------------------------------------------------ addresses
+    def find_sites(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> tuple[SiteId, ...]:
+        """The destinations of an address, in order of names; `WireError` for an address that is none."""
+        known = self.context.groups if destinations is None else self.center.links
+        unknown = [name for name in (groups if destinations is None else destinations) if name not in known]
+        if unknown:
+            raise WireError(f"a message is addressed to {', '.join(unknown)}, of which nobody knows")
+        return self.context.members(groups) if destinations is None else destinations
 
     # ------------------------------------------------------------------ stable storage
     def checkpoint_messages(self) -> int:

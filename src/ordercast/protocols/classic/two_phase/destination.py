@@ -65,6 +65,8 @@ class Destination(Part):
         self._taken: dict[SiteId, MessageId] = {}
         self._unreported: dict[SiteId, int] = {}
         """Source -> messages taken since it was told; 0: it asks to be told again."""
+        self.asked_again: set[SiteId] = set()
+        """The sources that in this interval have announced again what waits here for others before it."""
         self._head: Entry | None = None
         self._head_tick = 0
 
@@ -138,6 +140,7 @@ class Destination(Part):
         if entry.final:
             core.branch("noted")
             core.send((sender,), Noted(message))
+            self.asked_again.add(sender)
         elif packet.number >= entry.number:
             core.append(Decided(message, packet.number))
             self.finalize(entry, packet.number)
@@ -235,17 +238,17 @@ class Destination(Part):
             self.entries[multicast.id].final = final
 
     # ------------------------------------------------------------------ blocking
-    def whom_we_wait_for(self) -> str:
-        """The reason why nothing is delivered although something waits; empty when it does not wait for long."""
+    def find_undelivered(self) -> tuple[SiteId, str] | None:
+        """For whom the first message in the queue waits, and why; None when it does not wait for long, or is our own:
+        for whom that waits the source's part knows."""
         core = self._core
         head = self._first()
         if head is not self._head:
             self._head, self._head_tick = head, core.waiting.tick
         if head is None or not core.waiting.is_long(self._head_tick):
-            return ""
-        message = head.multicast.id
-        # Whom our own message waits for the source's part knows.
-        return "" if message.source == core.site else f"site {message.source} has not decided the priority of {message}"
+            return None
+        source = head.multicast.id.source
+        return None if source == core.site else (source, f"site {source} has not decided {head.multicast.id}")
 
     def check_invariants(self) -> None:
         """Nothing deliverable is first, nothing waits before what was delivered, no number exceeds the clock."""

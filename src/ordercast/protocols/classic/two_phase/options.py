@@ -14,6 +14,9 @@ class TwoPhaseOptions(Options, frozen=True):
     window_messages: int = 256
     """How many messages of a source may be under way, that is, not yet taken by the application of every destination:
     some round trips at full rate. It bounds everything else: a destination queues at most this many of each source."""
+    window_bytes_max: int = 1 << 22
+    """And bytes of their payloads, for a live node's messages are bundles: sixteen sources that all wait for one site
+    make the others keep 64 MiB."""
     acknowledge_every: int = 32
     """Messages of a source that a destination takes until it tells the source: an eighth of the window, so that the
     source never waits for news of messages that everyone has."""
@@ -32,8 +35,10 @@ class TwoPhaseOptions(Options, frozen=True):
     }
 
     def __post_init__(self) -> None:
-        if min(self.window_messages, self.acknowledge_every) < 1:
-            raise UsageError("options of two-phase: window_messages and acknowledge_every are 1 or more")
+        if min(self.window_messages, self.window_bytes_max, self.acknowledge_every) < 1:
+            raise UsageError(
+                "options of two-phase: window_messages, window_bytes_max and acknowledge_every are 1 or more"
+            )
         if min(self.acknowledge_seconds, self.retransmit_seconds, self.blocked_seconds) <= 0:
             raise UsageError(
                 "options of two-phase: acknowledge_seconds, retransmit_seconds and blocked_seconds are positive"

@@ -53,6 +53,13 @@ class Acknowledge(Packet, frozen=True):
     through: MessageId
 
 
+class Held(Packet, frozen=True):
+    """Site that others wait for -> those others: I wait for these myself, for long."""
+
+    background = True
+    by: tuple[SiteId, ...]
+
+
 class Sent(Record, frozen=True):
     """At a source: a message that its destinations must get; with the priority given here, 0 when this is none of
     them."""

@@ -82,6 +82,8 @@ class Source(Part):
         self._wait_ticks_max = ticks_in(core.options.retransmit_seconds_max, core.options.retransmit_seconds)
         self.pending: dict[MessageId, Outgoing] = {}
         """Not yet taken by the application of every destination, in the order of sending."""
+        self.pending_bytes = 0
+        """Of their payloads."""
         self.peers: dict[SiteId, Peer] = {}
         self._recalled: list[Outgoing] = []
         """After a crash: what was multicast since the checkpoint."""
@@ -98,6 +100,8 @@ class Source(Part):
             core.destination.enqueue(multicast, number)
         if len(self.pending) == core.options.window_messages:
             core.branch("window-full")
+        if self.pending_bytes >= core.options.window_bytes_max:
+            self.give_credit()
         core.send(address.others, Data(multicast))
         core.waiting.keep_ticking()
         self._decide_if_possible(outgoing)
@@ -106,6 +110,7 @@ class Source(Part):
         """Remember a message until every destination is done with it."""
         outgoing = Outgoing(multicast, address, number, self._core.waiting.tick)
         self.pending[outgoing.message] = outgoing
+        self.pending_bytes += len(multicast.payload)
         for site in address.sites:
             peer = self.peer(site)
             if peer.undecided:
@@ -209,13 +214,21 @@ class Source(Part):
             peer.back_off.begin_anew()
             if not outgoing.unacknowledged:
                 del self.pending[outgoing.message]
+                self.pending_bytes -= len(outgoing.multicast.payload)
                 finished = True
         if finished:
             self.give_credit()
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self.pending))))
+        self._core.outbox.append(Credit(self._room()))
+
+    def _room(self) -> int:
+        """How many more messages may be under way."""
+        options = self._core.options
+        if self.pending_bytes >= options.window_bytes_max:
+            return 0
+        return max(0, options.window_messages - len(self.pending))
 
     # ------------------------------------------------------------------ repetition
     def resend(self) -> None:
@@ -289,20 +302,31 @@ class Source(Part):
         self.give_credit()
 
     # ------------------------------------------------------------------ blocking
-    def whom_we_wait_for(self) -> str:
-        """The reason why a message is not decided, or the application may not send; empty when neither lasts long."""
-        core = self._core
+    def find_undecided(self) -> tuple[SiteId, str] | None:
+        """For whom a message waits that is not decided, and why; None when none waits for long."""
         for site, peer in self.peers.items():
             if not peer.undecided:
                 continue
             oldest = peer.undecided[0]
-            if site in oldest.missing and core.waiting.is_long(oldest.born_tick):
-                return f"site {site} has not given {oldest.message} a priority"
-        if len(self.pending) >= core.options.window_messages:
+            if site in oldest.missing and self._core.waiting.is_long(oldest.born_tick):
+                return site, f"site {site} has not given {oldest.message} a priority"
+        return None
+
+    def find_untaken(self) -> tuple[SiteId, str] | None:
+        """For whom the application waits that may not send, and why; None when it may, or has not waited for long."""
+        if not self._room():
             for site, peer in self.peers.items():
-                if peer.unacknowledged and core.waiting.is_long(peer.unacknowledged[0].born_tick):
-                    return f"the window is full: site {site} has not taken {peer.unacknowledged[0].message}"
-        return ""
+                if peer.unacknowledged and self._core.waiting.is_long(peer.unacknowledged[0].born_tick):
+                    return site, f"the window is full: site {site} has not taken {peer.unacknowledged[0].message}"
+        return None
+
+    def whom_we_hold_up(self) -> set[SiteId]:
+        """The sites that have given a message of ours a priority which others have not."""
+        held: set[SiteId] = set()
+        for peer in self.peers.values():
+            if peer.undecided and peer.undecided[0].missing:
+                held.update(set(peer.undecided[0].others) - peer.undecided[0].missing)
+        return held
 
     def check_invariants(self) -> None:
         """Undecided messages stand in line at each destination, in order; what is decided is above what was before."""
