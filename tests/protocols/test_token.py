@@ -178,7 +178,7 @@ def test_a_beacon_shows_what_is_missing() -> None:
 
 def test_history_is_taken_over_when_its_messages_have_come() -> None:
     c = hand("c")
-    history = History(FIRST_VERSION, 0, 2, FIRST_VERSION, (turn(1, "a"),), (), 0)
+    history = History(FIRST_VERSION, 0, 2, FIRST_VERSION, (turn(1, "a"),), (), 0, 0)
     effects = c.receive("b", history)
     assert messages(effects, Ask) == [Ask(FIRST_VERSION, -1, ((1, "a", 1, 1),), 0)]
     assert delivered(c.receive("b", data("a", 1, "g"))) == [MessageId("a", 0, 1)]

@@ -71,6 +71,8 @@ class Reformation(Part):
     def on_join(self, sender: SiteId, packet: Join, arrival: Arrival) -> None:
         """Somebody joins."""
         core = self._core
+        core.sites.check_turns(packet.uncommitted)
+        core.sites.check_members(packet.members)
         core.settlement.note(sender, packet.settled)
         if core.attempt.stage == "inviting" and packet.version == core.stable.promised:
             self._joins[sender] = packet
@@ -98,7 +100,10 @@ class Reformation(Part):
         L + 1 sites have each committed turn; when at most L of its sites are missing, one of them is here. The one
         with the latest list and the most turns has them all.
         """
-        core, joins = self._core, self._joins
+        core = self._core
+        joins = self._joins = core.loss.without_old_lives(self._joins)
+        if not core.sites.are_majority(len(joins)):
+            return False
         first = max(joins, key=lambda site: (joins[site].installed, joins[site].accepted, site))
         best = joins[first]
         missing = [site for site in best.members if site not in joins]
@@ -117,7 +122,7 @@ class Reformation(Part):
             (*members[start:], *members[:start]),
             best.committed,
             best.uncommitted,
-            max(join.forgotten for join in joins.values()),
+            max(join.everywhere for join in joins.values()),
         )
         core.attempt.begin("installing", self.on_installing_round)
         self._confirmed = set()
