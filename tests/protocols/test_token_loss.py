@@ -1,5 +1,5 @@
-"""Token passing with a site that has lost its log: it counts for nothing until the others have given it back what it must
-know, and what it said before is not believed."""
+"""Token passing with a site that has lost its log: it counts for nothing until the others have given it back what it
+must know, and what it said before is not believed."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def test_messages_of_turns_that_are_gone_are_answered_with_a_summary_too() -> No
 def test_who_never_had_what_is_asked_for_leaves_the_answer_to_others_at_first() -> None:
     b = hand("b")
     b.receive("a", forgotten(summary()))
-    core(b).settlement.gone = 0  # type: ignore[misc]
+    core(b).settlement.gone = 0
     assert sent(b.receive("c", Ask(FIRST_VERSION, 40, (), 0))) == []
     answers = sent(b.receive("c", Ask(FIRST_VERSION, 40, (), 0, in_vain=True)))
     assert [type(packet) for _to, packet in answers] == [Forgotten]

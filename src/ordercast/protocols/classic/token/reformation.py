@@ -76,12 +76,14 @@ class Reformation(Part):
         core.settlement.note(sender, packet.settled)
         if core.attempt.stage == "inviting" and packet.version == core.stable.promised:
             self._joins[sender] = packet
+            self._joins = core.loss.without_old_lives(self._joins)
             if core.sites.are_all(len(self._joins)):
                 self.form()
 
     def on_inviting_round(self) -> None:
         """Form the list with those who have joined, when it is valid."""
-        core, joins = self._core, self._joins
+        core = self._core
+        joins = self._joins = core.loss.without_old_lives(self._joins)
         waited = core.patience.is_stretched or core.attempt.rounds >= INVITATIONS_MIN
         if waited and core.sites.are_majority(len(joins)) and self.form():
             return
@@ -100,10 +102,7 @@ class Reformation(Part):
         L + 1 sites have each committed turn; when at most L of its sites are missing, one of them is here. The one
         with the latest list and the most turns has them all.
         """
-        core = self._core
-        joins = self._joins = core.loss.without_old_lives(self._joins)
-        if not core.sites.are_majority(len(joins)):
-            return False
+        core, joins = self._core, self._joins
         first = max(joins, key=lambda site: (joins[site].installed, joins[site].accepted, site))
         best = joins[first]
         missing = [site for site in best.members if site not in joins]
