@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ordercast.core import Multicast, SiteId
+from collections.abc import Mapping
+
+from ordercast.core import GroupId, Multicast, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.delivery import Delivery
+from ordercast.protocols.classic.token.ledger import Ledger
 from ordercast.protocols.classic.token.packets import Ask
 from ordercast.protocols.classic.token.probing import Probing
 from ordercast.protocols.classic.token.records import Accepted, Delivered, NewList, Own, Promised
@@ -14,7 +17,7 @@ from ordercast.protocols.classic.token.repair import Repair
 from ordercast.protocols.classic.token.settlement import Settlement
 from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
-from ordercast.protocols.classic.token.turns import Entry, Version
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Summary, Version
 from tests.mutants.registry import call_without_log, mutant
 
 
@@ -84,3 +87,46 @@ def forgets_what_one_has(self: Settlement, site: SiteId, settled: int) -> None:
 @mutant(Token, "repair.on_ask", caught_by="termination")
 def does_not_answer(self: Repair, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
     """No retransmission to those who miss something."""
+
+
+# ---------------------------------------------------------------------- return by a summary
+@mutant(Token, "ledger.summary")
+def sums_up_what_is_not_committed(self: Ledger) -> Summary:
+    """A summary has everything that is accepted, which a later list may begin without."""
+    last = self.entries[self.accepted].turn.version if self.accepted > self.committed else self.committed_version
+    return Summary(
+        self.accepted,
+        last,
+        self.last_message_turn,
+        self.sequence,
+        tuple(self.ordered.items()),
+        tuple(self.counts.items()),
+    )
+
+
+@mutant(Token, "stable.take_over")
+def forgets_its_promise_behind_a_gap(self: Stable, summary: Summary, promised: Version) -> None:
+    """A site that goes on behind a gap takes up again whatever list it was in."""
+    Stable.take_over(self, summary, FIRST_VERSION)
+
+
+@mutant(Token, "source.skip", caught_by="no-duplication")
+def sends_again_what_was_ordered_in_the_gap(self: Source, ordered: int) -> None:
+    """Messages of a site that was away were ordered meanwhile; when it returns it gives them new numbers."""
+    again = [multicast for number, multicast in self._own.items() if number <= ordered]
+    Source.skip(self, ordered)
+    if not self._core.stable._reading:
+        for multicast in again:
+            self.multicast(multicast)
+
+
+@mutant(Token, "delivery.skip", caught_by="uniform-agreement")
+def says_nothing_about_the_gap(self: Delivery, before: Mapping[GroupId, int], anything: bool) -> None:
+    """A site goes on behind a gap, and its application takes it for a full member all the time."""
+    self.delivered = self._ledger.sequence
+
+
+@mutant(Token, "settlement.room")
+def adds_to_a_full_history(self: Settlement) -> int:
+    """Whoever has room acknowledges, although a slow member has to keep more than that."""
+    return 0 if self.is_full else self._messages_max - self._ledger.messages

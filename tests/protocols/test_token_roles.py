@@ -150,9 +150,9 @@ def test_another_source_is_acknowledged_first_each_time() -> None:
     backlog = Backlog(ledger, SITES, 4)
     for source in SITES:
         backlog.keep(source, 1, (message(source, 1),))
-    assert [each.id.source for each in backlog.choose(2)[1]] == ["a", "b"]
+    assert [each.id.source for each in backlog.choose(2, 4096)[1]] == ["a", "b"]
     ledger.accept(entry(1, 1))
-    assert [each.id.source for each in backlog.choose(2)[1]] == ["b", "c"]
+    assert [each.id.source for each in backlog.choose(2, 4096)[1]] == ["b", "c"]
 
 
 # ---------------------------------------------------------------------- roles
@@ -196,7 +196,8 @@ def test_a_full_history_is_said_once_and_taken_back() -> None:
     b.outbox.clear()
     b.settlement.finish_step()
     b.settlement.finish_step()
-    assert b.settlement.room == 0
+    assert b.settlement.is_full
+    assert b.settlement.room() == 0
     b.settlement.note("a", 1)
     b.settlement.note("c", 1)
     b.settlement.finish_step()

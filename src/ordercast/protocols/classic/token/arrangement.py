@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
 
 
@@ -19,11 +21,21 @@ def _options(situation: Situation) -> OptionValues:
         "batch_messages_max": min(window, situation.rarely(128, 1, 4)),
         "history_messages_max": situation.rarely(4096, 2, 8),
         "reader_messages_max": situation.rarely(1024, 1, 4),
-    }
+    } | _draw_history(random)
     if situation.somebody_dies or random.random() < 0.5:
         # L: half of the sites, which is what a minority that dies leaves.
         return options
     return options | {"resilience": random.randrange(len(situation.sites))}
+
+
+def _draw_history(random: Random) -> OptionValues:
+    """In one run of three a history of a few messages, even where somebody dies: the others forget it past the dead.
+
+    Drawn from a copy of the stream, which leaves everything else as it is.
+    """
+    apart = Random()
+    apart.setstate(random.getstate())
+    return {"history_bytes_max": apart.randint(1_000, 8_000)} if apart.random() < 1 / 3 else {}
 
 
 def _live(capacity: Capacity) -> OptionValues:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from ordercast.core import InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.ledger import Ledger
-from ordercast.protocols.classic.token.turns import Entry, Run, Turn
+from ordercast.protocols.classic.token.turns import Entry, Run, Turn, begins_life, message_bytes, same_life_start
 
 WINDOWS_HEARD = 2
 """A source may overrun its window by one more: a `Credit` that waits for the log is computed before what is sent
 meanwhile."""
+WINDOW_BYTES = 1 << 21
+"""What a source may have under way, unless a single message is larger. It is no option: a site must be able to hold
+what another one acknowledges at once."""
 
 
 class Backlog(Part):
@@ -19,13 +24,29 @@ class Backlog(Part):
         self._heard: dict[SiteId, dict[int, Multicast]] = {site: {} for site in sites}
         self.messages_max = WINDOWS_HEARD * window_messages
         """Of each source."""
+        self._bytes: dict[SiteId, int] = dict.fromkeys(sites, 0)
+        """Source -> what its messages occupy."""
 
     def keep(self, source: SiteId, first: int, multicasts: tuple[Multicast, ...]) -> None:
         """Messages were heard, which follow each other from this number of their source on."""
         heard, ordered = self._heard[source], self._ledger.ordered[source]
         for number, multicast in enumerate(multicasts, first):
-            if ordered < number <= ordered + self.messages_max:
+            if number not in heard and self._is_near(ordered, number):
                 heard[number] = multicast
+                self._bytes[source] += message_bytes(multicast)
+        # What comes last in the source's order goes first: else what is needed next could find no room.
+        while self._bytes[source] > WINDOWS_HEARD * WINDOW_BYTES and len(heard) > 1:
+            self._drop(source, max(heard))
+
+    def _is_near(self, ordered: int, number: int) -> bool:
+        """Whether it lies within the windows behind what is ordered, or behind the beginning of a later life."""
+        behind = max(ordered, same_life_start(number))
+        return behind < number <= behind + self.messages_max
+
+    def _drop(self, source: SiteId, number: int) -> None:
+        dropped = self._heard[source].pop(number, None)
+        if dropped is not None:
+            self._bytes[source] -= message_bytes(dropped)
 
     def find(self, source: SiteId, number: int) -> Multicast | None:
         """A message that is not committed here: it waits, or an accepted turn has it."""
@@ -50,57 +71,95 @@ class Backlog(Part):
     def remove(self, entry: Entry) -> None:
         """These are in the history now."""
         for source, number, _multicast in entry.numbered():
-            self._heard[source].pop(number, None)
+            if begins_life(number):
+                self._drop_ordered(source)
+            self._drop(source, number)
+
+    def _drop_ordered(self, source: SiteId) -> None:
+        ordered = self._ledger.ordered[source]
+        for number in [heard for heard in self._heard[source] if heard <= ordered]:
+            self._drop(source, number)
+
+    def skip(self) -> None:
+        """The history goes on behind a gap: what it has ordered by now does not wait any more."""
+        for source in self._heard:
+            self._drop_ordered(source)
 
     def take_back(self, entry: Entry) -> None:
         """These are no longer in the history; what now lies too far ahead of it goes."""
         for source, number, multicast in entry.numbered():
             self.keep(source, number, (multicast,))
-            last = self._ledger.ordered[source] + self.messages_max
-            for beyond in [heard for heard in self._heard[source] if heard > last]:
-                del self._heard[source][beyond]
+            ordered = self._ledger.ordered[source]
+            for beyond in [heard for heard in self._heard[source] if not self._is_near(ordered, heard)]:
+                self._drop(source, beyond)
 
-    def _next_run(self, source: SiteId, ordered: int, count_max: int) -> tuple[Run, list[Multicast]] | None:
-        """What the source's next messages are, without a gap and within one incarnation, if there are any."""
+    def _next_number(self, source: SiteId, ordered: int) -> int | None:
+        """The number of the source's next message, when that is here.
+
+        When it is not, a later life may have begun: the source has lost its log, and what nobody has of the lives
+        before will never come.
+        """
         heard = self._heard[source]
-        if not heard or ordered + 1 not in heard:
+        if not heard or ordered + 1 in heard:
+            return ordered + 1 if heard else None
+        return min((number for number in heard if begins_life(number) and number > ordered), default=None)
+
+    def _next_run(
+        self, source: SiteId, ordered: int, count_max: int, bytes_max: float
+    ) -> tuple[Run, list[Multicast]] | None:
+        """What the source's next messages are, without a gap and within one incarnation, if there are any."""
+        heard, begin = self._heard[source], self._next_number(source, ordered)
+        if begin is None:
             return None
-        first = heard[ordered + 1]
-        multicasts = [first]
-        while len(multicasts) < count_max:
-            following = heard.get(ordered + 1 + len(multicasts))
-            if following is None or following.id.incarnation != first.id.incarnation:
+        first = heard[begin]
+        multicasts: list[Multicast] = []
+        following: Multicast | None = first
+        while following is not None and following.id.incarnation == first.id.incarnation:
+            bytes_max -= message_bytes(following)
+            if bytes_max < 0 or len(multicasts) == count_max:
                 break
             multicasts.append(following)
-        return Run(ordered + 1, first.id, len(multicasts)), multicasts
+            following = heard.get(begin + len(multicasts))
+        return (Run(begin, first.id, len(multicasts)), multicasts) if multicasts else None
 
-    def choose(self, count_max: int) -> tuple[tuple[Run, ...], tuple[Multicast, ...]]:
-        """What the token site acknowledges: each source's messages in their order, another source first each time."""
+    def choose(self, count_max: int, bytes_max: int) -> tuple[tuple[Run, ...], tuple[Multicast, ...]]:
+        """What the token site acknowledges: each source's messages in their order, another source first each time; so
+        many bytes, unless a single message is larger."""
         runs: list[Run] = []
         chosen: list[Multicast] = []
         sources = list(self._heard)
         start = self._ledger.accepted % len(sources)
+        left: float = bytes_max
         for source in sources[start:] + sources[:start]:
             number = self._ledger.ordered[source]
             while len(chosen) < count_max:
-                found = self._next_run(source, number, count_max - len(chosen))
+                found = self._next_run(source, number, count_max - len(chosen), left)
+                if found is None and not chosen:
+                    found = self._next_run(source, number, 1, inf)
                 if found is None:
                     break
                 runs.append(found[0])
                 chosen.extend(found[1])
                 number = found[0].last
+                left -= sum(map(message_bytes, found[1]))
         return tuple(runs), tuple(chosen)
 
     def has_next(self) -> bool:
         """Whether there is anything to acknowledge."""
         ordered = self._ledger.ordered
-        return any(heard and ordered[source] + 1 in heard for source, heard in self._heard.items())
+        return any(heard and self._next_number(source, ordered[source]) for source, heard in self._heard.items())
 
     def check_invariants(self) -> None:
         """Nothing here is in the history, and nothing is beyond the bound."""
         ordered = self._ledger.ordered
         for source, heard in self._heard.items():
-            if len(heard) > self.messages_max:
+            if bool(heard) != bool(self._bytes[source]):
+                raise InvariantViolation(f"{len(heard)} messages of {source} occupy {self._bytes[source]} bytes")
+            if len(heard) > 1 and self._bytes[source] > WINDOWS_HEARD * WINDOW_BYTES:
+                raise InvariantViolation(f"the messages of {source} occupy {self._bytes[source]} bytes")
+            if len(heard) > self.messages_max and len(heard) > self.messages_max * len(
+                set(map(same_life_start, heard))
+            ):
                 raise InvariantViolation(f"{len(heard)} messages of {source} wait, at most {self.messages_max} should")
             if heard and min(heard) <= ordered[source]:
                 raise InvariantViolation(f"message {min(heard)} of {source} waits and is in the history")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, Multicast, Part
-from ordercast.core.effects import Replay
+from ordercast.core import GroupId, InvariantViolation, Multicast, Part
+from ordercast.core.effects import EnterGroup, ExitGroup, Replay
 from ordercast.protocols.classic.token.records import Delivered, State
 from ordercast.protocols.classic.token.turns import Entry
 
@@ -34,6 +34,11 @@ class Delivery(Part):
     def settled(self) -> int:
         """Everything up to this turn is delivered here."""
         return self._undelivered[0][0] - 1 if self._undelivered else self._ledger.committed
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing that is committed waits for the application."""
+        return not self._undelivered
 
     def queue(self, entries: Iterable[Entry]) -> None:
         """These are committed: what is addressed to this site waits for its delivery."""
@@ -70,6 +75,24 @@ class Delivery(Part):
         """The application has taken so many: there is room for more."""
         self._unconsumed = max(0, self._unconsumed - count)
         self.deliver()
+
+    def skip(self, before: Mapping[GroupId, int], anything: bool) -> None:
+        """The history goes on behind a gap: leave the groups in which something is missing, and enter them where the
+        others are. `anything`: nobody knows what was delivered here, so that is every group.
+
+        Everything before the gap has been delivered. (Else it would follow on the gap, or never come.)
+        """
+        core, ledger = self._core, self._ledger
+        if self._undelivered:
+            raise InvariantViolation(f"{len(self._undelivered)} messages before the gap are not delivered")
+        self.delivered = ledger.sequence
+        missed = [
+            group
+            for group, members in core.context.groups.items()
+            if core.site in members and (anything or ledger.counts.get(group, 0) != before.get(group, 0))
+        ]
+        core.outbox.extend(ExitGroup(group) for group in missed)
+        core.outbox.extend(EnterGroup(group, ledger.counts.get(group, 0)) for group in missed)
 
     # ------------------------------------------------------------------ after a crash
     def recall_delivered(self, record: Delivered) -> None:

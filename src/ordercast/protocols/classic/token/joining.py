@@ -35,6 +35,8 @@ class Joining(Part):
         """
         core = self._core
         core.reformation.note_version(packet.version)
+        if core.loss.lost:
+            return
         if packet.version < max(core.stable.promised, self._ledger.newest):
             self._send_refuse(sender)
             return
@@ -67,7 +69,8 @@ class Joining(Part):
             ledger.committed,
             ledger.uncommitted(),
             core.delivery.settled,
-            ledger.forgotten,
+            core.settlement.everywhere,
+            core.loss.known_lives(),
         )
 
     def _send_refuse(self, to: SiteId) -> None:
@@ -83,6 +86,10 @@ class Joining(Part):
     def on_install(self, sender: SiteId, packet: Install, arrival: Arrival) -> None:
         """A list that this site has joined."""
         core = self._core
+        core.sites.check_turns(packet.uncommitted)
+        core.sites.check_members(packet.members)
+        if core.loss.lost:
+            return
         if packet.version == self._ledger.version:
             core.send((sender,), Installed(packet.version, core.delivery.settled))
         elif packet.version == core.stable.promised:
@@ -98,7 +105,7 @@ class Joining(Part):
         self.installing = install
         core.repair.prefer(install.members[0])
         core.suspicion.watch_reformation()
-        core.settlement.forget(install.forgotten)
+        core.settlement.forget(install.everywhere)
         core.repair.learn()
         if self.installing is not None:
             core.branch("caught-up-to-install")
@@ -116,6 +123,9 @@ class Joining(Part):
                 if entry is None:
                     return
                 entries.append(entry)
+        if not core.settlement.make_room_for(entries):
+            core.repair.wait_for_reader()
+            return
         self.installing = None
         core.branch("installed")
         core.stable.install(

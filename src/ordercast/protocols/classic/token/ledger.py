@@ -2,18 +2,18 @@
 
     forgotten <= committed <= accepted
 
-Turns up to `forgotten` are settled everywhere and gone. Turns up to `committed` are the same at every site for ever;
-of these only the ones with messages are kept. The turns behind that are accepted: logged here, but a new list may
-begin without them.
+Turns up to `forgotten` are gone: everybody for whom they were kept has settled them. Turns up to `committed` are the
+same at every site for ever; of these only the ones with messages are kept. The turns behind that are accepted: logged
+here, but a new list may begin without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ordercast.core import InvariantViolation, Multicast, Part, SiteId
+from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.records import State
-from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Run, Turn, Version
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Run, Summary, Turn, Version, begins_life
 
 
 class Ledger(Part):
@@ -39,11 +39,19 @@ class Ledger(Part):
         self.entries: dict[int, Entry] = {}
         self.messages = 0
         """Messages in `entries`."""
+        self.bytes = 0
+        """What they occupy."""
         self.uncommitted_messages = 0
         self.sequence = 0
         """The last sequence number given."""
         self.ordered: dict[SiteId, int] = dict.fromkeys(sites, 0)
         """Source -> number of its last message that is in the history."""
+        self._committed_ordered: dict[SiteId, int] = dict.fromkeys(sites, 0)
+        """Source -> number of its last message that is committed."""
+        self.counts: dict[GroupId, int] = {}
+        """Group -> application messages that are committed in it. Every site counts every group, by the order and not
+        by what it delivers: a site that is in no group has to tell one that comes back where its groups are, when it is
+        the only one that is there."""
 
     # ------------------------------------------------------------------ what it says
     @property
@@ -66,6 +74,10 @@ class Ledger(Part):
     def uncommitted(self) -> tuple[Turn, ...]:
         """The turns behind the committed ones."""
         return tuple(self.entries[number].turn for number in range(self.committed + 1, self.accepted + 1))
+
+    def uncommitted_bytes(self) -> int:
+        """What their messages occupy."""
+        return sum(self.entries[number].bytes for number in range(self.committed + 1, self.accepted + 1))
 
     def committed_turns(self, after: int, turns_max: int, messages_max: int) -> tuple[list[Turn], int, Version]:
         """Committed turns with messages after a turn, how far they reach, and the version of the turn there."""
@@ -96,8 +108,18 @@ class Ledger(Part):
 
     def committed_source_number(self, source: SiteId) -> int:
         """Number of the source's last message that is committed."""
-        uncommitted = (run for turn in self.uncommitted() for run in turn.runs if run.first.source == source)
-        return self.ordered[source] - sum(run.count for run in uncommitted)
+        return self._committed_ordered[source]
+
+    def summary(self) -> Summary:
+        """Of the committed part."""
+        return Summary(
+            self.committed,
+            self.committed_version,
+            self.committed_message_turn,
+            self.sequence - self.uncommitted_messages,
+            tuple(self._committed_ordered.items()),
+            tuple(self.counts.items()),
+        )
 
     # ------------------------------------------------------------------ how it changes
     def accept(self, entry: Entry) -> None:
@@ -117,7 +139,7 @@ class Ledger(Part):
             self.committed_version = entry.turn.version
             if entry.turn.runs:
                 committed.append(entry)
-                self.committed_message_turn = number
+                self._count(entry)
                 self.uncommitted_messages -= entry.turn.messages
             else:
                 del self.entries[number]
@@ -138,12 +160,30 @@ class Ledger(Part):
         committed = [entry for entry in entries if entry.turn.number > self.committed]
         for entry in committed:
             self._push(entry)
-            self.committed_message_turn = entry.turn.number
+            self._count(entry)
         self.uncommitted_messages = 0
         self.accepted = self.committed = through
         self.committed_version = version
         self.newest = max(self.newest, version)
         return committed, dropped
+
+    def take_over(self, summary: Summary) -> list[Entry]:
+        """Go on behind a committed turn without what lies before it; what was accepted here and is no longer known to
+        be part of the history."""
+        if summary.number < self.committed:
+            raise InvariantViolation(f"turn {summary.number} is to be taken over, {self.committed} is committed")
+        dropped = self._drop_uncommitted()
+        self.entries.clear()
+        self.messages = self.bytes = 0
+        self.forgotten = self.committed = self.accepted = summary.number
+        self.committed_version = summary.version
+        self.committed_message_turn = summary.message_turn
+        self.newest = max(self.newest, summary.version)
+        self.sequence = summary.sequence
+        self._committed_ordered.update(summary.ordered)
+        self.ordered.update(summary.ordered)
+        self.counts = dict(summary.counts)
+        return dropped
 
     def install(
         self, version: Version, members: tuple[SiteId, ...], base: int, entries: Iterable[Entry]
@@ -168,11 +208,12 @@ class Ledger(Part):
         return dropped
 
     def forget(self, through: int) -> None:
-        """Every site has delivered these."""
+        """Everybody for whom these were kept has delivered them."""
         for number in range(self.forgotten + 1, through + 1):
             entry = self.entries.pop(number, None)
             if entry is not None:
                 self.messages -= entry.turn.messages
+                self.bytes -= entry.bytes
         self.forgotten = max(self.forgotten, through)
 
     def restore(self, state: State) -> None:
@@ -185,7 +226,28 @@ class Ledger(Part):
         self.ordered.update(state.ordered)
         self.entries = {entry.turn.number: entry for entry in state.entries}
         self.messages = sum(len(entry.multicasts) for entry in state.entries)
+        self.bytes = sum(entry.bytes for entry in state.entries)
         self.uncommitted_messages = sum(turn.messages for turn in self.uncommitted())
+        self._committed_ordered.update(state.committed_ordered or self._committed_part())
+        self.counts = dict(state.counts)
+
+    def _committed_part(self) -> dict[SiteId, int]:
+        """For checkpoints of earlier versions, which know no lives: a source's numbers have no gap."""
+        committed = dict(self.ordered)
+        for turn in self.uncommitted():
+            for run in turn.runs:
+                committed[run.first.source] -= run.count
+        return committed
+
+    def _count(self, entry: Entry) -> None:
+        """A turn with messages is committed."""
+        self.committed_message_turn = entry.turn.number
+        for run in entry.turn.runs:
+            self._committed_ordered[run.first.source] = run.last
+        counts = self.counts
+        for multicast in entry.multicasts:
+            for group in multicast.groups:
+                counts[group] = counts.get(group, 0) + multicast.count
 
     def _push(self, entry: Entry) -> None:
         turn = entry.turn
@@ -199,15 +261,17 @@ class Ledger(Part):
         count = len(entry.multicasts)
         self.entries[turn.number] = entry
         self.messages += count
+        self.bytes += entry.bytes
         self.uncommitted_messages += count
         self.sequence += count
         self.accepted = turn.number
 
     def _check_run(self, turn: Turn, run: Run) -> None:
-        if run.source_number != self.ordered[run.first.source] + 1:
+        before = self.ordered[run.first.source]
+        if run.source_number != before + 1 and not (begins_life(run.source_number) and run.source_number > before):
             raise InvariantViolation(
                 f"turn {turn.number} acknowledges {run.first} as number {run.source_number} of its source, "
-                f"after {self.ordered[run.first.source]}"
+                f"after {before}"
             )
 
     def _drop_uncommitted(self) -> list[Entry]:
@@ -215,10 +279,11 @@ class Ledger(Part):
         for number in range(self.accepted, self.committed, -1):
             entry = self.entries.pop(number)
             dropped.append(entry)
-            for run in entry.turn.runs:
-                self.ordered[run.first.source] -= run.count
             self.messages -= entry.turn.messages
+            self.bytes -= entry.bytes
             self.sequence -= entry.turn.messages
+        if dropped:
+            self.ordered.update(self._committed_ordered)
         self.accepted = self.committed
         self.uncommitted_messages = 0
         return dropped

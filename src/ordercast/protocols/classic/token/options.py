@@ -31,7 +31,10 @@ class TokenOptions(Options, frozen=True):
     batch_messages_max: int = 128
     """How many messages the token site acknowledges at once."""
     history_messages_max: int = 4096
-    """How many messages a site keeps for those that have not delivered them yet; then the sources wait."""
+    """How many messages a site keeps for those that have not delivered them yet. Then the sources wait for members of
+    the list that are slow; those that are down, or were left out, miss what is forgotten."""
+    history_bytes_max: int = 1 << 25
+    """How many bytes it keeps for them, its own needs included, unless a single message is larger."""
     reader_messages_max: int = 1024
     """How many deliveries the application may leave untaken."""
 
@@ -41,7 +44,14 @@ class TokenOptions(Options, frozen=True):
     def __post_init__(self) -> None:
         if self.resilience is not None and self.resilience < 0:
             raise UsageError(f"option resilience of token is 0 or more, not {self.resilience}")
-        for name in ("retries", "window_messages", "batch_messages_max", "history_messages_max", "reader_messages_max"):
+        for name in (
+            "retries",
+            "window_messages",
+            "batch_messages_max",
+            "history_messages_max",
+            "history_bytes_max",
+            "reader_messages_max",
+        ):
             if getattr(self, name) < 1:
                 raise UsageError(f"option {name} of token is 1 or more, not {getattr(self, name)}")
         for name in ("retry_seconds", "pass_seconds", "beacon_seconds", "suspicion_seconds"):

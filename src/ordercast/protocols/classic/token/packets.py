@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast, Packet, SiteId
-from ordercast.protocols.classic.token.turns import Turn, Version
+from ordercast.protocols.classic.token.turns import Summary, Turn, Version
 
 
 # ---------------------------------------------------------------------- normal phase
@@ -29,7 +29,7 @@ class Acknowledge(Packet, frozen=True):
     settled: int
     """Every turn up to this one is delivered at the sender."""
     forgotten: int
-    """Every turn up to this one is settled at every site of the system."""
+    """Every turn up to this one is settled at every site of the list."""
 
     def served(self) -> tuple[MessageId, ...]:
         return self.turn.identifiers()
@@ -66,6 +66,8 @@ class Ask(Packet, frozen=True):
     missing: tuple[tuple[int, SiteId, int, int], ...]
     """Messages wanted: turn that acknowledges them, source, first and last source number."""
     settled: int
+    in_vain: bool = False
+    """Whether this was asked for a while, and nobody had it: a summary will do, too."""
 
 
 class History(Packet, frozen=True):
@@ -79,10 +81,47 @@ class History(Packet, frozen=True):
     turns: tuple[Turn, ...]
     uncommitted: tuple[Turn, ...]
     """What follows on `through` in this version, for those who have installed it as well."""
-    forgotten: int
+    everywhere: int
+    """Every turn up to this one is settled at every site of the system."""
+    in_list: int
+    """Every turn up to this one is settled at every site of the sender's list, and forgotten there."""
 
     def served(self) -> tuple[MessageId, ...]:
         return tuple(message for turn in (*self.turns, *self.uncommitted) for message in turn.identifiers())
+
+
+class Forgotten(Packet, frozen=True):
+    """Any site -> who asked for turns that are no longer here: where the history can be gone on with instead."""
+
+    background = True
+    version: Version
+    everywhere: int
+    in_list: int
+    gone: int
+    """Nothing up to this turn is kept anywhere in the list."""
+    forgotten: int
+    """Nothing up to this turn is kept here."""
+    summary: Summary
+
+
+# ---------------------------------------------------------------------- a lost log
+class Lost(Packet, frozen=True):
+    """A site that has lost its log -> all: forget what I promised, and tell me how to go on."""
+
+    background = True
+    life: int
+
+
+class Vouch(Packet, frozen=True):
+    """A member of a list without the lost site -> the lost site: I know of your loss, and have promised nothing beyond
+    this list."""
+
+    background = True
+    life: int
+    version: Version
+    base: int
+    """Where the list begins."""
+    summary: Summary
 
 
 # ---------------------------------------------------------------------- reformation
@@ -126,7 +165,9 @@ class Join(Packet, frozen=True):
     committed: int
     uncommitted: tuple[Turn, ...]
     settled: int
-    forgotten: int
+    everywhere: int
+    lives: tuple[tuple[SiteId, int], ...] = ()
+    """Sites that have lost their log, and the life in which they are since then, as far as the sender knows."""
 
     @property
     def accepted(self) -> int:
@@ -151,7 +192,7 @@ class Install(Packet, frozen=True):
     committed: int
     """Up to here the history is committed; who lacks it gets it from the first site."""
     uncommitted: tuple[Turn, ...]
-    forgotten: int
+    everywhere: int
 
     @property
     def base(self) -> int:

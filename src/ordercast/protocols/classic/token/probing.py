@@ -45,7 +45,7 @@ class Probing(Part):
         never hears that they join; they stop, wait, form a list without it, and it begins again.)
         """
         core = self._core
-        if core.attempt.stage:
+        if core.attempt.stage or core.loss.lost:
             return
         core.branch("suspected")
         core.patience.note_suspicion(core.now)
@@ -114,7 +114,9 @@ class Probing(Part):
 
     # ------------------------------------------------------------------ what the others say
     def on_probe(self, sender: SiteId, packet: Probe, arrival: Arrival) -> None:
-        """Somebody suspects something."""
+        """Somebody suspects something. Who has lost its log is no part of a majority."""
+        if self._core.loss.lost:
+            return
         self._send_status(sender, packet.attempt)
         if packet.installed > self._ledger.version:
             self._core.suspicion.note_left_out(packet.installed)

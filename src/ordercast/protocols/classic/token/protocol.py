@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol
-from ordercast.core.events import Consumed, MulticastRequested, Started
+from ordercast.core.events import Consumed, MulticastRequested, Recovered, Started
 from ordercast.protocols.classic.token.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.token.attempt import Attempt
 from ordercast.protocols.classic.token.backlog import Backlog
 from ordercast.protocols.classic.token.delivery import Delivery
 from ordercast.protocols.classic.token.joining import Joining
 from ordercast.protocols.classic.token.ledger import Ledger
+from ordercast.protocols.classic.token.loss import Loss
 from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.patience import Patience
 from ordercast.protocols.classic.token.probing import Probing
@@ -25,7 +26,7 @@ from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
 from ordercast.protocols.classic.token.suspicion import Suspicion
 
-ROLES = (Source, Ring, Repair, Stable, Delivery, Settlement, Suspicion, Attempt, Probing, Reformation, Joining)
+ROLES = (Source, Ring, Repair, Stable, Delivery, Settlement, Suspicion, Attempt, Probing, Reformation, Joining, Loss)
 
 
 class Token(Protocol):
@@ -37,10 +38,11 @@ class Token(Protocol):
         paper="Chang, Maxemchuk 1984, as described in Spauster 1991, 2.3",
         guarantees=TOTAL_ORDER,
         faults=EVERY_FAULT,
-        crash="the others, if a majority, form a new token list without it; when it comes back it gets everything",
+        crash="the others, if a majority, form a new token list without it; when it comes back it gets what they keep",
         branches=tuple(branch for role in ROLES for branch in role.branches),
         options=TokenOptions,
         minority_may_die=True,
+        repairs=True,
     )
     arrangement = ARRANGEMENT
     parts = (Sites, Ledger, Backlog, *ROLES)
@@ -65,6 +67,7 @@ class Token(Protocol):
         self.probing = self.attach(Probing(self))
         self.reformation = self.attach(Reformation(self))
         self.joining = self.attach(Joining(self))
+        self.loss = self.attach(Loss(self))
 
     def on_started(self, event: Started) -> None:
         """Everybody begins with the list of all sites."""
@@ -86,6 +89,7 @@ class Token(Protocol):
         """The application has taken deliveries: there is room for more, and these are settled."""
         self.delivery.consume(event.count)
         self.settlement.note(self.site, self.delivery.settled)
+        self.repair.note_taken()
 
     # ------------------------------------------------------------------ stable storage
     def checkpoint_messages(self) -> int:
@@ -100,6 +104,12 @@ class Token(Protocol):
         """Take up the state of a checkpoint."""
         self.stable.restore(state)
 
+    def on_recovered(self, event: Recovered) -> None:
+        """As everywhere; a log that is lost says nothing, not even that."""
+        if event.lost:
+            self.loss.begin(self.context.incarnation)
+        super().on_recovered(event)
+
     def resume(self) -> None:
         """What the log says was delivered is replayed; what is committed besides is delivered behind it. Then find out
         whether the list goes on without this site."""
@@ -108,6 +118,8 @@ class Token(Protocol):
         self.delivery.deliver()
         self.source.send_again()
         self.suspicion.begin_recovery()
+        if self.loss.lost:
+            self.loss.ask()
 
     def declare_recovered(self) -> None:
         """Not yet, when the log has been read: `Suspicion` says it when the site is in a list that works."""

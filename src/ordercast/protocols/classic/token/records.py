@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ordercast.core import Multicast, Record, SiteId
-from ordercast.protocols.classic.token.turns import Entry, Version
+from ordercast.core import GroupId, Multicast, Record, SiteId
+from ordercast.protocols.classic.token.turns import Entry, Summary, Version
 
 
 class Own(Record, frozen=True):
@@ -50,6 +50,30 @@ class NewList(Record, frozen=True):
     forgotten: int
 
 
+class TakenOver(Record, frozen=True):
+    """The history up to a turn is taken over without what is in it, because the others have forgotten that: one record,
+    or a crash could leave a history with a hole."""
+
+    committed: int
+    """How far the site knew the history to be committed before: what lies between is missing here for good."""
+    summary: Summary
+    promised: Version
+    """The promise from here on: the one that stood, or the one with which a site that lost its log begins anew."""
+
+
+class LogLost(Record, frozen=True):
+    """This site has lost its log, and counts for nothing until it has taken over a summary."""
+
+    life: int
+
+
+class KnownLoss(Record, frozen=True):
+    """Another site has lost its log: what it joined before counts for nothing. Stable before this site vouches."""
+
+    site: SiteId
+    life: int
+
+
 class Delivered(Record, frozen=True):
     """Everything up to this sequence number goes to the application; everything up to this turn is committed."""
 
@@ -77,3 +101,7 @@ class State(Record, frozen=True):
     entries: tuple[Entry, ...]
     own_number: int
     own: tuple[tuple[int, Multicast], ...]
+    committed_ordered: tuple[tuple[SiteId, int], ...] = ()
+    counts: tuple[tuple[GroupId, int], ...] = ()
+    lives: tuple[tuple[SiteId, int], ...] = ()
+    lost: bool = False

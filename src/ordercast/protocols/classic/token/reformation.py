@@ -71,15 +71,19 @@ class Reformation(Part):
     def on_join(self, sender: SiteId, packet: Join, arrival: Arrival) -> None:
         """Somebody joins."""
         core = self._core
+        core.sites.check_turns(packet.uncommitted)
+        core.sites.check_members(packet.members)
         core.settlement.note(sender, packet.settled)
         if core.attempt.stage == "inviting" and packet.version == core.stable.promised:
             self._joins[sender] = packet
+            self._joins = core.loss.without_old_lives(self._joins)
             if core.sites.are_all(len(self._joins)):
                 self.form()
 
     def on_inviting_round(self) -> None:
         """Form the list with those who have joined, when it is valid."""
-        core, joins = self._core, self._joins
+        core = self._core
+        joins = self._joins = core.loss.without_old_lives(self._joins)
         waited = core.patience.is_stretched or core.attempt.rounds >= INVITATIONS_MIN
         if waited and core.sites.are_majority(len(joins)) and self.form():
             return
@@ -117,7 +121,7 @@ class Reformation(Part):
             (*members[start:], *members[:start]),
             best.committed,
             best.uncommitted,
-            max(join.forgotten for join in joins.values()),
+            max(join.everywhere for join in joins.values()),
         )
         core.attempt.begin("installing", self.on_installing_round)
         self._confirmed = set()

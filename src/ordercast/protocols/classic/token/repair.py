@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Multicast, Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.packets import Ask, Data, History
+from ordercast.protocols.classic.token.packets import Ask, Data, Forgotten, History
 from ordercast.protocols.classic.token.packing import pack
 from ordercast.protocols.classic.token.turns import Entry, Turn
 
@@ -32,9 +32,9 @@ ASK_SECONDS = 0.005
 class Repair(Part):
     """Asking and answering."""
 
-    packets = (Data, Ask, History)
+    packets = (Data, Ask, History, Forgotten)
     timers = ("ask",)
-    branches = ("asked", "history-sent", "caught-up")
+    branches = ("asked", "history-sent", "caught-up", "summary-sent")
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -49,6 +49,8 @@ class Repair(Part):
         self._retries = 0
         self._asked: SiteId | None = None
         self._packets_since_ask = 0
+        self._reader_awaited = False
+        """Whether more can be learned only when the application has taken what was delivered to it."""
 
     # ------------------------------------------------------------------ wanting
     def prefer(self, teacher: SiteId) -> None:
@@ -131,7 +133,8 @@ class Repair(Part):
         self._asked = teacher = self._choose_teacher()
         if teacher is not None:
             core.branch("asked")
-            core.send((teacher,), Ask(ledger.version, after, missing, core.delivery.settled))
+            in_vain = self._retries > core.options.retries // 2
+            core.send((teacher,), Ask(ledger.version, after, missing, core.delivery.settled, in_vain))
 
     def _choose_teacher(self) -> SiteId | None:
         """The one who is known to have it; when that one does not answer, now and then anybody."""
@@ -151,7 +154,13 @@ class Repair(Part):
         core = self._core
         core.ring.note_asked(sender)
         core.settlement.note(sender, packet.settled)
+        wanted = [turn for turn, *_which in packet.missing]
         if packet.after >= 0:
+            wanted.append(packet.after + 1)
+        gone = self._ledger.forgotten if packet.in_vain else min(core.settlement.gone, self._ledger.forgotten)
+        if wanted and min(wanted) <= gone:
+            self._send_summary(sender)
+        elif packet.after >= self._ledger.forgotten:
             self._send_history(sender, packet)
         for data in pack(self._asked_messages(packet), ANSWER_PACKETS_MAX):
             core.send((sender,), data)
@@ -166,8 +175,38 @@ class Repair(Part):
             core.branch("history-sent")
             core.send(
                 (to,),
-                History(ledger.version, ask.after, through, version, tuple(turns), uncommitted, ledger.forgotten),
+                History(
+                    ledger.version,
+                    ask.after,
+                    through,
+                    version,
+                    tuple(turns),
+                    uncommitted,
+                    core.settlement.everywhere,
+                    core.settlement.forgotten_in_list,
+                ),
             )
+
+    def _send_summary(self, to: SiteId) -> None:
+        """Of all that is committed, and not of what is forgotten: who is so far behind would hardly ever catch up with
+        a busy list.
+
+        Only when nobody has what is wanted, or it was not found. (Else: c has returned by a summary of turn 100; b,
+        which was in the list all the time and has 98, asks c, and misses two turns that a has.)
+        """
+        core, ledger, settlement = self._core, self._ledger, self._core.settlement
+        core.branch("summary-sent")
+        core.send(
+            (to,),
+            Forgotten(
+                ledger.version,
+                settlement.everywhere,
+                settlement.forgotten_in_list,
+                settlement.gone,
+                ledger.forgotten,
+                ledger.summary(),
+            ),
+        )
 
     def _asked_messages(self, ask: Ask) -> Iterator[tuple[SiteId, int, Multicast]]:
         """Source, source number, message; a bounded number of them."""
@@ -193,6 +232,8 @@ class Repair(Part):
         source = packet.multicasts[0].id.source
         if source not in core.sites.all:
             raise WireError(f"a message of {source!r}, which is no site of the system")
+        if any(group not in core.context.groups for multicast in packet.multicasts for group in multicast.groups):
+            raise WireError(f"a message of {source!r} to a group that does not exist")
         core.backlog.keep(source, packet.source_number, packet.multicasts)
         self.learn()
         if self._asking and sender == self._asked:
@@ -203,7 +244,10 @@ class Repair(Part):
     def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """Committed turns are taken over whatever list either side is in; the others only within the same list."""
         core, ledger = self._core, self._ledger
-        core.settlement.forget(packet.forgotten)
+        core.sites.check_turns((*packet.turns, *packet.uncommitted))
+        if core.loss.lost:
+            return
+        self._hear_forgotten(packet)
         # An answer that begins behind a gap, or tells nothing new, does not replace one that waits for messages.
         if packet.after <= ledger.committed < packet.through:
             self._studied = packet
@@ -216,6 +260,53 @@ class Repair(Part):
         # After an answer that brought nothing wait for the timer, or two who miss the same ask each other for ever.
         if self._studied is packet or (self._asking and before != (ledger.committed, ledger.accepted)):
             self._send_ask()
+
+    def _hear_forgotten(self, packet: History | Forgotten) -> None:
+        core = self._core
+        core.settlement.forget(packet.everywhere)
+        if packet.version == self._ledger.version and core.stable.in_normal_phase:
+            core.settlement.forget_in_list(packet.in_list)
+
+    def on_forgotten(self, sender: SiteId, packet: Forgotten, arrival: Arrival) -> None:
+        """What this site lacks is gone: go on behind it, with everything before it delivered.
+
+        Not when nothing is missing after all: the site may have claimed, before a crash, what it learns only now again
+        to be committed; or it has accepted the very turn that is summed up.
+        """
+        core, ledger, summary = self._core, self._ledger, packet.summary
+        core.sites.check_summary(summary)
+        if core.loss.lost:
+            return
+        self._hear_forgotten(packet)
+        before = ledger.committed
+        if ledger.find(summary.number, summary.version) is not None:
+            core.stable.commit(summary.number)
+        elif ledger.committed < packet.forgotten:
+            if not core.delivery.is_done:
+                self.wait_for_reader()
+                return
+            self._studied = None
+            core.stable.take_over(summary, core.stable.promised)
+            core.settlement.note_gone(packet.gone)
+        if ledger.committed > before:
+            self._retries = 0
+            self.learn()
+            core.probing.note_progress()
+            if self._asking:
+                self._send_ask()
+
+    def wait_for_reader(self) -> None:
+        """What was learned can be taken over only when the application has taken what waits for it."""
+        self._reader_awaited = True
+        self._core.block("reader", f"{self._core.site} catches up when its application has taken what it was given")
+
+    def note_taken(self) -> None:
+        """The application has taken something."""
+        if self._reader_awaited and (self._studied is not None or self._core.delivery.is_done):
+            self._reader_awaited = False
+            self._core.block("reader", "")
+            self.learn()
+            self.ask_anew()
 
     def learn(self) -> None:
         """Go on with whatever was waiting, as far as it is complete now."""
@@ -238,8 +329,14 @@ class Repair(Part):
             entry = core.backlog.assemble(turn)
             if entry is None:
                 if entries:
-                    last = entries[-1].turn
-                    core.stable.settle(last.number, last.version, tuple(entries))
+                    self._settle(entries)
+                return
+            if not core.settlement.make_room_for((*entries, entry)):
+                if entries:
+                    self._settle(entries)
+                    self._study(history)
+                else:
+                    self.wait_for_reader()
                 return
             entries.append(entry)
         self._studied = None
@@ -248,3 +345,8 @@ class Repair(Part):
             core.stable.settle(history.through, history.through_version, tuple(entries))
         if self._is_history_needed():
             self._send_ask()
+
+    def _settle(self, entries: list[Entry]) -> None:
+        """Take over a part of the history in hand."""
+        last = entries[-1].turn
+        self._core.stable.settle(last.number, last.version, tuple(entries))

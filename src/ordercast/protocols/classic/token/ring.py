@@ -120,7 +120,7 @@ class Ring(Part):
         """Whether there is something to acknowledge, and room for it; or messages that the list cannot know to be
         committed yet."""
         ledger, core = self._ledger, self._core
-        if core.settlement.room > 0 and core.backlog.has_next():
+        if core.backlog.has_next() and core.settlement.room() > 0:
             return True
         if ledger.accepted > ledger.base:
             known = max(ledger.base, ledger.accepted - core.sites.transfers_needed(len(ledger.members)))
@@ -129,9 +129,9 @@ class Ring(Part):
         return ledger.version != FIRST_VERSION
 
     def _is_quiet(self) -> bool:
-        """Whether everybody in the list has delivered everything."""
-        last = self._ledger.last_message_turn
-        return all(self._core.settlement.at(site) >= last for site in self._ledger.members)
+        """Whether everybody in the list has delivered everything, as far as it matters here."""
+        last, settlement = self._ledger.last_message_turn, self._core.settlement
+        return not settlement.held_up and all(settlement.at(site) >= last for site in self._ledger.members)
 
     def _idle_seconds(self) -> float:
         """Slower and slower: who has not delivered everything by now is a slow reader."""
@@ -147,7 +147,8 @@ class Ring(Part):
         acknowledges something else with the same number.)
         """
         ledger, core = self._ledger, self._core
-        runs, multicasts = core.backlog.choose(min(core.options.batch_messages_max, max(0, core.settlement.room)))
+        count = min(core.options.batch_messages_max, core.settlement.room())
+        runs, multicasts = core.backlog.choose(count, core.settlement.turn_bytes_max)
         core.branch("acknowledged" if runs else "null-acknowledged")
         turn = Turn(ledger.accepted + 1, ledger.version, ledger.sequence + 1, runs)
         core.stable.accept(Entry(turn, multicasts))
@@ -163,7 +164,8 @@ class Ring(Part):
 
     def _send_acknowledge(self, to: tuple[SiteId, ...], turn: Turn) -> None:
         ledger, core = self._ledger, self._core
-        core.send(to, Acknowledge(ledger.version, turn, ledger.committed, core.delivery.settled, ledger.forgotten))
+        forgotten = core.settlement.forgotten_in_list
+        core.send(to, Acknowledge(ledger.version, turn, ledger.committed, core.delivery.settled, forgotten))
 
     def on_token_timeout(self) -> None:
         """Nothing came meanwhile."""
@@ -172,12 +174,9 @@ class Ring(Part):
             return
         if self._is_quiet():
             ledger, core = self._ledger, self._core
-            settled = core.delivery.settled
+            settled, forgotten = core.delivery.settled, core.settlement.forgotten_in_list
             core.branch("beacon-sent")
-            core.send(
-                core.sites.others,
-                Beacon(ledger.version, ledger.accepted, ledger.committed, settled, ledger.forgotten),
-            )
+            core.send(core.sites.others, Beacon(ledger.version, ledger.accepted, ledger.committed, settled, forgotten))
             core.suspicion.watch_ring()
         else:
             self._idle_passes += 1
@@ -223,6 +222,7 @@ class Ring(Part):
     def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A turn of the token site."""
         core, ledger = self._core, self._ledger
+        core.sites.check_turns((packet.turn,))
         core.settlement.note(sender, packet.settled)
         if not self._hear(sender, packet):
             return
@@ -259,7 +259,7 @@ class Ring(Part):
         core.source.forgive()
         core.suspicion.note_alive()
         core.stable.commit(min(packet.committed, ledger.accepted))
-        core.settlement.forget(packet.forgotten)
+        core.settlement.forget_in_list(packet.forgotten)
         return True
 
     def note_turn(self, turn: Turn) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ordercast.core import Packet, Part, SiteId, UsageError, WireError
+from ordercast.protocols.classic.token.turns import Summary, Turn
 
 
 class Sites(Part):
@@ -13,7 +16,7 @@ class Sites(Part):
             raise UsageError(f"option resilience of token is below the number of sites, {len(sites)}, not {resilience}")
         self.all = sites
         self.others = tuple(other for other in sites if other != site)
-        self._majority = len(sites) // 2 + 1
+        self.majority = len(sites) // 2 + 1
         self._resilience = len(sites) // 2 if resilience is None else resilience
 
     def on_heard(self, sender: SiteId, packet: Packet) -> None:
@@ -21,9 +24,26 @@ class Sites(Part):
         if sender not in self.all:
             raise WireError(f"{sender!r} is no site of the system")
 
+    def check_turns(self, turns: Iterable[Turn]) -> None:
+        """They acknowledge messages of the sites of the system only."""
+        for turn in turns:
+            for run in turn.runs:
+                if run.first.source not in self.all:
+                    raise WireError(f"a turn with a message of {run.first.source!r}, which is no site of the system")
+
+    def check_members(self, members: tuple[SiteId, ...]) -> None:
+        """They are sites of the system."""
+        if not set(members) <= set(self.all):
+            raise WireError(f"a list of {', '.join(members)}, of whom not all are sites of the system")
+
+    def check_summary(self, summary: Summary) -> None:
+        """It names the sites of the system."""
+        if sorted(source for source, _number in summary.ordered) != sorted(self.all):
+            raise WireError("a summary of other sites than those of the system")
+
     def are_majority(self, count: int) -> bool:
         """Whether so many sites are one: any two majorities have a site in common."""
-        return count >= self._majority
+        return count >= self.majority
 
     def are_all(self, count: int) -> bool:
         """Whether nobody is missing."""

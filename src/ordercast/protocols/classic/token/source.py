@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, Multicast, Part, SiteId, UsageError
 from ordercast.core.effects import Credit
+from ordercast.protocols.classic.token.backlog import WINDOW_BYTES
 from ordercast.protocols.classic.token.packets import Data
 from ordercast.protocols.classic.token.packing import pack
 from ordercast.protocols.classic.token.records import Own, State
-from ordercast.protocols.classic.token.turns import Entry
+from ordercast.protocols.classic.token.turns import Entry, life_start, message_bytes
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -34,6 +35,7 @@ class Source(Part):
         """Of the last message, across crashes."""
         self._own: dict[int, Multicast] = {}
         """The messages that are not committed."""
+        self._own_bytes = 0
         self._retries = 0
         self._ordered_at_retry = 0
 
@@ -44,13 +46,17 @@ class Source(Part):
             raise UsageError(f"{len(own)} messages of {core.site} are on their way: wait for credit")
         self._number = number = self._number + 1
         core.append(Own(number, multicast))
-        own[number] = multicast
+        self._keep(number, multicast)
         core.backlog.keep(core.site, number, (multicast,))
         core.send(core.ring.peers(), Data(number, (multicast,)))
         if len(own) == 1:
             self._retries = 0
             self._watch(self._ordered[core.site])
         core.ring.take_token()
+
+    def _keep(self, number: int, multicast: Multicast) -> None:
+        self._own[number] = multicast
+        self._own_bytes += message_bytes(multicast)
 
     def _watch(self, ordered: int) -> None:
         """Until they are acknowledged."""
@@ -69,11 +75,13 @@ class Source(Part):
         core = self._core
         ordered = self._ordered[core.site]
         waiting = [(core.site, number, multicast) for number, multicast in self._own.items() if number > ordered]
-        if ordered > self._ordered_at_retry or not waiting or core.settlement.room <= 0:
+        if ordered > self._ordered_at_retry or not waiting or core.settlement.is_full:
             self._retries = 0
         else:
             core.branch("source-retried")
             self._retries += 1
+            for _site, number, multicast in waiting:
+                core.backlog.keep(core.site, number, (multicast,))
             self._send(waiting, RETRY_PACKETS_MAX)
             if self._retries > core.options.retries and core.stable.in_normal_phase:
                 self._retries = 0
@@ -97,12 +105,29 @@ class Source(Part):
                 if run.first.source == site:
                     found = True
                     for number in range(run.source_number, run.last + 1):
-                        self._own.pop(number, None)
+                        self._release(number)
         return found
 
+    def skip(self, ordered: int) -> None:
+        """The history goes on behind a gap, in which everything up to this number was ordered: the others have it, and
+        nothing of it is sent again."""
+        for number in [own for own in self._own if own <= ordered]:
+            self._release(number)
+
+    def _release(self, number: int) -> None:
+        released = self._own.pop(number, None)
+        if released is not None:
+            self._own_bytes -= message_bytes(released)
+
     def give_credit(self) -> None:
-        """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(max(0, self._core.options.window_messages - len(self._own))))
+        """Tell the application how much it may send; nothing while this site does not know how to go on."""
+        core = self._core
+        wait = core.loss.lost or self._own_bytes >= WINDOW_BYTES
+        core.outbox.append(Credit(0 if wait else max(0, core.options.window_messages - len(self._own))))
+
+    def begin_life(self, life: int) -> None:
+        """This site has lost its log: go on with numbers that it cannot have used."""
+        self._number = life_start(life)
 
     # ------------------------------------------------------------------ stable storage
     def stable_state(self) -> tuple[int, tuple[tuple[int, Multicast], ...]]:
@@ -112,12 +137,13 @@ class Source(Part):
     def restore(self, state: State) -> None:
         """As the checkpoint says."""
         self._number = state.own_number
-        self._own = dict(state.own)
+        for number, multicast in state.own:
+            self._keep(number, multicast)
 
     def recall_own(self, record: Own) -> None:
         """A message of this site."""
         self._number = record.source_number
-        self._own[record.source_number] = record.multicast
+        self._keep(record.source_number, record.multicast)
 
     def resume(self) -> None:
         """The log has been read: what is not acknowledged waits for that."""

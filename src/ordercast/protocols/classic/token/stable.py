@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, Part
 from ordercast.core.effects import InstallView
-from ordercast.protocols.classic.token.records import Accepted, NewList, Promised, Settled, State
-from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Version
+from ordercast.protocols.classic.token.records import Accepted, NewList, Promised, Settled, State, TakenOver
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Summary, Version
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -17,8 +17,8 @@ class Stable(Part):
     """The only one who adds to the ledger, and who commits. Each change that must survive is one record and one
     method; after a crash the records make the same changes."""
 
-    records = (Promised, Accepted, Settled, NewList)
-    branches = ("acknowledgement-lost",)
+    records = (Promised, Accepted, Settled, NewList, TakenOver)
+    branches = ("acknowledgement-lost", "returned-by-summary")
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -32,8 +32,9 @@ class Stable(Part):
 
     @property
     def in_normal_phase(self) -> bool:
-        """Whether this site takes part in its list: it has joined no later one, and knows of no turn of a later one."""
-        return self.promised == self._ledger.version == self._ledger.newest
+        """Whether this site takes part in its list: it has joined no later one, knows of no turn of a later one, and
+        remembers what it has done in it."""
+        return self.promised == self._ledger.version == self._ledger.newest and not self._core.loss.lost
 
     # ------------------------------------------------------------------ changes
     def promise(self, version: Version) -> None:
@@ -51,6 +52,15 @@ class Stable(Part):
         ledger = self._ledger
         self._core.append(Settled(ledger.committed, through, version, entries, ledger.forgotten))
         self._apply_settled(through, version, entries)
+
+    def take_over(self, summary: Summary, promised: Version) -> None:
+        """Go on behind turns that nobody has kept for this site."""
+        core, record = self._core, TakenOver(self._ledger.committed, summary, promised)
+        core.append(record)
+        core.branch("returned-by-summary")
+        self._apply_taken_over(record)
+        core.settlement.note(core.site, core.delivery.settled)
+        core.source.give_credit()
 
     def install(self, record: NewList) -> None:
         """Go on under a new list."""
@@ -74,6 +84,21 @@ class Stable(Part):
         for entry in committed:
             self._core.backlog.remove(entry)
         self._note_committed(committed)
+
+    def _apply_taken_over(self, record: TakenOver) -> None:
+        """The promise stays, and what was accepted and is not in the history waits, as in `_apply_settled`.
+
+        (Promise forgotten: b has joined list 7, comes back with a summary of list 5, accepts a turn of list 5 that is
+        committed with its help, and list 7 begins without it.)
+        """
+        core, before = self._core, self._ledger.counts
+        dropped = self._ledger.take_over(record.summary)
+        self.promised = record.promised
+        self._take_back(dropped)
+        core.backlog.skip()
+        core.source.skip(self._ledger.ordered[core.site])
+        core.delivery.skip(before, core.loss.lost)
+        core.loss.end()
 
     def _apply_new_list(self, record: NewList) -> None:
         dropped = self._ledger.install(record.version, record.members, record.base, record.entries)
@@ -142,6 +167,10 @@ class Stable(Part):
             entries=tuple(ledger.entries.values()),
             own_number=own_number,
             own=own,
+            committed_ordered=ledger.summary().ordered,
+            counts=ledger.summary().counts,
+            lives=core.loss.known_lives(),
+            lost=core.loss.lost,
         )
 
     def restore(self, state: State) -> None:
@@ -153,6 +182,7 @@ class Stable(Part):
         core.delivery.restore(state)
         core.settlement.restore(state)
         core.source.restore(state)
+        core.loss.restore(state)
 
     # ------------------------------------------------------------------ recovery
     def recall_promised(self, record: Promised) -> None:
@@ -169,6 +199,12 @@ class Stable(Part):
         self.commit(record.committed)
         self._apply_settled(record.through, record.version, record.entries)
         self._forgotten = record.forgotten
+
+    def recall_taken_over(self, record: TakenOver) -> None:
+        """See `take_over`: what lay before the gap was delivered, or the log would not say this."""
+        self.commit(record.committed)
+        self._apply_taken_over(record)
+        self._forgotten = record.summary.number
 
     def recall_new_list(self, record: NewList) -> None:
         """See `install`."""

@@ -72,7 +72,7 @@ class Suspicion(Part):
 
     # ------------------------------------------------------------------ after a crash
     def begin_recovery(self) -> None:
-        """Find out whether the list goes on without this site."""
+        """Find out whether the list goes on without this site; unless it knows that, because it has lost its log."""
         self._recovering = True
         self._core.probing.suspect("recovery")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, SiteId
 
 Version = tuple[int, SiteId]
 """The version of a token list: a number and the originator who chose it, so that two originators never choose the
@@ -16,11 +16,40 @@ FIRST_VERSION: Version = (0, "")
 """The list that everybody starts with: all sites. It is lower than any that an originator can choose."""
 
 
+MESSAGE_BYTES = 256
+"""What a message occupies beside its payload, whoever keeps it: its name, its place, and the objects around them."""
+
+_LIFE_SHIFT = 40
+_WITHIN_LIFE = (1 << _LIFE_SHIFT) - 1
+
+
+def life_start(life: int) -> int:
+    """The source number before the first one of a life.
+
+    A site that has lost its log does not know which numbers it has used. It goes on far above them, with its
+    incarnation in the upper bits, which is larger than ever before. (Counting on from what the others have seen:
+    message 8 is in the backlog of a site that does not answer; its source has lost its log and gives number 8 to
+    another message; turn 5 acknowledges number 8, and two sites deliver different messages for it.)
+    """
+    return life << _LIFE_SHIFT
+
+
+def same_life_start(source_number: int) -> int:
+    """The source number before the first one of the life to which this one belongs."""
+    return source_number & ~_WITHIN_LIFE
+
+
+def begins_life(source_number: int) -> bool:
+    """Whether it is the first one of a life: it follows on whatever the source has sent before."""
+    return source_number & _WITHIN_LIFE == 1
+
+
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Consecutive messages of one source."""
 
     source_number: int
-    """Number of the first among all messages of its source, across crashes: 1, 2, 3 …"""
+    """Number of the first among all messages of its source, across crashes: 1, 2, 3 …, and after a lost log from
+    `life_start` on."""
     first: MessageId
     count: int
 
@@ -71,3 +100,29 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
             for step in range(run.count):
                 yield run.first.source, run.source_number + step, self.multicasts[at]
                 at += 1
+
+    @property
+    def bytes(self) -> int:
+        """What the messages occupy."""
+        return sum(map(message_bytes, self.multicasts))
+
+
+def message_bytes(multicast: Multicast) -> int:
+    """What a message occupies."""
+    return len(multicast.payload) + MESSAGE_BYTES
+
+
+class Summary(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a site must know of the history up to a committed turn in order to go on behind it. Committed turns are the
+    same everywhere for ever, so whoever has a summary of one need not ask anybody for what lies before it."""
+
+    number: int
+    version: Version
+    """In which the turn was issued."""
+    message_turn: int
+    """The last turn up to there that had messages."""
+    sequence: int
+    ordered: tuple[tuple[SiteId, int], ...]
+    """Source -> number of its last message up to there."""
+    counts: tuple[tuple[GroupId, int], ...]
+    """Group -> application messages that were ordered in it up to there."""
