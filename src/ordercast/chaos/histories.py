@@ -17,11 +17,11 @@ from ordercast.core import SiteId
 DOWN_SECONDS = 0.3
 """How long a process is down whose log is exchanged."""
 
-LOGGED_SECONDS = 10.0
+LOGGED_SECONDS = 5.0
 """How long a rollback waits until something was logged since the copy."""
 
-REFUSED_SECONDS = 2.0
-"""How long a process that is back and reaches everybody may still be refused."""
+REFUSED_SECONDS = 1.0
+"""How long a process that is back and reaches everybody is watched: it may still be refused."""
 
 COPY_ATTEMPTS = 20
 """A segment may vanish while it is copied, because the process needs it no more."""
@@ -81,7 +81,7 @@ class Histories:
             shutil.copytree(copy / folder.name, folder)
         record.happened["rollback"] += 1
         record.say(f"{process} is killed, and its log is that of {action.copied:.1f} s again")
-        why = await self._start(process)
+        why = await self._start(process, REFUSED_SECONDS)
         if why is None:
             record.say(f"{process} is back with its old log, and nobody refuses it")
             return
@@ -104,7 +104,7 @@ class Histories:
         kept = self._put_aside(process)
         record.happened["lost-log"] += 1
         record.say(f"{process} is killed, and its log is lost")
-        why = await self._start(process)
+        why = await self._start(process, REFUSED_SECONDS)
         if why is None:
             record.problem(f"{process} was started without its log, and nobody refused it")
             return
@@ -139,8 +139,8 @@ class Histories:
                 shutil.move(folder, kept / folder.name)
         return kept
 
-    async def _start(self, process: SiteId) -> str | None:
-        """Start a process; why it is refused, or None when it is not."""
+    async def _start(self, process: SiteId, watched_seconds: float) -> str | None:
+        """Start a process; why it is refused, or None when it is back and was not refused for so long."""
         processes = self._processes
         await asyncio.sleep(DOWN_SECONDS)
         await processes.start(process)
@@ -149,7 +149,7 @@ class Histories:
         while processes.is_running(process) and time.monotonic() < deadline:
             if back_since is None and await processes.is_back(process, set(self._living())):
                 back_since = time.monotonic()
-            if back_since is not None and time.monotonic() - back_since > REFUSED_SECONDS:
+            if back_since is not None and time.monotonic() - back_since >= watched_seconds:
                 return None
             await asyncio.sleep(0.05)
         if not processes.is_running(process):
@@ -165,9 +165,11 @@ class Histories:
         await self._come_back(process, "it got its log back")
 
     async def _come_back(self, process: SiteId, because: str) -> None:
-        why = await self._start(process)
+        why = await self._start(process, 0.0)
         if why is not None:
             self._record.problem(f"{process} does not come back although {because}: {why}")
+            # So that the rest of the run can show something, too.
+            await self._processes.start(process)
         elif not await self._processes.is_back(process, set(self._living())):
             self._record.problem(f"{process} does not reach everybody although {because}")
         else:

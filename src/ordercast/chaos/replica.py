@@ -17,9 +17,12 @@ from ordercast.chaos.books import Books, order_name
 from ordercast.chaos.worker import Receipts, Work, run_worker, wait, write_result
 
 CALLS_MAX = 200
-"""Under way at a time. Those who are away longer than a moment have no more customers at the counter."""
+"""Under way at a time: a branch that gets no answers has no more customers at its counter."""
 
-STATE_SECONDS = 10.0
+ANSWER_SECONDS = 3.0
+"""Until the last calls must have been answered. Before that everything has come to rest, or never will."""
+
+STATE_SECONDS = 5.0
 """Until a replica that was told to end must have the books, when it has come back without."""
 
 
@@ -44,7 +47,7 @@ class Branch:
             if await wait(no_more, due - time.monotonic()):
                 break
             if len(self._calls) >= CALLS_MAX:
-                await asyncio.wait(self._calls, return_when=asyncio.FIRST_COMPLETED)
+                continue  # the customer goes away
             number += 1
             task = asyncio.create_task(self._call(draw_order(random)[1], order_name(work.process, work.start, number)))
             self._calls.add(task)
@@ -64,7 +67,7 @@ class Branch:
     async def finish(self) -> None:
         """Wait for the answers that are still to come, as long as the group gives any."""
         if self._calls:
-            await asyncio.wait(self._calls, timeout=STATE_SECONDS)
+            await asyncio.wait(self._calls, timeout=ANSWER_SECONDS)
         for call in tuple(self._calls):
             call.cancel()
 

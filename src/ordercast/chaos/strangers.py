@@ -90,6 +90,7 @@ class Strangers:
                 start_new_session=True,
             )
         who = f"a stranger ({action.kind}) named {work.process}"
+        before = await self._count_refused()
         self._record.say(f"{who} comes")
         try:
             peers = await self._watch(running, folder / f"{work.process}.sock")
@@ -97,7 +98,7 @@ class Strangers:
                 self._record.happened["stranger"] += 1
                 self._record.problem(f"{who} is heard by {', '.join(peers)}")
                 return
-            why = last_line(errors) if running.returncode else await self._refused_by(action, work.process)
+            why = last_line(errors) if running.returncode else await self._refused_by(action, work.process, before)
             if why:
                 self._record.happened["stranger"] += 1
                 self._record.refused(who, "its arrival", why)
@@ -121,13 +122,20 @@ class Strangers:
             await asyncio.sleep(0.1)
         return []
 
-    async def _refused_by(self, action: Stranger, name: SiteId) -> str:
+    async def _refused_by(self, action: Stranger, name: SiteId, before: int) -> str:
         """What one of the processes says of why it does not hear the stranger; empty when none has heard it."""
         for process in sorted(self._real):
             status = await self._processes.status(process) if process != action.process else None
             if status is not None and name in status["refused"]:
                 return str(status["refused"][name])
-        return ""
+        # Whoever cannot be asked whether it is there now, because it is not where it should be, gets no line.
+        refused = await self._count_refused() - before
+        return f"{refused} of its greetings were refused" if refused > 0 else ""
+
+    async def _count_refused(self) -> int:
+        """How many greetings all processes have refused so far."""
+        answers = [await self._processes.status(process) for process in sorted(self._real)]
+        return sum(status["dropped"].get("peer-refused", 0) for status in answers if status is not None)
 
     async def _send_foreign(self, process: SiteId) -> None:
         try:
