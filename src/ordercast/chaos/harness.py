@@ -261,7 +261,9 @@ class Harness:
         """The whole plan."""
         clock = self._clock = PlanClock()
         group = next(iter(self._cluster.groups))
-        self._visits = Strangers(self._processes, self._real, group, self._record, self._write_strange_config)
+        self._visits = Strangers(
+            self._processes, self._living, self._real, group, self._record, self._write_strange_config
+        )
         recording = self._recording or Recording()
         self._floods = Floods(self._folder, self._seed, recording, self._record)
         try:
@@ -339,19 +341,21 @@ class Harness:
     async def _wait_for_living(self) -> None:
         """Until everybody runs and reaches the others. Who has ended by itself is a problem, and does not end the
         run."""
+        while self._processes.down - self._dead:
+            await asyncio.sleep(0.05)
         while True:
             self._bury()
             try:
                 await self._processes.wait_for(self._living())
                 return
             except UsageError:
-                if all(self._processes.is_running(process) for process in self._living()):
+                if not any(self._processes.has_ended(process) for process in self._living()):
                     raise
 
     def _bury(self) -> None:
         """Go on without those who have ended by themselves."""
         for process in self._living():
-            if not self._processes.is_running(process):
+            if self._processes.has_ended(process):
                 self._record.problem(f"{process} ended by itself: {self._processes.last_words(process)}")
                 record_failure(self._folder / "trace", process)
                 self._dead.add(process)

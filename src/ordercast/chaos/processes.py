@@ -37,6 +37,8 @@ class Processes:
         self.folder = folder
         self.peaks: dict[SiteId, int] = {}
         """Process -> the most memory that it ever took in any of its starts, in KiB."""
+        self.down: set[SiteId] = set()
+        """Who was killed and not started again."""
         self._worker = worker
         self._rates = rates
         self._seed = seed
@@ -55,6 +57,7 @@ class Processes:
 
     async def start(self, process: SiteId) -> None:
         """A new start, which has a number of its own."""
+        self.down.discard(process)
         rate = self._rates.get(process, 0.0)
         start = self._starts[process]
         self._starts[process] += 1
@@ -81,9 +84,14 @@ class Processes:
         running = self._running.get(process)
         return running is not None and running.returncode is None
 
+    def has_ended(self, process: SiteId) -> bool:
+        """Whether it has ended by itself."""
+        return process in self._running and process not in self.down and not self.is_running(process)
+
     async def kill(self, process: SiteId) -> None:
         """SIGKILL. That it had ended by itself is a problem."""
         running = self._running[process]
+        self.down.add(process)
         if running.returncode is None:
             self.look(process)
             os.killpg(running.pid, signal.SIGKILL)

@@ -45,9 +45,16 @@ class Strangers:
     """Lets them in front of the door, one at a time."""
 
     def __init__(
-        self, processes: Processes, real: Mapping[SiteId, HostPort], group: GroupId, record: Record, write: WriteConfig
+        self,
+        processes: Processes,
+        living: Callable[[], list[SiteId]],
+        real: Mapping[SiteId, HostPort],
+        group: GroupId,
+        record: Record,
+        write: WriteConfig,
     ) -> None:
         self._processes = processes
+        self._living = living
         self._real = real
         self._group = group
         self._record = record
@@ -73,7 +80,7 @@ class Strangers:
         await self._run(action, Work(str(config), name, str(folder), 0, RATE, FIRST_START + self._number))
         if action.kind == "differing":
             await self._processes.start(action.process)
-            await self._processes.wait_for(self._real)
+            await self._processes.wait_for(self._living())
 
     async def _run(self, action: Stranger, work: Work) -> None:
         folder = Path(work.folder)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -14,7 +15,7 @@ from rich.text import Text
 
 import ordercast
 from ordercast.chaos.harness import Cluster, Harness, Outcome
-from ordercast.chaos.schedule import Partition, Plan, draw_plan
+from ordercast.chaos.schedule import Plan, draw_plan
 from ordercast.cli.chaos.clusters import make_terrain, options_for, show_crossings
 from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
 from ordercast.cli.terminal import make_console
@@ -25,6 +26,9 @@ from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
 
 GROUP = "accounts"
+
+OUTPUT = ("keep", "report", "as_json")
+"""Options that do not change what happens."""
 
 REPLICA = "ordercast.chaos.replica"
 """What a process runs whose books are a replicated state."""
@@ -88,6 +92,7 @@ def chaos(
 
     Example: ordercast chaos --protocol token --seconds 60 --kills 6 --loss 0.2 --seed 7
     """
+    command = repeat_command(locals())
     names = [f"p{index}" for index in range(1, processes + 1)]
     core = find_protocol(protocol)
     contract = core.contract
@@ -121,26 +126,6 @@ def chaos(
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
         worker=REPLICA if _keeps_replicas(contract) else BRANCH,
     )
-    command = repeat_command(
-        protocol=protocol,
-        processes=processes,
-        seconds=seconds,
-        kills=kills,
-        pauses=pauses,
-        partitions=sum(isinstance(action, Partition) for action in plan.actions),
-        loss=loss,
-        duplication=plan.duplication,
-        delay=plan.delay_seconds,
-        rollbacks=rollbacks,
-        lost_logs=lost_logs,
-        away=away,
-        floods=floods,
-        strangers=strangers,
-        rate=rate,
-        clusters=clusters,
-        between=between,
-        seed=seed,
-    )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     show_plan(people, plan, seed)
     with KeptFolder(keep) as folder:
@@ -173,9 +158,10 @@ def _keeps_replicas(contract: Contract) -> bool:
     return "multiple-source-order" in contract.guarantees and "crash" in contract.faults
 
 
-def repeat_command(**options: str | float) -> str:
-    """The command that draws the same plan again."""
-    return " ".join(["ordercast chaos", *(f"--{name.replace('_', '-')} {value}" for name, value in options.items())])
+def repeat_command(options: Mapping[str, Any]) -> str:
+    """The command that draws the same plan again: everything but where it leaves what it finds."""
+    given = {name: value for name, value in options.items() if name not in OUTPUT and value is not None}
+    return " ".join(["ordercast chaos", *(f"--{name.replace('_', '-')} {value}" for name, value in given.items())])
 
 
 class KeptFolder:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ordercast.chaos.harness import Cluster, Outcome
-from ordercast.chaos.schedule import Plan, describe_action, kind_of
+from ordercast.chaos.schedule import Plan, describe_action
 from ordercast.chaos.verdict import MEMORY_MAX_MIB, judge_run
 from ordercast.cli.chaos.clusters import describe_crossings
 from ordercast.protocols import find_protocol
@@ -50,7 +50,7 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
         "ordered": ordered,
         "agree": not verdict.divergence,
         "problems": outcome.problems,
-        "plan": [{"kind": kind_of(action)} | msgspec.to_builtins(action) for action in plan.actions],
+        "plan": msgspec.to_builtins(plan.actions),
         "asked": dict(sorted(plan.asked().items())),
         "refused": msgspec.to_builtins(outcome.refusals),
         "away": msgspec.to_builtins(outcome.absences),
