@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 import time
@@ -197,12 +198,17 @@ class Histories:
                         blocked[f"{other}: {status['blocked']}"] = None
         await processes.start(process)
         delivered = max((last[other] - first[other] for other in last), default=0)
-        named = tuple(line for line in blocked if process in line.partition(": ")[2])
+        named = tuple(line for line in blocked if _names(line.partition(": ")[2], process))
         absence = Absence(process, round(time.monotonic() - began, 2), delivered, named)
         record.absences.append(absence)
         record.say(f"{process} is started again; the others delivered {delivered:,} meanwhile")
         if named:
             record.say(f"and waited for it: {named[0]}")
+
+
+def _names(words: str, process: SiteId) -> bool:
+    """Whether words speak of a process, and not only of one of its messages."""
+    return re.search(rf"(?<!\w){re.escape(process)}(?!\w|:\d)", words) is not None
 
 
 def _ends(folder: Path) -> dict[str, bytes]:
