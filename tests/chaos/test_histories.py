@@ -77,3 +77,13 @@ def test_a_rollback_to_a_log_in_which_nothing_is_missing_is_not_counted(tmp_path
     outcome = ordercast.run(Harness(cluster, plan, 1, tmp_path).run())
     assert outcome.problems == []
     assert judge_run(cluster, plan, outcome).lines() == ["vacuous: rollback struck 0 times of 1"]
+
+
+def test_nobody_hears_a_process_that_nobody_knows_or_one_with_another_sequencer(tmp_path: Path) -> None:
+    plan = Plan(2.0, (Stranger(0.2, "a", 0.5, "unknown"), Stranger(0.8, "b", 0.5, "differing")))
+    outcome = ordercast.run(Harness(CLUSTER, plan, 1, tmp_path).run())
+    assert outcome.problems == []
+    assert judge_run(CLUSTER, plan, outcome).lines() == []
+    unknown, differing = outcome.refusals
+    assert "it is not among the [processes] here" in unknown.why
+    assert "sequencer differs" in differing.why

@@ -277,11 +277,11 @@ class Harness:
         except ExceptionGroup as group:
             raise group.exceptions[0] from None
 
-    async def _copy(self, action: Rollback) -> Path:
+    async def _copy(self, action: Rollback) -> Path | None:
         await self._clock.until(action.copied)
         return await self._histories.copy(action.process)
 
-    async def _happen(self, action: Action, copying: asyncio.Task[Path] | None) -> None:
+    async def _happen(self, action: Action, copying: asyncio.Task[Path | None] | None) -> None:
         await self._clock.until(action.at)
         if not action.alone:
             await self._strike(action)
@@ -301,8 +301,7 @@ class Harness:
         processes, record = self._processes, self._record
         match action:
             case Kill(process=process):
-                await processes.kill(process)
-                record.happened["kill"] += 1
+                record.happened["kill"] += await processes.kill(process)
                 if action.seconds == inf:
                     self._dead.add(process)
                     record.say(f"{process} is killed for good")
@@ -318,7 +317,7 @@ class Harness:
                 record.say(f"{process} is stopped for {action.seconds:.1f} s")
                 await asyncio.sleep(action.seconds)
                 processes.signal(process, signal.SIGCONT)
-                record.happened["pause"] += 1
+                record.happened["pause"] += processes.is_running(process)
             case Start(process=process):
                 await processes.start(process)
                 record.happened["start"] += 1

@@ -53,9 +53,9 @@ class Histories:
         return aside
 
     # ------------------------------------------------------------------ rollback
-    async def copy(self, process: SiteId) -> Path:
+    async def copy(self, process: SiteId) -> Path | None:
         """A copy of the log of a process that runs, as a backup tool would take it: file by file, in order of their
-        names."""
+        names; None when that cannot be."""
         for _ in range(COPY_ATTEMPTS):
             copy = self._aside("copy", process)
             try:
@@ -65,22 +65,21 @@ class Histories:
             except (shutil.Error, FileNotFoundError):
                 # It was not up yet, or has just cut its log short.
                 await asyncio.sleep(0.2)
-        raise TimeoutError(f"the log of {process} cannot be copied")
+        return None
 
-    async def rollback(self, action: Rollback, copying: asyncio.Task[Path]) -> None:
+    async def rollback(self, action: Rollback, copying: asyncio.Task[Path | None]) -> None:
         """Kill, exchange the log for the copy, start; and what an operator would do then."""
         process, record = action.process, self._record
-        try:
-            copy = await copying
-            await self._wait_until_logged(process, copy)
-        except TimeoutError as error:
-            record.say(f"no rollback of {process}: {error}")
+        copy = await copying
+        if copy is None or not await self._has_logged_since(process, copy):
+            because = "its log cannot be copied" if copy is None else "nothing was logged since the copy was taken"
+            record.say(f"no rollback of {process}: {because}")
             return
-        await self._processes.kill(process)
+        struck = await self._processes.kill(process)
         kept = self._put_aside(process)
         for folder in self._of(process):
             shutil.copytree(copy / folder.name, folder)
-        record.happened["rollback"] += 1
+        record.happened["rollback"] += struck
         record.say(f"{process} is killed, and its log is that of {action.copied:.1f} s again")
         why = await self._start(process, REFUSED_SECONDS)
         if why is None:
@@ -89,35 +88,36 @@ class Histories:
         record.refused(process, "a rollback", why)
         await self._give_back(process, kept)
 
-    async def _wait_until_logged(self, process: SiteId, copy: Path) -> None:
+    async def _has_logged_since(self, process: SiteId, copy: Path) -> bool:
+        """Whether something is in the log that is not in the copy, soon at least."""
         deadline = time.monotonic() + LOGGED_SECONDS
         noted, _ = self._of(process)
         while _ends(copy / noted.name) == _ends(noted):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"nothing was logged in {LOGGED_SECONDS:g} s since the copy was taken")
+                return False
             await asyncio.sleep(0.1)
+        return True
 
     # ------------------------------------------------------------------ lost logs
     async def lose(self, action: LostLog) -> None:
         """Kill, remove the log, start; and what an operator would do then."""
         process, record = action.process, self._record
-        await self._processes.kill(process)
+        record.happened["lost-log"] += await self._processes.kill(process)
         kept = self._put_aside(process)
-        record.happened["lost-log"] += 1
         record.say(f"{process} is killed, and its log is lost")
         why = await self._start(process, REFUSED_SECONDS)
         if why is None:
             record.problem(f"{process} was started without its log, and nobody refused it")
             return
         record.refused(process, "the loss of its log", why)
-        if not self._repairs:
-            await self._give_back(process, kept)
-        elif await self._repair(process):
+        if self._repairs and await self._repair(process):
             await self._come_back(process, "its log was repaired")
+        else:
+            await self._give_back(process, kept)
 
     async def _repair(self, process: SiteId) -> bool:
-        command = [sys.executable, "-m", "ordercast", "repair"]
-        command += ["--config", str(self._processes.config(process)), "--process", process]
+        command = [sys.executable, "-m", "ordercast", "repair", str(self._processes.config(process))]
+        command += ["--process", process]
         repair = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
@@ -180,8 +180,7 @@ class Histories:
     async def stay_away(self, action: Away) -> None:
         """Kill, and start after long; meanwhile the others go on, or say for whom they wait."""
         process, processes, record = action.process, self._processes, self._record
-        await processes.kill(process)
-        record.happened["away"] += 1
+        record.happened["away"] += await processes.kill(process)
         record.say(f"{process} is away for {action.seconds:.1f} s")
         began = time.monotonic()
         first: dict[SiteId, int] = {}

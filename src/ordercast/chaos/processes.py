@@ -88,17 +88,18 @@ class Processes:
         """Whether it has ended by itself."""
         return process in self._running and process not in self.down and not self.is_running(process)
 
-    async def kill(self, process: SiteId) -> None:
-        """SIGKILL. That it had ended by itself is a problem."""
+    async def kill(self, process: SiteId) -> bool:
+        """SIGKILL. That it had ended by itself is a problem; then nobody was killed."""
         running = self._running[process]
         self.down.add(process)
-        if running.returncode is None:
-            self.look(process)
-            os.killpg(running.pid, signal.SIGKILL)
-            await running.wait()
-            record_failure(self.folder / "trace", process)
-        else:
+        if running.returncode is not None:
             self._record.problem(f"{process} had ended by itself: {self.last_words(process)}")
+            return False
+        self.look(process)
+        os.killpg(running.pid, signal.SIGKILL)
+        await running.wait()
+        record_failure(self.folder / "trace", process)
+        return True
 
     async def wait_ended(self, process: SiteId, seconds: float) -> int | None:
         """The exit code of a process that ends within this time; None when it does not."""
