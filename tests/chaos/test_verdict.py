@@ -142,9 +142,10 @@ def test_a_second_fault_that_did_not_strike_is_vacuous_too() -> None:
 
 def test_an_absence_is_harmless_when_the_others_go_on_or_say_for_whom_they_wait() -> None:
     outcome = _outcome()
-    outcome.absences = [Absence("b", 4.0, 100, ()), Absence("c", 4.0, 0, ("a: waits for c",))]
+    outcome.absences = [Absence("b", 9.0, 100, ()), Absence("c", 9.0, 0, ("a: waits for c",))]
+    outcome.absences.append(Absence("a", 1.0, 0, ()))  # too short to be told
     assert _wrong(outcome).fine
-    outcome.absences.append(Absence("a", 4.0, 0, ()))
+    outcome.absences.append(Absence("a", 9.0, 0, ()))
     verdict = _wrong(outcome)
     assert _fields(verdict) == {"stalled"}
     assert verdict.stalled == ["a"]

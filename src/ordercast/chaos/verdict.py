@@ -10,13 +10,18 @@ import msgspec
 
 from ordercast.chaos.books import order_name
 from ordercast.chaos.harness import Cluster, Outcome
+from ordercast.chaos.record import Absence
 from ordercast.chaos.schedule import Plan
 from ordercast.chaos.strangers import FIRST_START
 from ordercast.core import SiteId
 from ordercast.core.intervals import IntervalSet
+from ordercast.node.obstacles import BLOCKED_SECONDS
 
 MEMORY_MAX_MIB = 256
 """What a process may take at the most: several times what it takes at rest, and little beside a machine."""
+
+STALLED_SECONDS = 2 * BLOCKED_SECONDS
+"""A process that waits for another longer than this has said so."""
 
 NAMED_MAX = 5
 """Of what is wrong, how much is named."""
@@ -77,10 +82,15 @@ def judge_run(
         _find_lost(applied, outcome, cluster) if kept else {},
         {site: list(result["doubled"]) for site, result in books.items() if once and result.get("doubled")},
         _find_strange(applied),
-        [absence.process for absence in outcome.absences if not absence.delivered and not absence.blocked],
+        [absence.process for absence in outcome.absences if _is_stalled(absence)],
         {site: round(kib / 1024, 1) for site, kib in outcome.memory_kib.items() if kib > MEMORY_MAX_MIB * 1024},
         _find_vacuous(plan, outcome),
     )
+
+
+def _is_stalled(absence: Absence) -> bool:
+    """Whether nobody went on and nobody said why, although there was the time to say it."""
+    return absence.seconds > STALLED_SECONDS and not absence.delivered and not absence.blocked
 
 
 def _read_applied(result: Mapping[str, object]) -> dict[str, IntervalSet]:
