@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from ordercast.chaos.schedule import Partition, Plan
+from ordercast.chaos.schedule import Away, Flood, LostLog, Partition, Plan, Rollback, Stranger
 from ordercast.core import UsageError
 from ordercast.net.hub import Hub
 from ordercast.net.sockets import Resolved, SocketAddress
@@ -39,6 +39,11 @@ def check_plan(plan: Plan) -> None:
             ("duplication", plan.duplication > 0),
             ("delay", plan.delay_seconds > 0),
             ("partitions", any(isinstance(action, Partition) for action in plan.actions)),
+            ("floods", any(isinstance(action, Flood) for action in plan.actions)),
+            ("strangers", any(isinstance(action, Stranger) for action in plan.actions)),
+            ("rollbacks", any(isinstance(action, Rollback) for action in plan.actions)),
+            ("lost logs", any(isinstance(action, LostLog) for action in plan.actions)),
+            ("absence", any(isinstance(action, Away) for action in plan.actions)),
         )
         if asked
     ]

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
-import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from random import Random
@@ -18,18 +16,34 @@ from typing import Any
 import msgspec
 
 from ordercast.chaos.channel import LossyHub, check_plan
+from ordercast.chaos.clock import PlanClock
+from ordercast.chaos.floods import Floods, Recording
+from ordercast.chaos.histories import Histories
+from ordercast.chaos.processes import Processes
 from ordercast.chaos.proxy import CALM, FLAT, Proxy, Tap, Terrain, Weather
-from ordercast.chaos.schedule import Action, Kill, Partition, Pause, Plan, Start
-from ordercast.chaos.worker import Work
+from ordercast.chaos.record import Absence, Record, Refusal, Tell
+from ordercast.chaos.schedule import (
+    Action,
+    Away,
+    Flood,
+    Kill,
+    LostLog,
+    Partition,
+    Pause,
+    Plan,
+    Rollback,
+    Start,
+    Stranger,
+)
+from ordercast.chaos.strangers import Strangers
+from ordercast.chaos.worker import receipts_path
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.net.ports import free_ports
 from ordercast.net.sockets import resolve
-from ordercast.node.control import ask, read
+from ordercast.node.addresses import HostPort
 from ordercast.trace.live import record_failure, record_rest
 from ordercast.wire.keys import create_key_file
 
-START_SECONDS = 30.0
-"""Until every process must answer."""
 SETTLE_SECONDS = 60.0
 """Until everything must have come to rest after the last fault: recovery takes some time-outs, each below ten."""
 STILL_SECONDS = 1.0
@@ -54,6 +68,10 @@ class Cluster(msgspec.Struct, frozen=True):
     """Whether processes hear each other through a hub, which shows everybody the same order."""
     recovers: bool = True
     """Whether who is started again gets what it has missed. Else it is a stranger, and its books are its own."""
+    repairs: bool = False
+    """Whether a process whose log is lost can be repaired from the others."""
+    drift: Mapping[str, Any] = {}
+    """Options with which a process must not be let in; none: one with other groups is tried."""
 
     @property
     def processes(self) -> list[SiteId]:
@@ -76,6 +94,14 @@ class Outcome(msgspec.Struct):
     """What went wrong with the processes themselves."""
     strangers: frozenset[SiteId] = frozenset()
     """Who was started again and is not owed what it missed."""
+    refusals: list[Refusal] = []
+    absences: list[Absence] = []
+    flooded: Counter[str] = msgspec.field(default_factory=Counter)
+    """Datagrams of floods, by kind."""
+    memory_kib: dict[SiteId, int] = {}
+    """Process -> the most memory that it took."""
+    acknowledged: dict[SiteId, list[str]] = {}
+    """Process -> the orders of which it has told whoever gave them that they were applied."""
 
     @property
     def trace(self) -> Path:
@@ -91,10 +117,6 @@ class Outcome(msgspec.Struct):
             if own and site not in self.strangers:
                 books.setdefault(own, set()).add(result["digest" if ordered else "gathered"])
         return all(len(digests) == 1 for digests in books.values())
-
-
-Tell = Callable[[float, str], None]
-"""Called with the seconds since the start and one line for people."""
 
 
 class Harness:
@@ -114,13 +136,12 @@ class Harness:
         self._plan = plan
         self._seed = seed
         self._folder = folder
-        self._tell = tell or (lambda _seconds, _words: None)
         self._tap = tap
-        self._running: dict[SiteId, asyncio.subprocess.Process] = {}
-        self._happened: Counter[str] = Counter()
-        self._problems: list[str] = []
+        self._record = Record(tell or (lambda _seconds, _words: None))
+        self._processes = Processes(folder, cluster.worker, cluster.rates, seed, self._record)
+        self._histories = Histories(self._processes, self._living, self._record, cluster.repairs)
+        self._recording = Recording() if any(isinstance(action, Flood) for action in plan.actions) else None
         self._partitions: list[frozenset[SiteId]] = []
-        self._began = 0.0
         self._dead: set[SiteId] = set()
         self._strangers: set[SiteId] = set()
         self._hub: LossyHub | None = None
@@ -131,49 +152,57 @@ class Harness:
         """Everything, from the start to the end; nothing is left running, whatever happens."""
         self._folder.mkdir(parents=True, exist_ok=True)
         create_key_file(self._folder / "cluster.key")
-        processes = self._cluster.processes
-        real = dict(zip(processes, (("127.0.0.1", port) for port in free_ports(len(processes))), strict=True))
-        proxy = Proxy(real, Random(f"ordercast proxy {self._seed}"), self._cluster.terrain, self._tap)
-        self._proxy = proxy
+        names, processes, record = self._cluster.processes, self._processes, self._record
+        self._real = dict(zip(names, (("127.0.0.1", port) for port in free_ports(len(names))), strict=True))
+        random = Random(f"ordercast proxy {self._seed}")
+        proxy = self._proxy = Proxy(self._real, random, self._cluster.terrain, self._tap, self._recording)
         if self._cluster.one_channel:
-            self._hub = self._open_hub(real)
+            self._hub = self._open_hub(self._real)
         late = {action.process for action in self._plan.actions if isinstance(action, Start)}
-        first = [process for process in processes if process not in late]
+        first = [name for name in names if name not in late]
+        watching = asyncio.create_task(processes.watch_memory())
         try:
-            for process in processes:
-                self._write_config(process, real)
-            for process in first:
-                await self._start(process)
-            await self._wait_for(first)
-            self._began = time.monotonic()
+            for name in names:
+                addresses = {**proxy.addresses_for(name), name: self._real[name]}
+                self._write_config(processes.config(name), addresses, self._cluster.options, self._cluster.groups, True)
+            for name in first:
+                await processes.start(name)
+            await processes.wait_for(first)
+            record.began = time.monotonic()
             self._set_weather()
-            await asyncio.gather(*(self._happen(action) for action in self._plan.actions), self._sleep_until_end())
-            chaos_seconds = time.monotonic() - self._began
+            await self._happen_all()
+            chaos_seconds = record.seconds
             proxy.weather = CALM
             self._set_loss(0.0)
             # Who was started in the last moment does not listen to signals yet, and would die of them.
-            await self._wait_for(self._living())
-            self._say("healed: the orders end, and everything comes to rest")
-            for process in processes:
-                self._signal(process, signal.SIGUSR1)
+            await self._wait_for_living()
+            record.say("healed: the orders end, and everything comes to rest")
+            for name in names:
+                processes.signal(name, signal.SIGUSR1)
             deliveries = await self._settle()
-            settle_seconds = time.monotonic() - self._began - chaos_seconds
+            settle_seconds = record.seconds - chaos_seconds
             results = await self._end()
         finally:
-            await self._kill_all()
+            watching.cancel()
+            await processes.kill_all()
             proxy.close()
             if self._hub is not None:
                 self._hub.close()
         return Outcome(
             self._folder,
             results,
-            self._happened,
+            record.happened,
             proxy.counters if self._hub is None else self._hub.counters,
             deliveries,
             chaos_seconds,
             settle_seconds,
-            self._problems,
+            record.problems,
             frozenset(self._strangers),
+            record.refusals,
+            record.absences,
+            record.flooded,
+            processes.peaks,
+            {name: _read_receipts(self._folder, name) for name in names},
         )
 
     def _open_hub(self, real: Mapping[SiteId, tuple[str, int]]) -> LossyHub:
@@ -181,86 +210,42 @@ class Harness:
         processes = {process: resolve(*where) for process, where in real.items()}
         return LossyHub(asyncio.get_running_loop(), own, processes, Random(f"ordercast hub {self._seed}"))
 
-    # ------------------------------------------------------------------ processes
-    def _write_config(self, process: SiteId, real: Mapping[SiteId, tuple[str, int]]) -> None:
+    def _write_config(
+        self,
+        path: Path,
+        addresses: Mapping[SiteId, HostPort],
+        options: Mapping[str, Any],
+        groups: Mapping[GroupId, tuple[SiteId, ...]],
+        traced: bool,
+    ) -> None:
         """Everybody's own address is the real one; the others' are the proxy's."""
-        addresses = {**self._proxy.addresses_for(process), process: real[process]}
         lines = [
             'cluster = "chaos"',
             f'protocol = "{self._cluster.protocol}"',
             'key_file = "cluster.key"',
             'log_directory = "log"',
-            'trace_directory = "trace"',
+            *(['trace_directory = "trace"'] if traced else []),
             'control = "unix:{process}.sock"',
             "max_datagram = 1450" if self._hub is None else f'channel = "127.0.0.1:{self._hub.port}"',
             "[processes]",
             *(f'{site} = "{host}:{port}"' for site, (host, port) in sorted(addresses.items())),
             "[groups]",
-            *(f"{group} = {json.dumps(members)}" for group, members in self._cluster.groups.items()),
+            *(f"{group} = {json.dumps(members)}" for group, members in groups.items()),
             "[options]",
-            *(f"{key} = {json.dumps(value)}" for key, value in self._cluster.options.items()),
+            *(f"{key} = {json.dumps(value)}" for key, value in options.items()),
         ]
-        self._config(process).write_text("\n".join(lines) + "\n")
+        path.write_text("\n".join(lines) + "\n")
 
-    def _config(self, process: SiteId) -> Path:
-        return self._folder / f"{process}.toml"
-
-    async def _start(self, process: SiteId) -> None:
-        work = Work(
-            str(self._config(process)),
-            process,
-            str(self._folder),
-            self._seed,
-            self._cluster.rates.get(process, 0.0),
-        )
-        with (self._folder / f"{process}.err").open("ab") as errors:
-            self._running[process] = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                self._cluster.worker,
-                msgspec.json.encode(work).decode(),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=errors,
-                start_new_session=True,
-            )
-
-    def _signal(self, process: SiteId, number: int) -> None:
-        running = self._running.get(process)
-        if running is not None and running.returncode is None:
-            running.send_signal(number)
-
-    async def _status(self, process: SiteId) -> dict[str, Any] | None:
-        """What a process says of itself; None while it does not answer."""
-        try:
-            reader, writer = await ask(self._folder / f"{process}.sock", {"command": "status"})
-            try:
-                return await asyncio.wait_for(read(reader), 5.0)
-            finally:
-                writer.close()
-        except (UsageError, OSError, TimeoutError):
-            return None
-
-    async def _wait_for(self, processes: list[SiteId]) -> None:
-        """Until all of them run and reach each other."""
-        deadline = time.monotonic() + START_SECONDS
-        wanted = len(processes) - 1
-        for process in processes:
-            while True:
-                status = await self._status(process)
-                if status is not None and len(status["peers"]) >= wanted:
-                    break
-                self._check_alive(process)
-                if time.monotonic() > deadline:
-                    raise UsageError(f"process {process} does not start within {START_SECONDS:g} s; see {self._folder}")
-                await asyncio.sleep(0.05)
-
-    def _check_alive(self, process: SiteId) -> None:
-        running = self._running[process]
-        if running.returncode is not None:
-            words = (self._folder / f"{process}.err").read_text(errors="replace").strip().splitlines()
-            last = words[-1] if words else f"exit code {running.returncode}"
-            raise UsageError(f"process {process} ended by itself: {last}")
+    def _write_strange_config(
+        self, path: Path, name: SiteId, addresses: Mapping[SiteId, HostPort], differs: bool
+    ) -> None:
+        """A stranger's configuration: without a trace, for that would be in the way of the process' own."""
+        options, groups = dict(self._cluster.options), dict(self._cluster.groups)
+        if differs and self._cluster.drift:
+            options |= self._cluster.drift
+        elif differs:
+            groups = {group: tuple(site for site in members if site != name) for group, members in groups.items()}
+        self._write_config(path, addresses, options, groups, False)
 
     # ------------------------------------------------------------------ faults
     def _set_weather(self) -> None:
@@ -272,58 +257,108 @@ class Harness:
         if self._hub is not None:
             self._hub.loss = loss
 
-    def _say(self, words: str) -> None:
-        self._tell(time.monotonic() - self._began, words)
+    async def _happen_all(self) -> None:
+        """The whole plan."""
+        clock = self._clock = PlanClock()
+        group = next(iter(self._cluster.groups))
+        self._visits = Strangers(
+            self._processes, self._living, self._real, group, self._record, self._write_strange_config
+        )
+        recording = self._recording or Recording()
+        self._floods = Floods(self._folder, self._seed, recording, self._record)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for action in self._plan.actions:
+                    copying = None
+                    if isinstance(action, Rollback):
+                        copying = tasks.create_task(self._copy(action))
+                    tasks.create_task(self._happen(action, copying))
+                tasks.create_task(clock.until(self._plan.seconds))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from None
 
-    async def _sleep_until_end(self) -> None:
-        await asyncio.sleep(self._plan.seconds)
+    async def _copy(self, action: Rollback) -> Path | None:
+        await self._clock.until(action.copied)
+        return await self._histories.copy(action.process)
 
-    async def _happen(self, action: Action) -> None:
-        await asyncio.sleep(action.at)
+    async def _happen(self, action: Action, copying: asyncio.Task[Path | None] | None) -> None:
+        await self._clock.until(action.at)
+        if not action.alone:
+            await self._strike(action)
+            return
+        self._clock.hold()
+        # Those who relied on what is lost must be there to say so.
+        await self._wait_for_living()
+        if isinstance(action, Rollback) and copying is not None:
+            await self._histories.rollback(action, copying)
+        elif isinstance(action, LostLog):
+            await self._histories.lose(action)
+        elif isinstance(action, Stranger):
+            await self._visits.visit(action)
+        self._clock.release(action.seconds)
+
+    async def _strike(self, action: Action) -> None:
+        processes, record = self._processes, self._record
         match action:
             case Kill(process=process):
-                await self._kill(process)
-                self._happened["kill"] += 1
+                record.happened["kill"] += await processes.kill(process)
                 if action.seconds == inf:
                     self._dead.add(process)
-                    self._say(f"{process} is killed for good")
+                    record.say(f"{process} is killed for good")
                     return
-                self._say(f"{process} is killed")
+                record.say(f"{process} is killed")
                 await asyncio.sleep(action.seconds)
-                await self._start(process)
+                await processes.start(process)
                 if not self._cluster.recovers:
                     self._strangers.add(process)
-                self._say(f"{process} is started again")
+                record.say(f"{process} is started again")
             case Pause(process=process):
-                self._signal(process, signal.SIGSTOP)
-                self._say(f"{process} is stopped for {action.seconds:.1f} s")
+                processes.signal(process, signal.SIGSTOP)
+                record.say(f"{process} is stopped for {action.seconds:.1f} s")
                 await asyncio.sleep(action.seconds)
-                self._signal(process, signal.SIGCONT)
-                self._happened["pause"] += 1
+                processes.signal(process, signal.SIGCONT)
+                record.happened["pause"] += processes.is_running(process)
             case Start(process=process):
-                await self._start(process)
-                self._happened["late start"] += 1
-                self._say(f"{process} is started for the first time")
+                await processes.start(process)
+                record.happened["start"] += 1
+                record.say(f"{process} is started for the first time")
             case Partition(side=side):
                 cut = frozenset(side)
                 self._partitions.append(cut)
                 self._set_weather()
-                self._say(f"{', '.join(side)} cut off from the others for {action.seconds:.1f} s")
+                record.say(f"{', '.join(side)} cut off from the others for {action.seconds:.1f} s")
                 await asyncio.sleep(action.seconds)
                 self._partitions.remove(cut)
                 self._set_weather()
-                self._happened["partition"] += 1
-
-    async def _kill(self, process: SiteId) -> None:
-        running = self._running[process]
-        if running.returncode is None:
-            os.killpg(running.pid, signal.SIGKILL)
-            await running.wait()
-            record_failure(self._folder / "trace", process)
-        else:
-            self._problems.append(f"{process} had ended by itself with exit code {running.returncode}")
+                record.happened["partition"] += 1
+            case Away():
+                await self._histories.stay_away(action)
+            case Flood(process=process):
+                await self._floods.flood(action, self._real[process])
 
     # ------------------------------------------------------------------ the end
+    async def _wait_for_living(self) -> None:
+        """Until everybody runs and reaches the others. Who has ended by itself is a problem, and does not end the
+        run."""
+        while self._processes.down - self._dead:
+            await asyncio.sleep(0.05)
+        while True:
+            self._bury()
+            try:
+                await self._processes.wait_for(self._living())
+                return
+            except UsageError:
+                if not any(self._processes.has_ended(process) for process in self._living()):
+                    raise
+
+    def _bury(self) -> None:
+        """Go on without those who have ended by themselves."""
+        for process in self._living():
+            if self._processes.has_ended(process):
+                self._record.problem(f"{process} ended by itself: {self._processes.last_words(process)}")
+                record_failure(self._folder / "trace", process)
+                self._dead.add(process)
+
     async def _settle(self) -> dict[SiteId, int]:
         """Wait until everybody has what it is owed, and nothing moves."""
         deadline = time.monotonic() + SETTLE_SECONDS
@@ -332,9 +367,9 @@ class Harness:
         while True:
             counts: dict[SiteId, int] = {}
             idle = True
+            self._bury()
             for process in self._living():
-                self._check_alive(process)
-                status = await self._status(process)
+                status = await self._processes.status(process)
                 if status is None:
                     idle = False
                     continue
@@ -348,7 +383,7 @@ class Harness:
                     record_rest(self._folder / "trace", process)
                 return counts
             if time.monotonic() > deadline:
-                self._problems.append(f"not at rest after {SETTLE_SECONDS:g} s: {before}")
+                self._record.problem(f"not at rest after {SETTLE_SECONDS:g} s: {before}")
                 return counts
             await asyncio.sleep(0.1)
 
@@ -368,24 +403,24 @@ class Harness:
         return tuple(sorted(group for group, members in self._cluster.groups.items() if site in members))
 
     async def _end(self) -> dict[SiteId, dict[str, Any]]:
+        processes = self._processes
         for process in self._cluster.processes:
-            self._signal(process, signal.SIGTERM)
+            processes.look(process)
+            processes.signal(process, signal.SIGTERM)
         results: dict[SiteId, dict[str, Any]] = {}
         for process in self._living():
-            running = self._running[process]
-            try:
-                code = await asyncio.wait_for(running.wait(), END_SECONDS)
-            except TimeoutError:
-                self._problems.append(f"{process} did not end when it was told to")
-                continue
-            if code:
-                self._problems.append(f"{process} ended with exit code {code}")
+            code = await processes.wait_ended(process, END_SECONDS)
+            if code is None:
+                self._record.problem(f"{process} did not end when it was told to")
+            elif code:
+                self._record.problem(f"{process} ended with exit code {code}: {processes.last_words(process)}")
             else:
                 results[process] = json.loads((self._folder / f"{process}.json").read_bytes())
         return results
 
-    async def _kill_all(self) -> None:
-        for running in self._running.values():
-            if running.returncode is None:
-                os.killpg(running.pid, signal.SIGKILL)
-                await running.wait()
+
+def _read_receipts(folder: Path, process: SiteId) -> list[str]:
+    """A line that was cut off by a kill was read by nobody."""
+    path = receipts_path(folder, process)
+    content = path.read_text() if path.exists() else ""
+    return [line.rstrip("\n") for line in content.splitlines(keepends=True) if line.endswith("\n")]

@@ -14,6 +14,7 @@ from random import Random
 
 import msgspec
 
+from ordercast.chaos.floods import Recording
 from ordercast.core import SiteId
 from ordercast.node.addresses import HostPort
 
@@ -62,12 +63,18 @@ class Proxy:
     """Relays between processes, in the event loop that makes it."""
 
     def __init__(
-        self, real: dict[SiteId, HostPort], random: Random, terrain: Terrain = FLAT, tap: Tap | None = None
+        self,
+        real: dict[SiteId, HostPort],
+        random: Random,
+        terrain: Terrain = FLAT,
+        tap: Tap | None = None,
+        recording: Recording | None = None,
     ) -> None:
         self.counters: Counter[str] = Counter()
         self.weather = CALM
         self._terrain = terrain
         self._tap = tap
+        self._recording = recording
         self._loop = asyncio.get_running_loop()
         self._random = random
         self._buffer = memoryview(bytearray(1 << 16))
@@ -100,6 +107,8 @@ class Proxy:
                 size = opened.recv_into(self._buffer)
                 if self._tap is not None:
                     self._tap(sender, receiver, size)
+                if self._recording is not None:
+                    self._recording.add(receiver, self._buffer[:size])
                 if distance:
                     self.counters["between clusters"] += 1
                 self._relay(opened, self._buffer[:size], sender, receiver, to, distance)

@@ -12,13 +12,16 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
 import ordercast
-from ordercast.chaos.bank import Ledger, draw_order
+from ordercast.chaos.bank import draw_order
+from ordercast.chaos.books import Books, order_name
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -30,40 +33,31 @@ class Work(msgspec.Struct, frozen=True):
     seed: int
     rate: float
     """Orders a second; 0: this process only keeps books."""
+    start: int = 0
+    """How many times the process was started before in this run, whatever its log says."""
 
 
-class Result(msgspec.Struct, frozen=True):
-    """What a process has in the end."""
+class Receipts:
+    """The orders that were acknowledged to whoever gave them, on a file that outlives the process."""
 
-    process: str
-    ledger: Ledger
-    digest: int
-    """Of all orders in the order in which they were applied."""
-    gathered: int
-    """Of all orders, in whatever order."""
-    blocked: int
-    """How often an order had to wait for the group to go on."""
+    def __init__(self, work: Work) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(receipts_path(Path(work.folder), work.process), flags, 0o600)
 
-
-class Books(msgspec.Struct):
-    """What survives: a snapshot of it stands for everything that the log has dropped."""
-
-    ledger: Ledger = msgspec.field(default_factory=Ledger)
-    digest: int = 0
-    gathered: int = 0
-
-    def apply(self, delivery: ordercast.Delivery) -> None:
-        """One order, at its place."""
-        self.ledger.apply(delivery.payload.decode().partition(" | ")[0])
-        # A polynomial of what was applied so far: other orders, or the same in another order, give another number.
-        number = hash_of(delivery.payload)
-        self.digest = (self.digest * 1_000_003 + number) % (1 << 61)
-        self.gathered = (self.gathered + number) % (1 << 61)
+    def write(self, name: str) -> None:
+        """With the system at once: a process that is killed afterwards has acknowledged it all the same."""
+        os.write(self._file, f"{name}\n".encode())
 
 
-def hash_of(payload: bytes) -> int:
-    """The same in every process, unlike `hash`."""
-    return int.from_bytes(payload[-24:]) % (1 << 61)
+def receipts_path(folder: Path, process: str) -> Path:
+    """Where the acknowledged orders of a process are."""
+    return folder / f"{process}.acknowledged"
+
+
+def write_result(work: Work, books: Books, blocked: int) -> None:
+    """What a process has in the end, and how often it was told that the group was blocked."""
+    document = msgspec.to_builtins(books) | {"process": work.process, "blocked": blocked}
+    (Path(work.folder) / f"{work.process}.json").write_bytes(msgspec.json.encode(document))
 
 
 async def _main(work: Work) -> None:
@@ -72,12 +66,23 @@ async def _main(work: Work) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for whoever started us, and ends us in good order
     loop.add_signal_handler(signal.SIGUSR1, no_more.set)
+    receipts = Receipts(work)
     async with ordercast.open(work.config, work.process) as node:
         kept = node.keep_snapshot(lambda: msgspec.msgpack.encode(books))
         books = Books() if kept is None else msgspec.msgpack.decode(kept, type=Books)
         own = [group for group, members in node.groups.items() if work.process in members]
         if own:
-            (await node.join(*own)).on_delivery(lambda delivery: books.apply(delivery))
+            own_orders = order_name(work.process, work.start, 0)[:-1]
+
+            def apply(delivery: ordercast.Delivery) -> None:
+                order = delivery.payload.decode(errors="replace")
+                books.apply(order)
+                # Who gave the order reads in the books of this process that it was done.
+                name = order.partition(" | ")[2]
+                if name.startswith(own_orders):
+                    receipts.write(name)
+
+            (await node.join(*own)).on_delivery(apply)
         sending = asyncio.create_task(_send(node, work, no_more))
         ended = asyncio.create_task(node.wait_failed())
         stopping = asyncio.create_task(stop.wait())
@@ -87,42 +92,40 @@ async def _main(work: Work) -> None:
         if ended.done():
             ended.result()
         ended.cancel()
-    result = Result(work.process, books.ledger, books.digest, books.gathered, blocked)
-    path = Path(work.folder) / f"{work.process}.json"
-    path.write_bytes(msgspec.json.encode(result))
+    write_result(work, books, blocked)
 
 
 async def _send(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> int:
     """Orders at random moments; whatever the group does, none is given up."""
     if not work.rate:
         return 0
-    random = Random(f"{work.seed} {work.process} {node.incarnation}")
+    random = Random(f"{work.seed} {work.process} {work.start}")
     blocked = number = 0
     due = time.monotonic()
     while not no_more.is_set():
         due += random.expovariate(work.rate)
-        if await _wait(no_more, due - time.monotonic()):
+        if await wait(no_more, due - time.monotonic()):
             break
         groups, text = draw_order(random)
         known = [group for group in groups if group in node.groups]
         if not known:  # not the bank's groups: some of those that there are
             known = random.sample(sorted(node.groups), random.randint(1, min(2, len(node.groups))))
         number += 1
-        order = f"{text} | {work.process}.{node.incarnation}.{number}".encode()
+        order = f"{text} | {order_name(work.process, work.start, number)}".encode()
         while True:
             try:
                 await node.multicast(order, known)
                 break
             except ordercast.GroupBlocked:
                 blocked += 1
-                if await _wait(no_more, 0.5):
+                if await wait(no_more, 0.5):
                     return blocked
             except ordercast.OrdercastError:
                 return blocked  # the node is over
     return blocked
 
 
-async def _wait(event: asyncio.Event, seconds: float) -> bool:
+async def wait(event: asyncio.Event, seconds: float) -> bool:
     """Wait so long; whether the event came first."""
     if seconds > 0:
         try:
@@ -132,16 +135,19 @@ async def _wait(event: asyncio.Event, seconds: float) -> bool:
     return event.is_set()
 
 
-def main() -> None:
-    """The process."""
+def run_worker(main: Callable[[Work], Coroutine[Any, Any, None]]) -> None:
+    """The process. Why it ends by itself is the last line that it writes."""
     work = msgspec.json.decode(sys.argv[1], type=Work)
     logging.basicConfig(
         filename=str(Path(work.folder) / f"{work.process}.log"),
         level=logging.INFO,
         format=f"%(asctime)s {os.getpid()} %(levelname)s %(message)s",
     )
-    ordercast.run(_main(work))
+    try:
+        ordercast.run(main(work))
+    except ordercast.OrdercastError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
-    main()
+    run_worker(_main)

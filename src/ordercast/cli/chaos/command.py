@@ -5,27 +5,35 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 import ordercast
 from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.schedule import Plan, draw_plan
-from ordercast.cli.chaos.clusters import describe_crossings, make_terrain, options_for, show_crossings
+from ordercast.cli.chaos.clusters import make_terrain, options_for, show_crossings
+from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
 from ordercast.cli.terminal import make_console
 from ordercast.cli.verify.summary import show
 from ordercast.cli.verify.work import verify_and_report
 from ordercast.core import Contract, UsageError
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
-from ordercast.spark.verify.folder import Verified
 
 GROUP = "accounts"
+
+OUTPUT = ("keep", "report", "as_json")
+"""Options that do not change what happens."""
+
+REPLICA = "ordercast.chaos.replica"
+"""What a process runs whose books are a replicated state."""
+BRANCH = "ordercast.chaos.worker"
+"""What a process runs where that cannot be."""
 
 
 def register(app: typer.Typer) -> None:
@@ -39,6 +47,19 @@ def chaos(
     seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
+    rollbacks: Annotated[
+        int, typer.Option(min=0, help="SIGKILL, and a start with an older copy of the log: refused, or harmless.")
+    ] = 0,
+    lost_logs: Annotated[int, typer.Option(min=0, help="SIGKILL, and a start without the log: refused.")] = 0,
+    away: Annotated[
+        int, typer.Option(min=0, help="SIGKILL, and no start for a third of the time: it comes back by itself.")
+    ] = 0,
+    floods: Annotated[
+        int, typer.Option(min=0, help="50,000 datagrams a second at one process: junk, forged, replayed in turn.")
+    ] = 0,
+    strangers: Annotated[
+        int, typer.Option(min=0, help="Processes that have the key and do not belong, or messages of no replica.")
+    ] = 0,
     partitions: Annotated[
         int | None, typer.Option(min=0, help="Times that some are cut off from the others.", show_default="2")
     ] = None,
@@ -66,10 +87,12 @@ def chaos(
 ) -> int:
     """Run a cluster on this machine, hurt it, heal it, and verify what its processes recorded.
 
-    Exit code 1 when a promise is broken or replicas disagree.
+    Exit code 1 when a promise is broken, replicas disagree, a process takes too much memory, or a fault that was
+    asked for did not strike.
 
     Example: ordercast chaos --protocol token --seconds 60 --kills 6 --loss 0.2 --seed 7
     """
+    command = repeat_command(locals())
     names = [f"p{index}" for index in range(1, processes + 1)]
     core = find_protocol(protocol)
     contract = core.contract
@@ -83,6 +106,12 @@ def chaos(
         loss,
         _asked(duplication, 0.05, contract),
         _asked(delay, 0.01, contract),
+        rollbacks=rollbacks,
+        lost_logs=lost_logs,
+        away=away,
+        floods=floods,
+        strangers=strangers,
+        majority_suffices=contract.minority_may_die,
     )
     terrain = make_terrain(names, clusters, between, contract.one_channel)
     cluster = Cluster(
@@ -93,12 +122,16 @@ def chaos(
         terrain=terrain,
         one_channel=contract.one_channel,
         recovers="crash" in contract.faults,
+        repairs=contract.repairs,
+        drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
+        worker=REPLICA if _keeps_replicas(contract) else BRANCH,
     )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
+    show_plan(people, plan, seed)
     with KeptFolder(keep) as folder:
         outcome = run_cluster(cluster, plan, seed, folder, people)
         verified, page = verify_and_report(str(outcome.trace), report=report, show_progress=not as_json)
-        document = describe(cluster, outcome, verified)
+        document = describe(cluster, plan, outcome, verified) | {"command": command}
     if as_json:
         print(json.dumps(document, indent=2))
     else:
@@ -106,6 +139,8 @@ def chaos(
         if "crossings" in document:
             show_crossings(people, document["crossings"])
         show_outcome(people, outcome, document)
+        if not document["fine"]:
+            people.print(Text(f"the same plan again: {command}", "bold"))
         if keep is not None:
             people.print(Text(f"kept in {keep}: verify it again with: ordercast verify {keep}/trace", "dim"))
     return 0 if document["fine"] else 1
@@ -116,6 +151,17 @@ def _asked(given: float | None, usual: float, contract: Contract) -> float:
     if given is not None:
         return given
     return 0 if contract.one_channel else usual
+
+
+def _keeps_replicas(contract: Contract) -> bool:
+    """Whether the books can be a replicated state: all have one order, and who comes back has its place in it."""
+    return "multiple-source-order" in contract.guarantees and "crash" in contract.faults
+
+
+def repeat_command(options: Mapping[str, Any]) -> str:
+    """The command that draws the same plan again: everything but where it leaves what it finds."""
+    given = {name: value for name, value in options.items() if name not in OUTPUT and value is not None}
+    return " ".join(["ordercast chaos", *(f"--{name.replace('_', '-')} {value}" for name, value in given.items())])
 
 
 class KeptFolder:
@@ -146,58 +192,3 @@ def run_cluster(cluster: Cluster, plan: Plan, seed: int, folder: Path, people: C
         people.print(Text.assemble((f"{seconds:6.1f} s  ", "dim"), words))
 
     return ordercast.run(Harness(cluster, plan, seed, folder, tell).run())
-
-
-def describe(cluster: Cluster, outcome: Outcome, verified: Verified) -> dict[str, Any]:
-    """The JSON document."""
-    # Books depend on the order of orders; without one, that all have the same orders is all there is to ask.
-    ordered = "multiple-source-order" in find_protocol(cluster.protocol).contract.guarantees
-    agree = outcome.agree(cluster.groups, ordered)
-    document: dict[str, Any] = {
-        "protocol": cluster.protocol,
-        "processes": cluster.processes,
-        "faults": dict(sorted(outcome.happened.items())),
-        "datagrams": dict(sorted(outcome.network.items())),
-        "deliveries": outcome.deliveries,
-        "messages_per_second": round(max(outcome.deliveries.values(), default=0) / outcome.seconds, 1),
-        "seconds": round(outcome.seconds, 2),
-        "settle_seconds": round(outcome.settle_seconds, 2),
-        "ordered": ordered,
-        "agree": agree,
-        "problems": outcome.problems,
-        "verdicts": {each.name: each.verdict for each in verified.summary.properties},
-        "violated_claims": verified.summary.violated_claims,
-        "fine": agree and not outcome.problems and not verified.summary.violated_claims,
-    }
-    if cluster.terrain.clusters:
-        document["crossings"] = describe_crossings(
-            outcome.trace,
-            cluster.terrain,
-            outcome.network["between clusters"],
-            outcome.seconds + outcome.settle_seconds,
-        )
-    return document
-
-
-def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) -> None:
-    """What people want to know besides the verdicts."""
-    table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    table.add_column("process")
-    table.add_column("orders applied", justify="right")
-    table.add_column("refused", justify="right")
-    table.add_column("books", justify="right")
-    books = "digest" if document["ordered"] else "gathered"
-    for process, result in sorted(outcome.results.items()):
-        ledger = result["ledger"]
-        table.add_row(process, f"{ledger['applied']:,}", f"{ledger['refused']:,}", f"{result[books]:x}"[-8:])
-    people.print()
-    people.print(table)
-    network = ", ".join(f"{count:,} {words}" for words, count in sorted(outcome.network.items()))
-    faults = ", ".join(f"{count} × {kind}" for kind, count in sorted(outcome.happened.items())) or "none"
-    people.print(Text(f"faults: {faults}; datagrams: {network}", "dim"))
-    for problem in outcome.problems:
-        people.print(Text(problem, "bold red"))
-    if document["fine"]:
-        people.print(Text("Every promise was kept, and all replicas agree.", "bold green"))
-    else:
-        people.print(Text("Something is wrong: see above.", "bold red"))

@@ -17,7 +17,8 @@ from rich.text import Text
 from ordercast.chaos.bank import ACCOUNTS, BRANCHES, GROUPS, MAIN_COMPUTERS
 from ordercast.chaos.harness import Cluster, Outcome
 from ordercast.chaos.schedule import Kill, Partition, Plan
-from ordercast.cli.chaos.command import KeptFolder, describe, run_cluster
+from ordercast.cli.chaos.command import KeptFolder, run_cluster
+from ordercast.cli.chaos.outcome import describe
 from ordercast.cli.demo.simulated import bank_options, simulate_bank
 from ordercast.cli.measure.tables import seconds_text
 from ordercast.cli.terminal import make_console
@@ -84,7 +85,7 @@ def demo(
         verified, page = verify_and_report(
             str(outcome.trace), report=str(report), show_progress=not as_json and not headless, speed=True
         )
-    document = describe(cluster, outcome, verified) | {
+    document = describe(cluster, PLAN, outcome, verified) | {
         "balances": {
             site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results
         },
@@ -141,7 +142,7 @@ def _conclude(people: Console, outcome: Outcome, verified: Verified, document: d
         words = f"half of the messages were everywhere within {half}, 99 % within {most}"
         people.print(Text(f"{document['messages_per_second']:,.0f} orders a second; {words}, faults included", "dim"))
     people.print(Text(f"the page with pictures: {document['report']}", "dim"))
-    for problem in outcome.problems:
+    for problem in (*document["wrong"], *outcome.problems):
         people.print(Text(problem, "bold red"))
     if document["fine"]:
         people.print(Text("The books agree, and every claim holds.", "bold green"))

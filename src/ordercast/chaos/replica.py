@@ -1,0 +1,105 @@
+"""One replica of the bank under chaos: its books are a replicated state, and each order is a call with an answer.
+
+`python -m ordercast.chaos.replica WORK`, as in `ordercast.chaos.worker`. A process that comes back behind a gap gets
+the books of another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from random import Random
+
+import ordercast
+from ordercast.chaos.bank import draw_order
+from ordercast.chaos.books import Books, order_name
+from ordercast.chaos.worker import Receipts, Work, run_worker, wait, write_result
+
+CALLS_MAX = 200
+"""Under way at a time: a branch that gets no answers has no more customers at its counter."""
+
+ANSWER_SECONDS = 3.0
+"""Until the last calls must have been answered. Before that everything has come to rest, or never will."""
+
+STATE_SECONDS = 5.0
+"""Until a replica that was told to end must have the books, when it has come back without."""
+
+
+class Branch:
+    """Gives the orders of one process, and keeps the receipts."""
+
+    def __init__(self, replica: ordercast.Replicated[Books], work: Work) -> None:
+        self.blocked = 0
+        """How often an order was given up because the group was blocked."""
+        self._replica = replica
+        self._work = work
+        self._receipts = Receipts(work)
+        self._calls: set[asyncio.Task[None]] = set()
+
+    async def give_orders(self, no_more: asyncio.Event) -> None:
+        """At random moments, whatever the group does."""
+        work = self._work
+        random = Random(f"{work.seed} {work.process} {work.start}")
+        due, number = time.monotonic(), 0
+        while work.rate and not no_more.is_set():
+            due += random.expovariate(work.rate)
+            if await wait(no_more, due - time.monotonic()):
+                break
+            if len(self._calls) >= CALLS_MAX:
+                continue  # the customer goes away
+            number += 1
+            task = asyncio.create_task(self._call(draw_order(random)[1], order_name(work.process, work.start, number)))
+            self._calls.add(task)
+            task.add_done_callback(self._calls.discard)
+
+    async def _call(self, text: str, name: str) -> None:
+        try:
+            await self._replica.call(Books.apply, f"{text} | {name}")
+        except ordercast.GroupBlocked:
+            # It may be applied all the same, so it is not given again.
+            self.blocked += 1
+        except ordercast.OrdercastError:
+            pass  # the node is over, and somebody else says why
+        else:
+            self._receipts.write(name)
+
+    async def finish(self) -> None:
+        """Wait for the answers that are still to come, as long as the group gives any."""
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=ANSWER_SECONDS)
+        for call in tuple(self._calls):
+            call.cancel()
+
+
+async def _main(work: Work) -> None:
+    loop = asyncio.get_running_loop()
+    stop, no_more = asyncio.Event(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for whoever started us, and ends us in good order
+    loop.add_signal_handler(signal.SIGUSR1, no_more.set)
+    async with ordercast.open(work.config, work.process) as node:
+        (group,) = node.groups
+        replica = await ordercast.Replicated(Books()).join(node, group)
+        branch = Branch(replica, work)
+        giving = asyncio.create_task(branch.give_orders(no_more))
+        ended = asyncio.create_task(node.wait_failed())
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+        no_more.set()
+        await giving
+        if ended.done():
+            ended.result()
+        await branch.finish()
+        due = time.monotonic() + STATE_SECONDS
+        while replica.state is None and time.monotonic() < due:
+            await wait(asyncio.Event(), 0.05)
+        ended.cancel()
+        books = replica.state
+    if books is None:
+        raise ordercast.UsageError("no other replica has given its books")
+    write_result(work, books, branch.blocked)
+
+
+if __name__ == "__main__":
+    run_worker(_main)

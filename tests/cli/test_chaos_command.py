@@ -1,0 +1,39 @@
+"""`ordercast chaos`: what it prints so that a run can be run again, and what it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+
+import pytest
+
+from ordercast.cli import main
+from ordercast.cli.chaos.command import OUTPUT, chaos, repeat_command
+
+
+def test_the_command_for_the_same_plan_names_every_option_that_changes_it() -> None:
+    options = dict.fromkeys(inspect.signature(chaos).parameters, 3)
+    words = shlex.split(repeat_command(options))
+    assert words[:2] == ["ordercast", "chaos"]
+    assert words[2::2] == [f"--{name.replace('_', '-')}" for name in options if name not in OUTPUT]
+    assert set(words[3::2]) == {"3"}
+
+
+def test_an_option_that_was_not_given_is_left_to_its_default() -> None:
+    assert repeat_command({"seed": 7, "partitions": None, "lost_logs": 2}) == "ordercast chaos --seed 7 --lost-logs 2"
+
+
+@pytest.mark.parametrize(
+    ("asked", "what"),
+    [
+        (["--rollbacks", "1"], "no rollbacks"),
+        (["--lost-logs", "1", "--strangers", "1"], "no strangers and no lost logs"),
+        (["--away", "1"], "no absence"),
+        (["--floods", "1"], "no floods"),
+    ],
+)
+def test_what_cannot_happen_on_one_channel_is_refused_in_one_line(
+    asked: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["chaos", "--protocol", "selective-total", "--seconds", "1", *asked]) == 2
+    assert f"ordercast chaos: {what} on one channel" in capsys.readouterr().err
