@@ -26,6 +26,7 @@ TOTAL_ORDER = (
     "uniform-agreement",
     "termination",
     "R1",
+    "no-silent-divergence",
 )
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
 

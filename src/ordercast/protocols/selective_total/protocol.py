@@ -47,7 +47,14 @@ _ROLES: tuple[type[Part], ...] = (
 )
 
 _ONLY_IN_TOTAL_ORDER = frozenset(
-    ("multiple-source-order", "multiple-group-order", "acyclic-order", "order-equivalence", "R1")
+    (
+        "multiple-source-order",
+        "multiple-group-order",
+        "acyclic-order",
+        "order-equivalence",
+        "R1",
+        "no-silent-divergence",
+    )
 )
 
 
