@@ -158,8 +158,9 @@ class Instance:
         self._any = self._at_once | self._in_order
 
     # ------------------------------------------------------------------ events
-    def start(self, now: float) -> None:
-        """Start for the first time, or recover from what the log holds."""
+    def start(self, now: float, lost: bool = False) -> None:
+        """Start for the first time, or recover from what the log holds; `lost` when the log is gone and an operator
+        has said so."""
         if self.context.incarnation == 0:
             self.handle(now, Started())
             return
@@ -170,7 +171,7 @@ class Instance:
             decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Union[self.core.records])  # noqa: UP007
             records = tuple(decoder.decode(record) for record in recovery.records)
             checkpoint = None if recovery.checkpoint is None else decoder.decode(recovery.checkpoint)
-        self.handle(now, Recovered(records, checkpoint))
+        self.handle(now, Recovered(records, checkpoint, lost))
 
     def request(
         self,
