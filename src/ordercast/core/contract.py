@@ -31,6 +31,15 @@ TOTAL_ORDER = (
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
 
 
+_LIVENESS = ("uniform-agreement", "atomic-receipt", "termination", "selective-information")
+
+
+def is_liveness(name: str) -> bool:
+    """Whether a property says that something must happen, or happen in time: a site that is down for good may be the
+    one that everybody waits for."""
+    return name in _LIVENESS or name[0] in "PQ"
+
+
 class Renamed(msgspec.Struct, frozen=True):
     """What an option is called now, and what an old value means there."""
 
