@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-NETWORK_FAULTS = ("loss", "burst-loss", "duplication", "delay", "cut", "partition")
-"""Everything that a network can do to packets (docs/faults.md)."""
+NETWORK_FAULTS = ("loss", "burst-loss", "duplication", "delay", "cut", "partition", "foreign")
+"""Everything that a network can do to packets, and bring besides (docs/faults.md)."""
 
-CRASH_FAULTS = ("crash", "torn-log", "pause")
+CRASH_FAULTS = ("crash", "torn-log", "pause", "away")
 """A site that stops for a while, with or without its memory."""
 
 EVERY_FAULT = (*NETWORK_FAULTS, *CRASH_FAULTS, "skew", "slow-reader")

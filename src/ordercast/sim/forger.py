@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, Packet, encode
+from ordercast.core import MAIN_INSTANCE, OrdercastError, Packet, encode
 from ordercast.sim.flight import Flight
 from ordercast.trace.interface import Envelope
 
@@ -45,7 +45,9 @@ class Forger:
             self._decoder.decode(data)
             # The site's own name for it is all that is wrong: nobody of that name is one of the others.
             reason = "unknown-process"
-        except msgspec.MsgspecError:
+        # Besides its own errors, msgspec raises UnicodeDecodeError (a ValueError) and RecursionError; a packet may
+        # check its fields and raise ours.
+        except (msgspec.MsgspecError, ValueError, RecursionError, OrdercastError):
             reason = "garbage"
         envelope = Envelope(self._stranger, MAIN_INSTANCE, Stray(), Stray.__name__, None, len(data))
         self._site.drop(self._simulation.network.stray(envelope, self._site), reason)

@@ -23,7 +23,7 @@ from ordercast.core.tables import (
     toml_text,
 )
 from ordercast.sim.faults import FAULT_KINDS, AnyFault, Outage
-from ordercast.sim.memory_faults import Drift, LostLog
+from ordercast.sim.memory_faults import Drift, LostLog, MemoryFault
 from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
 from ordercast.sim.simulation import Application, Simulation
 from ordercast.sim.workload import Workload
@@ -80,8 +80,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
         contract = self.protocol.contract
         # Where a minority may die, a crash without return is no fault that the protocol does not know.
+        # A site that has lost its memory, or its configuration, is refused; what is claimed of such a run says so.
         faults = [
-            fault for fault in self.faults if not (contract.minority_may_die and getattr(fault, "forever", False))
+            fault
+            for fault in self.faults
+            if not (contract.minority_may_die and getattr(fault, "forever", False))
+            and not isinstance(fault, MemoryFault)
         ]
         kinds = [kind for kind in sorted({fault.kind for fault in faults}) if kind not in contract.faults]
         words = [f"{contract.name} does not tolerate the fault {kind}" for kind in kinds]

@@ -7,8 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from ordercast.core import Record
-from ordercast.runtime import MemoryLog
-from ordercast.storage.log import Recovery
+from ordercast.runtime import MemoryLog, Recovery
 
 CHECKPOINTS_BACK = 2
 """So many checkpoints, at the most, does a rollback undo: who keeps backups keeps some, not all."""

@@ -110,7 +110,7 @@ class SimulatedSite:
         instance = self.instances[name]
         if self._log_is_new:
             instance.handle(now, Started())
-            # For all that anybody can tell it takes part fully; an instance that starts for the first time does not say it.
+            # An instance that starts for the first time does not say that it has recovered.
             self._note_recovered(name)
         else:
             instance.start(now, self._log_is_lost)
