@@ -9,6 +9,7 @@ import pytest
 
 from ordercast.campaign import Draw, draw_scenario, read_draw, run_scenario
 from ordercast.campaign.draw import SOURCES
+from ordercast.campaign.rare import RARE_KINDS
 from ordercast.campaign.swarm import _DRAWERS, draw_kinds
 from ordercast.core import UsageError, random_stream
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
@@ -55,7 +56,8 @@ def test_a_calm_draw_has_no_faults_and_default_options() -> None:
 
 
 def test_every_fault_kind_can_be_drawn() -> None:
-    assert set(_DRAWERS) == set(FAULT_KINDS)
+    assert {*_DRAWERS, *RARE_KINDS} == set(FAULT_KINDS)
+    assert not set(_DRAWERS) & set(RARE_KINDS)
 
 
 def test_each_fault_kind_is_on_in_half_of_the_runs_and_never_none() -> None:

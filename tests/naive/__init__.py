@@ -11,6 +11,7 @@ from collections.abc import Callable
 from .bounded import p1, p2, p3, p4, q1, q2, q3
 from .causality import causal_order, reliable_source_order, reliable_timestamp_order, timestamp_order
 from .deliveries import integrity, no_duplication
+from .divergence import no_silent_divergence
 from .failures import (
     r1,
     r1_multiple_source,
@@ -51,6 +52,7 @@ CHECKERS: dict[str, Callable[[Run, list[Row]], Outcome]] = {
     "R3": r3,
     "R3-single-source": r3_single_source,
     "R3-multiple-source": r3_multiple_source,
+    "no-silent-divergence": no_silent_divergence,
     "uniform-agreement": uniform_agreement,
     "atomic-receipt": uniform_agreement,
     "termination": termination,

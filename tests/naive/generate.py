@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 
 from .draft import Draft, Profile, draft_base
-from .mutations import MUTATIONS
+from .mutations import MUTATIONS, MUTATIONS_OF_REFUSED
 from .terms import Row, Run
 
 COARSE_STEP = 0.25  # seconds, a third of the usual time between two messages
@@ -41,6 +41,15 @@ PROFILES = {
             | {"swap-deliveries": 4, "swap-deliveries-of-one-source": 4, "roll-back": 14}
             | {"fail-between-inverted": 14},
             failures=0.2,
+            one_group=0.5,
+        ),
+        Profile(
+            "divergence",
+            RARE
+            | {"swap-deliveries": 8, "drop-delivery": 6, "drop-message": 4, "come-or-go": 4, "refuse-between": 30}
+            | {"fail-between-inverted": 4},
+            failures=0.15,
+            churn=0.25,
             one_group=0.5,
         ),
         Profile(
@@ -127,7 +136,7 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
     if not draft.chance(profile.untouched):
         names, weights = list(profile.mutations), list(profile.mutations.values())
         for name in random.choices(names, weights, k=random.randint(1, profile.mutations_max)):
-            MUTATIONS[name](draft)
+            (MUTATIONS | MUTATIONS_OF_REFUSED)[name](draft)
     for site in sites:
         for number, row in enumerate(sorted((r for r in draft.rows if r["site"] == site), key=lambda row: row["time"])):
             row["seq"] = number

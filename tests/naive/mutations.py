@@ -24,6 +24,7 @@ from .mutations_of_sites import (
     lag_behind,
     move_failure,
     move_view,
+    refuse_between,
     roll_back,
     skip_ahead,
     split_off,
@@ -317,3 +318,6 @@ MUTATIONS: dict[str, Callable[[Draft], None]] = {
         skip_ahead, fail_at_the_end_of_a_window, come_or_go_while_sending, send_to_itself,
     )
 }  # fmt: skip
+
+MUTATIONS_OF_REFUSED = {mutation.__name__.replace("_", "-"): mutation for mutation in (refuse_between,)}
+"""Only for traces in which somebody is refused; they are of no interest to any other property."""

@@ -80,6 +80,31 @@ def fail_between_inverted(draft: Draft) -> None:
         draft.add("recover", site, time + draft.between(0.05, 3.0))
 
 
+def refuse_between(draft: Draft) -> None:
+    """A site delivers in its own order, or something that nobody else has, and is refused before, between or after the
+    deliveries of the others."""
+    site = draft.random.choice(draft.sites)
+    deliveries = draft.of("deliver", site=site)
+    if len(deliveries) < 2:
+        return
+    first = draft.random.randrange(len(deliveries) - 1)
+    one, other = deliveries[first], deliveries[first + 1]
+    if draft.chance(0.6):
+        swap_times(one, other)
+    elif draft.chance(0.5):
+        draft.remove(row for row in draft.of("deliver") if row["site"] != site and row["message"] == one["message"])
+    else:
+        draft.remove([one])
+    pair = (one["message"], other["message"])
+    moments = sorted(row["time"] for row in draft.of("deliver") if row["message"] in pair)
+    time = draft.random.choice(moments) + draft.between(-0.1, 0.1)
+    draft.add("fail", site, time, reason="refused" if draft.chance(0.9) else "down")
+    if draft.chance(0.7):
+        draft.remove(row for row in draft.of("deliver", site=site) if row["time"] > time)
+    if draft.chance(0.4):
+        draft.add("recover", site, time + draft.between(0.05, 3.0))
+
+
 def roll_back(draft: Draft) -> None:
     """A site delivers in its own order, takes it back and delivers again; often it is down in between."""
     site = draft.random.choice(draft.sites)

@@ -12,7 +12,7 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.protocols.fan import FanOptions
 from ordercast.sim.faults import FAULT_KINDS
 
-TOTAL = {"integrity", "no-duplication", "multiple-group-order", "acyclic-order"}
+TOTAL = {"integrity", "no-duplication", "multiple-group-order", "acyclic-order", "no-silent-divergence"}
 MINIMUM: dict[str, set[str]] = {
     "fan-0": {"integrity", "P1", "P2"},
     "fan-1": {"R1-single-source", "P2"},

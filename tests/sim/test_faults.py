@@ -193,4 +193,9 @@ def test_the_kinds_of_faults_have_their_names() -> None:
         "skew",
         "slow-reader",
         "outage",
+        "away",
+        "rollback",
+        "lost-log",
+        "drift",
+        "foreign",
     }

@@ -81,6 +81,7 @@ class Report(msgspec.Struct, frozen=True):
                 for violation in outcome.violations
             ],
             "vacuous_runs": len(self.vacuous),
+            "refused": sum(outcome.refused for outcome in self.outcomes),
             "faults": self.faults(),
             "branches": self.branches(),
             "unreached": {protocol: list(names) for protocol, names in self.unreached().items()},

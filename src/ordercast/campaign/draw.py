@@ -8,6 +8,7 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
+from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds
 from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
 from ordercast.protocols import find_protocol
@@ -116,7 +117,8 @@ def draw_scenario(
         workloads = tuple(_draw_workloads(random, protocol, speakers, groups, duration))
         fragile = sites
     links = _links_of(table)
-    kinds = draw_kinds(random, (kind for kind in contract.faults if links or kind != "outage"))
+    absent = RARE_KINDS if links else (*RARE_KINDS, "outage")
+    kinds = draw_kinds(random, (kind for kind in contract.faults if kind not in absent))
     sync_seconds = 0.0
     if "torn-log" in kinds or random.random() < 0.3:
         sync_seconds = round(log_uniform(random, 0.0005, 0.05), 5)
@@ -126,7 +128,7 @@ def draw_scenario(
         dying = _draw_dying(random, sites) if parts is None else _draw_dying_of_each(random, sites, parts)
     fragile = tuple(site for site in fragile if site not in dying)
     arena = Arena(random, sites, fragile, duration, delay_max, links)
-    return Scenario(
+    scenario = Scenario(
         protocol=protocol,
         name=f"campaign-{contract.name}",
         seed=seed,
@@ -142,6 +144,8 @@ def draw_scenario(
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )
+    ordinary = calm or network is not None or sources != "promised"
+    return scenario if ordinary else add_rare_fault(scenario, fragile, attempt)
 
 
 def _draw_sites(random: Random, least: int, most: int) -> tuple[SiteId, ...]:

@@ -49,6 +49,8 @@ class Outcome(msgspec.Struct, frozen=True):
     violations: tuple[Violation, ...] = ()
     vacuous: str = ""
     """Why the run proves nothing; empty when it proves something."""
+    refused: int = 0
+    """How many sites were told that they must not take part."""
     faults: dict[str, int] = {}
     branches: dict[str, int] = {}
     not_judged: tuple[str, ...] = ()
@@ -133,6 +135,7 @@ def _outcome(
         seed=scenario.seed,
         violations=violations,
         vacuous=vacuous,
+        refused=len(simulation.refusals),
         faults=dict(simulation.fault_counts),
         branches=dict(simulation.branches),
         not_judged=not_judged,
@@ -143,6 +146,8 @@ def _outcome(
 def _vacuous(scenario: Scenario, simulation: Simulation, table: pa.Table, verdicts: dict[str, Verdict]) -> str:
     if scenario.faults and not simulation.fault_counts:
         return "no fault fired"
+    if simulation.calls_the_roll and not simulation.refusals:
+        return "nobody was refused"
     if "deliver" not in table.column("kind").unique().to_pylist():
         return "nothing was delivered"
     orders = [verdict.verdict for name, verdict in verdicts.items() if any(word in name for word in _ORDERS)]

@@ -25,7 +25,7 @@ _RUN_OVERHEAD = 200
 SEEDS_TRIED = 3
 """To leave something out shifts every random choice after it: a candidate that passes may fail with the next seed."""
 
-_LIVENESS = ("uniform-agreement", "termination", "atomic-receipt", "selective-information")
+_LIVENESS = ("uniform-agreement", "termination", "atomic-receipt", "selective-information", "no-silent-divergence")
 """Properties that a run violates trivially when it ends too early."""
 
 _ARRIVAL_SECONDS = 0.5

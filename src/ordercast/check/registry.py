@@ -14,6 +14,7 @@ from ordercast.check.judges.causality import (
     judge_reliable_timestamp_order,
     judge_timestamp_order,
 )
+from ordercast.check.judges.divergence import judge_no_silent_divergence
 from ordercast.check.judges.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
 from ordercast.check.judges.integrity import judge_integrity, judge_no_duplication
 from ordercast.check.judges.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
@@ -59,6 +60,7 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "R3-single-source": judge_r3("single-source"),
     "R3-multiple-source": judge_r3("multiple-source"),
     "R2-logical": judge_r2_logical,
+    "no-silent-divergence": judge_no_silent_divergence,
     "reliable-source-order": judge_reliable_source_order,
     "timestamp-order": judge_timestamp_order,
     "causal-order": judge_causal_order,

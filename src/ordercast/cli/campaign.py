@@ -83,8 +83,9 @@ def _show(report: Report, seconds: float) -> None:
     console = make_console()
     unreached = report.unreached()
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    for heading in ("protocol", "runs", "violations", "vacuous", "never reached"):
-        table.add_column(heading, justify="right" if heading in ("runs", "violations", "vacuous") else "left")
+    numbers = ("runs", "violations", "vacuous", "refused")
+    for heading in ("protocol", *numbers, "never reached"):
+        table.add_column(heading, justify="right" if heading in numbers else "left")
     for protocol in report.protocols():
         failing = sum(outcome.protocol == protocol for outcome in report.failing)
         vacuous = sum(outcome.protocol == protocol for outcome in report.vacuous)
@@ -93,6 +94,7 @@ def _show(report: Report, seconds: float) -> None:
             f"{sum(outcome.protocol == protocol for outcome in report.outcomes):,}",
             Text(f"{failing:,}", "bold red" if failing else "green"),
             Text(f"{vacuous:,}", "yellow" if vacuous else "green"),
+            f"{sum(outcome.refused for outcome in report.outcomes if outcome.protocol == protocol):,}",
             Text(", ".join(unreached.get(protocol, ())) or "-", "yellow" if protocol in unreached else "dim"),
         )
     console.print(table)

@@ -11,6 +11,7 @@ from ordercast.core.contract import (
     Contract,
     Options,
     Renamed,
+    is_liveness,
     times,
 )
 from ordercast.core.errors import InvariantViolation, OrdercastError, RenamedOption, StorageError, UsageError, WireError
@@ -71,6 +72,7 @@ __all__ = [
     "WireError",
     "encode",
     "encoded_size",
+    "is_liveness",
     "log_uniform",
     "missing_intervals",
     "no_options",

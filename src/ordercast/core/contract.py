@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-NETWORK_FAULTS = ("loss", "burst-loss", "duplication", "delay", "cut", "partition")
-"""Everything that a network can do to packets (docs/faults.md)."""
+NETWORK_FAULTS = ("loss", "burst-loss", "duplication", "delay", "cut", "partition", "foreign")
+"""Everything that a network can do to packets, and bring besides (docs/faults.md)."""
 
-CRASH_FAULTS = ("crash", "torn-log", "pause")
+CRASH_FAULTS = ("crash", "torn-log", "pause", "away")
 """A site that stops for a while, with or without its memory."""
 
 EVERY_FAULT = (*NETWORK_FAULTS, *CRASH_FAULTS, "skew", "slow-reader")
@@ -26,8 +26,18 @@ TOTAL_ORDER = (
     "uniform-agreement",
     "termination",
     "R1",
+    "no-silent-divergence",
 )
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
+
+
+_LIVENESS = ("uniform-agreement", "atomic-receipt", "termination", "selective-information")
+
+
+def is_liveness(name: str) -> bool:
+    """Whether a property says that something must happen, or happen in time: a site that is down for good may be the
+    one that everybody waits for."""
+    return name in _LIVENESS or name[0] in "PQ"
 
 
 class Renamed(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """The one interpreter of effects; the simulator and the live node drive it."""
 
 from ordercast.runtime.instance import Driver, Instance, MessageNumbers
-from ordercast.storage import MemoryLog
+from ordercast.storage import MemoryLog, Recovery
 
-__all__ = ["Driver", "Instance", "MemoryLog", "MessageNumbers"]
+__all__ = ["Driver", "Instance", "MemoryLog", "MessageNumbers", "Recovery"]

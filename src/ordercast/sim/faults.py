@@ -7,78 +7,18 @@ from a decoration.
 
 from __future__ import annotations
 
+from random import Random
 from typing import TYPE_CHECKING, ClassVar
 
-import msgspec
-
 from ordercast.core import InstanceId, SiteId, UsageError
+from ordercast.sim.fault import Fault, Rule, SiteFault, Verdict, check_not_negative, check_share
+from ordercast.sim.forger import Forger
+from ordercast.sim.memory_faults import Drift, LostLog, Rollback
 from ordercast.sim.networks import Network, Servers
 from ordercast.sim.networks.servers import Ends
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What a rule does to a packet."""
-
-    drop: str = ""
-    """Why it is lost; empty when it is not."""
-    delays: tuple[float, ...] = ()
-    """Extra seconds for each copy that arrives."""
-
-
-class Rule:
-    """A rule over packets; `judge` returns None to let the next rule decide."""
-
-    def judge(self, sender: SiteId, receiver: SiteId) -> Verdict | None:
-        """What happens to this packet."""
-        raise NotImplementedError
-
-
-class Fault(
-    msgspec.Struct,
-    frozen=True,
-    tag_field="kind",
-    forbid_unknown_fields=True,
-    kw_only=True,
-    rename={"from_": "from"},
-    omit_defaults=True,
-):
-    """Base of all faults."""
-
-    from_: float
-    to: float | None = None
-    sites: tuple[SiteId, ...] = ()
-    """Which sites it concerns; none means all."""
-
-    kind: ClassVar[str]
-
-    def begin(self, simulation: Simulation) -> None:
-        """Put it in force."""
-        raise NotImplementedError
-
-    def end(self, simulation: Simulation) -> None:
-        """Take it away."""
-        raise NotImplementedError
-
-    def check(self, sites: frozenset[SiteId]) -> None:
-        """Raise `UsageError` when it makes no sense for these sites."""
-        if self.from_ < 0 or (self.to is not None and self.to < self.from_):
-            raise UsageError(f"fault {self.kind!r}: needs 0 <= from <= to, not from = {self.from_}, to = {self.to}")
-        for site in self.sites:
-            if site not in sites:
-                raise UsageError(f"fault {self.kind!r}: there is no site {site!r}; known: {', '.join(sorted(sites))}")
-
-
-def _check_share(kind: str, key: str, value: float) -> None:
-    if not 0 <= value <= 1:
-        raise UsageError(f"fault {kind!r}: {key} is a share from 0 to 1, not {value}")
-
-
-def _check_not_negative(kind: str, key: str, value: float) -> None:
-    if value < 0:
-        raise UsageError(f"fault {kind!r}: {key} is 0 or more, not {value}")
 
 
 # ---------------------------------------------------------------------- faults of the network
@@ -124,7 +64,7 @@ class Loss(_PacketFault, tag="loss", frozen=True):
 
     def check(self, sites: frozenset[SiteId]) -> None:
         super().check(sites)
-        _check_share(self.kind, "rate", self.rate)
+        check_share(self.kind, "rate", self.rate)
 
     def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
         return Verdict(drop="loss") if simulation.fault_random.random() < self.rate else None
@@ -140,7 +80,7 @@ class BurstLoss(_PacketFault, tag="burst-loss", frozen=True):
 
     def check(self, sites: frozenset[SiteId]) -> None:
         super().check(sites)
-        _check_share(self.kind, "rate", self.rate)
+        check_share(self.kind, "rate", self.rate)
         if self.length < 1:
             raise UsageError(f"fault {self.kind!r}: length is 1 or more, not {self.length}")
 
@@ -178,8 +118,8 @@ class Duplication(_PacketFault, tag="duplication", frozen=True):
 
     def check(self, sites: frozenset[SiteId]) -> None:
         super().check(sites)
-        _check_share(self.kind, "rate", self.rate)
-        _check_not_negative(self.kind, "seconds", self.seconds)
+        check_share(self.kind, "rate", self.rate)
+        check_not_negative(self.kind, "seconds", self.seconds)
 
     def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
         random = simulation.fault_random
@@ -197,8 +137,8 @@ class Delay(_PacketFault, tag="delay", frozen=True):
 
     def check(self, sites: frozenset[SiteId]) -> None:
         super().check(sites)
-        _check_share(self.kind, "rate", self.rate)
-        _check_not_negative(self.kind, "seconds", self.seconds)
+        check_share(self.kind, "rate", self.rate)
+        check_not_negative(self.kind, "seconds", self.seconds)
 
     def judge(self, simulation: Simulation, sender: SiteId, receiver: SiteId) -> Verdict | None:
         random = simulation.fault_random
@@ -288,33 +228,7 @@ class Outage(Fault, tag="outage", frozen=True):
 
 
 # ---------------------------------------------------------------------- faults of sites
-class _SiteFault(Fault, frozen=True):
-    """A fault that happens to each of its sites."""
-
-    def check(self, sites: frozenset[SiteId]) -> None:
-        super().check(sites)
-        if not self.sites:
-            raise UsageError(f"fault {self.kind!r}: name the sites to which it happens")
-
-    def begin(self, simulation: Simulation) -> None:
-        """It happens to each site, in order of names."""
-        for site in sorted(self.sites):
-            simulation.count_fault(self.kind)
-            self.begin_at(simulation, site)
-
-    def end(self, simulation: Simulation) -> None:
-        """It is over."""
-        for site in sorted(self.sites):
-            self.end_at(simulation, site)
-
-    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        raise NotImplementedError
-
-    def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        raise NotImplementedError
-
-
-class Crash(_SiteFault, tag="crash", frozen=True):
+class Crash(SiteFault, tag="crash", frozen=True):
     """A site crashes, loses what it had not synced, and comes back at `to` or at the heal; with `forever` it does
     not."""
 
@@ -338,7 +252,20 @@ class Crash(_SiteFault, tag="crash", frozen=True):
             simulation.sites[site].recover()
 
 
-class TornLog(_SiteFault, tag="torn-log", frozen=True):
+class Away(SiteFault, tag="away", frozen=True):
+    """A site is down for so long that the others cannot keep all that it misses: a crash like any other to the
+    simulator, and to protocols the end of their buffers."""
+
+    kind: ClassVar[str] = "away"
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].crash()
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        simulation.sites[site].recover()
+
+
+class TornLog(SiteFault, tag="torn-log", frozen=True):
     """A crash in which part of what was not synced survives, the last record perhaps torn in the middle."""
 
     kind: ClassVar[str] = "torn-log"
@@ -350,7 +277,7 @@ class TornLog(_SiteFault, tag="torn-log", frozen=True):
         simulation.sites[site].recover()
 
 
-class Pause(_SiteFault, tag="pause", frozen=True):
+class Pause(SiteFault, tag="pause", frozen=True):
     """A site stands still, keeps its memory, and goes on as if nothing had been."""
 
     kind: ClassVar[str] = "pause"
@@ -362,7 +289,7 @@ class Pause(_SiteFault, tag="pause", frozen=True):
         simulation.sites[site].resume()
 
 
-class Skew(_SiteFault, tag="skew", frozen=True):
+class Skew(SiteFault, tag="skew", frozen=True):
     """A site's clock jumps and then runs `drift` too fast (0.01: a hundredth; negative: too slow)."""
 
     kind: ClassVar[str] = "skew"
@@ -381,7 +308,7 @@ class Skew(_SiteFault, tag="skew", frozen=True):
         simulation.sites[site].clock.change(1.0, 0.0)
 
 
-class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
+class SlowReader(SiteFault, tag="slow-reader", frozen=True):
     """A site's application takes `seconds` for each delivery."""
 
     kind: ClassVar[str] = "slow-reader"
@@ -389,7 +316,7 @@ class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
 
     def check(self, sites: frozenset[SiteId]) -> None:
         super().check(sites)
-        _check_not_negative(self.kind, "seconds", self.seconds)
+        check_not_negative(self.kind, "seconds", self.seconds)
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
         simulation.sites[site].reader.seconds = self.seconds
@@ -398,8 +325,63 @@ class SlowReader(_SiteFault, tag="slow-reader", frozen=True):
         simulation.sites[site].reader.seconds = 0.0
 
 
+class Foreign(SiteFault, tag="foreign", frozen=True):
+    """Packets reach a site that no site of the run has sent, `rate` a second: random bytes, packets that were cut short
+    or changed on the way, and whole ones of somebody who is not one of the sites.
+
+    Never a whole one in the name of another site: that is what a live network's seal is for.
+    """
+
+    kind: ClassVar[str] = "foreign"
+    rate: float = 20.0
+
+    def check(self, sites: frozenset[SiteId]) -> None:
+        super().check(sites)
+        if self.rate <= 0:
+            raise UsageError(f"fault 'foreign': the rate is positive, not {self.rate}")
+
+    def begin(self, simulation: Simulation) -> None:
+        """The first packet to each site is on its way."""
+        for site in sorted(self.sites):
+            self.begin_at(simulation, site)
+
+    def begin_at(self, simulation: Simulation, site: SiteId) -> None:
+        random = simulation.random("foreign", site, self.from_)
+        forger = Forger(random, simulation, simulation.sites[site])
+        self._wait(simulation, forger, random)
+
+    def _wait(self, simulation: Simulation, forger: Forger, random: Random) -> None:
+        wait = random.expovariate(self.rate)
+        simulation.queue.schedule(simulation.queue.now + wait, self._send, simulation, forger, random)
+
+    def _send(self, simulation: Simulation, forger: Forger, random: Random) -> None:
+        if simulation.is_in_force(self):
+            if forger.send():
+                simulation.count_fault(self.kind)
+            self._wait(simulation, forger, random)
+
+    def end_at(self, simulation: Simulation, site: SiteId) -> None:
+        """What is not in force sends nothing more."""
+
+
 AnyFault = (
-    Loss | BurstLoss | Duplication | Delay | Cut | Partition | Crash | TornLog | Pause | Skew | SlowReader | Outage
+    Loss
+    | BurstLoss
+    | Duplication
+    | Delay
+    | Cut
+    | Partition
+    | Crash
+    | TornLog
+    | Pause
+    | Skew
+    | SlowReader
+    | Outage
+    | Away
+    | Rollback
+    | LostLog
+    | Drift
+    | Foreign
 )
 
 FAULT_KINDS: tuple[str, ...] = tuple(fault.kind for fault in AnyFault.__args__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ from ordercast.core.tables import (
     toml_text,
 )
 from ordercast.sim.faults import FAULT_KINDS, AnyFault, Outage
+from ordercast.sim.memory_faults import Drift, LostLog, MemoryFault
 from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
 from ordercast.sim.simulation import Application, Simulation
 from ordercast.sim.workload import Workload
@@ -79,8 +80,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
         contract = self.protocol.contract
         # Where a minority may die, a crash without return is no fault that the protocol does not know.
+        # A site that has lost its memory, or its configuration, is refused; what is claimed of such a run says so.
         faults = [
-            fault for fault in self.faults if not (contract.minority_may_die and getattr(fault, "forever", False))
+            fault
+            for fault in self.faults
+            if not (contract.minority_may_die and getattr(fault, "forever", False))
+            and not isinstance(fault, MemoryFault)
         ]
         kinds = [kind for kind in sorted({fault.kind for fault in faults}) if kind not in contract.faults]
         words = [f"{contract.name} does not tolerate the fault {kind}" for kind in kinds]
@@ -118,6 +123,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                 fault.check(frozenset(self.sites))
                 if isinstance(fault, Outage):
                     fault.check_network(network)
+                if isinstance(fault, LostLog):
+                    fault.check_contract(self.protocol.contract)
+                if isinstance(fault, Drift):
+                    self._check_core(fault.options, "fault 'drift': options")
             except UsageError as error:
                 raise UsageError(f"[[fault]] {number}: {str(error).removeprefix('fault ')}") from error
             if fault.from_ >= self.duration:
@@ -131,16 +140,16 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             )
         self._check_core()
 
-    def _check_core(self) -> None:
+    def _check_core(self, changes: Mapping[str, Any] = {}, where: str = "[options]") -> None:
         """A protocol may refuse options that make no sense for these sites: ask it before anything runs."""
+        kind = self.protocol.contract.options
+        options = to_struct({**msgspec.to_builtins(self.protocol_options()), **changes}, kind, where)
         groups = {group: tuple(sorted(members)) for group, members in self.groups.items()}
-        context = Context(
-            site=self.sites[0], groups=groups, sites=self.sites, options=self.protocol_options(), random=Random(0)
-        )
+        context = Context(site=self.sites[0], groups=groups, sites=self.sites, options=options, random=Random(0))
         try:
             self.protocol(context)
         except UsageError as error:
-            raise UsageError(f"[options]: {error}") from error
+            raise UsageError(f"{where}: {error}") from error
 
     def protocol_options(self) -> Options:
         """The protocol's options: what the scenario sets, and what follows from the rest of it."""
@@ -199,7 +208,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-_FAILURES = ("crash", "torn-log", "pause")
+_FAILURES = ("crash", "torn-log", "pause", "away", "rollback", "lost-log", "drift")
 
 
 def _check_sites(scenario: Scenario) -> None:

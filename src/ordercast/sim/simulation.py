@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from ordercast.core import (
@@ -21,13 +22,17 @@ from ordercast.core import (
     Protocol,
     SiteId,
     UsageError,
+    is_liveness,
     random_stream,
 )
 from ordercast.core.effects import Deliver, Replay
+from ordercast.core.memory import Memory
 from ordercast.runtime import Instance
-from ordercast.sim.faults import Crash, Fault, Rule
+from ordercast.sim.fault import Fault, Rule
+from ordercast.sim.faults import Crash
 from ordercast.sim.flight import Flight
 from ordercast.sim.kernel import EventQueue
+from ordercast.sim.memory_faults import MemoryFault
 from ordercast.sim.networks import Network
 from ordercast.sim.site import SimulatedSite
 from ordercast.sim.workload import Workload
@@ -102,6 +107,10 @@ class Simulation:
         self.queue = EventQueue()
         self.rules: list[Rule] = []
         self.fault_counts: Counter[str] = Counter()
+        self.refusals: dict[SiteId, str] = {}
+        """Site -> why it was told that it must not take part, the last time."""
+        self.calls_the_roll = any(isinstance(fault, MemoryFault) for fault in self.faults)
+        """Whether sites greet each other when they start. In all other runs every greeting would be accepted."""
         self.branches: Counter[str] = Counter()
         self.wire_errors = 0
         self.fault_random = self.random("faults")
@@ -130,7 +139,7 @@ class Simulation:
             site=site.name,
             groups=self.groups,
             sites=self._site_names,
-            options=self.options if instance == MAIN_INSTANCE else protocol.contract.options(),
+            options=site.options if instance == MAIN_INSTANCE else protocol.contract.options(),
             random=self.random("instance", site.name, instance, site.incarnation),
             instance=instance,
             incarnation=site.incarnation,
@@ -146,9 +155,25 @@ class Simulation:
         """Take it away."""
         self.rules.remove(self._rules_of.pop(id(fault)))
 
+    def is_in_force(self, fault: Fault) -> bool:
+        """Whether a fault has begun and not ended."""
+        return id(fault) in self._in_force
+
     def count_fault(self, kind: str) -> None:
         """A fault has really done something."""
         self.fault_counts[kind] += 1
+
+    def heard_of(self, site: SiteId) -> int:
+        """The highest position of a site's log that another site, one that is up, will always remember."""
+        memory = Memory()
+        for name, other in self.sites.items():
+            if name != site and other.up:
+                memory.restore(other.disk.memory())
+        return memory.heard.get(site, 0)
+
+    def drifted_options(self, changes: Mapping[str, Any]) -> Options:
+        """The run's options with some of them changed."""
+        return msgspec.convert({**msgspec.to_builtins(self.options), **changes}, type(self.options))
 
     def collect(self, instance: Instance) -> None:
         """Keep what an instance has counted; it is about to end."""
@@ -221,11 +246,18 @@ class Simulation:
             seed=self.seed,
             parameters=self.parameters,
             groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guaranteed(self.options)),
+            guarantees=list(self._claims()),
             ended_at=self.duration + self.settle,
             settled=True,
             bounds=described,
         )
+
+    def _claims(self) -> tuple[str, ...]:
+        """What the protocol claims; only what is safe, where a fault strikes that it survives by a refusal."""
+        contract = self.protocol.contract
+        claimed = contract.guaranteed(self.options)
+        lost = [fault for fault in self.faults if isinstance(fault, MemoryFault) and not fault.is_survived(contract)]
+        return tuple(name for name in claimed if not is_liveness(name)) if lost else claimed
 
     def table(self) -> pa.Table:
         """The trace's events."""

@@ -28,7 +28,7 @@ WIDTH = {
     "view": 5,
     "join": 5,
     "leave": 5,
-    "fail": 4,
+    "fail": 5,
     "awake": 4,
     "recover": 4,
 }
@@ -151,6 +151,9 @@ class Columns:
     def _moves(self, groups: Sequence[str]) -> Arrays:
         return {"groups": pa.array([[group] for group in groups], EVENTS.field("groups").type)}
 
+    def _fails(self, reason: Sequence[str | None]) -> Arrays:
+        return {"reason": pa.array(reason, pa.string())}
+
     _EXTRA: ClassVar[dict[str, Callable[..., Arrays]]] = {
         "multicast": _described,
         "send": _packets,
@@ -161,6 +164,7 @@ class Columns:
         "view": _views,
         "join": _moves,
         "leave": _moves,
+        "fail": _fails,
     }
 
     # ------------------------------------------------------------------ names of messages

@@ -133,9 +133,9 @@ class SiteRecorder:
         return True
 
     # ------------------------------------------------------------------ the site and its views
-    def fail(self, time: float) -> None:
-        """The site fails: it crashes, or is too slow for phi_p."""
-        self._rows["fail"].extend((self.site, self._next(), time, self.incarnation))
+    def fail(self, time: float, reason: str | None = None) -> None:
+        """The site fails: it crashes, or is too slow for phi_p; `refused` is the reason where it must not take part."""
+        self._rows["fail"].extend((self.site, self._next(), time, self.incarnation, reason))
 
     def awake(self, time: float, incarnation: int) -> None:
         """The site runs again."""

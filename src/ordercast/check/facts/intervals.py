@@ -7,12 +7,15 @@ A window is [t, t+d]. Everything here compares times with `t + d` as it stands i
 from __future__ import annotations
 
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ordercast.check.facts.columns import Bools, Columns, Floats
 from ordercast.check.facts.packets import Packets
+
+REFUSED: Final = "refused"
+"""The reason of a `fail` of a site that must not take part, and says so."""
 
 
 class SiteOutages(NamedTuple):
@@ -30,8 +33,7 @@ class SiteOutages(NamedTuple):
 
     def fails_between(self, low: Floats, high: Floats) -> Bools:
         """Whether there is a fail strictly between."""
-        following = np.append(self.fails, np.inf)[np.searchsorted(self.fails, low, "right")]
-        return following < high
+        return any_between(self.fails, low, high)
 
 
 class Outages:
@@ -59,6 +61,14 @@ class Outages:
             recoveries = self.columns.rows_at("recover", site)
             correct[site] = len(recoveries) > 0 and recoveries[-1] > row
         return correct
+
+    @cached_property
+    def refusals(self) -> list[Floats]:
+        """Per site, when it was refused and stopped, by time."""
+        columns, rows = self.columns, self.columns.rows("fail")
+        codes, names = columns.coded("reason")
+        rows = rows[codes[rows] == names.index(REFUSED)] if REFUSED in names else rows[:0]
+        return [np.sort(columns.time[rows[columns.site[rows] == site]]) for site in range(len(columns.sites))]
 
     def _outages(self, site: int) -> SiteOutages:
         columns = self.columns
@@ -117,6 +127,12 @@ class Network:
             if counts.any():
                 broken[first, second] = times[counts]
         return broken
+
+
+def any_between(moments: Floats, low: Floats, high: Floats) -> Bools:
+    """Of each two times, whether one of the moments, which ascend, lies strictly between."""
+    following = np.append(moments, np.inf)[np.searchsorted(moments, low, "right")]
+    return following < high
 
 
 def _clear(fails: Floats, back: Floats, start: Floats, length: float) -> Bools:

@@ -70,7 +70,7 @@ class Fan1(Protocol):
             "P2",
             "R1-single-source",
         ),
-        faults=("duplication", "delay", *CRASH_FAULTS),
+        faults=("duplication", "delay", *CRASH_FAULTS, "foreign"),
         crash="nobody waits: a destination that comes back goes on with the next message it hears",
         branches=("in-order", "out-of-order", "old", "awake-kept", "awake-recovered"),
         options=FanOptions,

@@ -59,6 +59,7 @@ class Scalatom(Protocol):
             "uniform-agreement",
             "termination",
             "R1",
+            "no-silent-divergence",
             "genuineness",
             "message-size",
         ),

@@ -48,7 +48,14 @@ _ROLES: tuple[type[Part], ...] = (
 )
 
 _ONLY_IN_TOTAL_ORDER = frozenset(
-    ("multiple-source-order", "multiple-group-order", "acyclic-order", "order-equivalence", "R1")
+    (
+        "multiple-source-order",
+        "multiple-group-order",
+        "acyclic-order",
+        "order-equivalence",
+        "R1",
+        "no-silent-divergence",
+    )
 )
 
 
@@ -66,7 +73,7 @@ class SelectiveTotal(Protocol):
         title="selective total order on one channel that loses by overrun, without a master",
         paper="Tachikawa and Takizawa",
         guarantees=(*TOTAL_ORDER, "selective-information", "order-equivalence", "atomic-receipt"),
-        faults=("loss", "burst-loss", "pause", "skew", "slow-reader"),
+        faults=("loss", "burst-loss", "pause", "skew", "slow-reader", "foreign"),
         crash="the others wait for silence_seconds, deliver what anyone may have delivered, and go on without it",
         branches=tuple(branch for role in _ROLES for branch in role.branches),
         options=SelectiveTotalOptions,

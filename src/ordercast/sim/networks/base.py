@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import ChannelId, InstanceId, Packet, SiteId
 from ordercast.core.events import Arrival
 from ordercast.sim.flight import Flight
+from ordercast.sim.stamp import Stamp
 from ordercast.trace.interface import Envelope, describe
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class Network(ABC):
 
     def __init__(self) -> None:
         self._packets = 0
+        self.stamps: dict[int, Stamp] = {}
+        """Packet -> the life of the site that sent it, and how far its log was stable, where the roll is called."""
         self._channels: dict[tuple[InstanceId, ChannelId], set[SiteId]] = {}
 
     def attach(self, simulation: Simulation) -> None:
@@ -106,6 +109,7 @@ class Network(ABC):
         shared = self.one_frame_for_all and len(to) > 1
         quiet = not self.rules and not self.loses
         sites, schedule = self.sites, self.queue.schedule
+        stamp = None if sender.roll_call is None else Stamp(sender.incarnation, sender.disk.stable_position())
         departure = -1.0
         for receiver in to:
             own = receiver == name and not self.own_frames_travel
@@ -113,6 +117,8 @@ class Network(ABC):
                 # What a site says to itself alone does not touch the network.
                 departure = processor.cursor if own and not shared else self.depart(processor)
                 self._packets = number = self._packets + 1
+                if stamp is not None:
+                    self.stamps[number] = stamp
                 if recorder is not None:
                     recorder.send(processor.cursor, None if shared else receiver, envelope, number)
             site = sites.get(receiver)
@@ -125,6 +131,11 @@ class Network(ABC):
                 schedule(departure + self.latency(name, receiver), site.arrive, flight)
             else:
                 self.carry(flight, departure + self.latency(name, receiver))
+
+    def stray(self, envelope: Envelope, receiver: SimulatedSite) -> Flight:
+        """A packet that none of the sites has sent."""
+        self._packets += 1
+        return Flight(self._packets, envelope, PLAIN_ARRIVAL, receiver)
 
     def carry(self, flight: Flight, time: float) -> None:
         """Bring a packet to its receiver at a time, unless a fault rule has other plans; the first verdict wins."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId
 from ordercast.core.effects import (
@@ -22,7 +24,7 @@ from ordercast.core.effects import (
     Send,
     SetTimer,
 )
-from ordercast.core.events import Timer, TimerFired
+from ordercast.core.events import Started, Timer, TimerFired
 from ordercast.runtime import Instance, MessageNumbers
 from ordercast.sim.flight import Flight
 from ordercast.sim.site.clock import SiteClock
@@ -30,11 +32,18 @@ from ordercast.sim.site.credit import CreditQueue, Request
 from ordercast.sim.site.disk import Disk
 from ordercast.sim.site.processor import Processor
 from ordercast.sim.site.reader import Reader
+from ordercast.sim.site.roll_call import Greeting, RollCall
 from ordercast.sim.site.timers import Timers
 from ordercast.trace.recorder import SiteRecorder
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
+
+REFUSED = "refused"
+"""The reason of a failure that the site itself tells, because others have refused it."""
+
+REPAIR_SECONDS = 0.5
+"""An operator who stands by."""
 
 
 class SimulatedSite:
@@ -48,15 +57,27 @@ class SimulatedSite:
         self.incarnation = 0
         self.instances: dict[InstanceId, Instance] = {}
         self.blocked_reasons: list[str] = []
+        self.options = simulation.options
+        self.began = 0
+        """The incarnation with which the log began: 0, or the first one after a repair."""
+        self.refused = ""
+        """Why the site was told that it must not take part; it stays down then."""
         self._network = simulation.network
         queue = self._queue = simulation.queue
         self.clock = SiteClock(queue)
         self.processor = Processor(queue, self.clock, self._caught_up)
-        self.disk = Disk(queue, self.processor, simulation.sync_seconds, random)
+        self.roll_call = RollCall(self) if simulation.calls_the_roll else None
+        recall = None if self.roll_call is None else self._recall
+        self.disk = Disk(queue, self.processor, simulation.sync_seconds, random, recall)
         self.reader = Reader(queue, self.processor)
         self._timers = Timers(queue, self.clock, self.processor, self._fire)
         self._requests = CreditQueue()
         self._recovering: set[InstanceId] = set()
+        self._log_is_new = True
+        """Whether there is nothing to recover from: to the instances this is a first start."""
+        self._log_is_lost = False
+        """Whether that is so because an operator has repaired the site."""
+        self._is_to_be_repaired = False
         # Bound once, because every packet needs them.
         self.arrive: Callable[[Flight], None] = self._arrive
         """A packet reaches the site's interface."""
@@ -64,9 +85,17 @@ class SimulatedSite:
 
     # ------------------------------------------------------------------ life
     def start(self) -> None:
-        """Start every instance; after a crash, from its log."""
+        """Start every instance; after a crash, from its log. Where the roll is called, when that is over."""
         self.processor.restart()
+        if self.roll_call is None:
+            self.start_instances()
+        else:
+            self.roll_call.begin()
+
+    def start_instances(self) -> None:
+        """Start every instance now."""
         self._start(tuple(self.simulation.protocols))
+        self._log_is_new = self._log_is_lost = False
 
     def _start(self, names: tuple[InstanceId, ...]) -> None:
         numbers = MessageNumbers()
@@ -78,13 +107,19 @@ class SimulatedSite:
             self.processor.run(self._start_instance, name)
 
     def _start_instance(self, now: float, name: InstanceId) -> None:
-        self.instances[name].start(now)
+        instance = self.instances[name]
+        if self._log_is_new:
+            instance.handle(now, Started())
+            # An instance that starts for the first time does not say that it has recovered.
+            self._note_recovered(name)
+        else:
+            instance.start(now, self._log_is_lost)
 
-    def crash(self, torn: bool = False) -> None:
+    def crash(self, torn: bool = False, reason: str | None = None) -> None:
         """Stop at once: memory is gone, the log keeps what was synced (torn: and a random part of the rest)."""
         if not self.up:
             return
-        self._record_failure()
+        self._record_failure(reason)
         self.up = False
         for name in tuple(self.instances):
             self.crash_instance(name, torn)
@@ -115,7 +150,7 @@ class SimulatedSite:
 
     def recover(self) -> None:
         """Run again after a crash, as a new incarnation."""
-        if self.up:
+        if self.up or self.refused:
             return
         self.up = True
         self.incarnation += 1
@@ -124,6 +159,44 @@ class SimulatedSite:
             self.recorder.awake(self._queue.now, self.incarnation)
         self.start()
 
+    # ------------------------------------------------------------------ lost memory
+    def lose_log(self, repair: bool = False) -> None:
+        """Everything on the disk is gone; `repair`: an operator will see to it when the site has been refused."""
+        self.disk.erase()
+        self._log_is_new = True
+        self._is_to_be_repaired = repair
+
+    def refuse(self, why: str) -> None:
+        """Others have told the site that it must not take part: it fails, and says why."""
+        self.refused = why
+        self.simulation.refusals[self.name] = why
+        self.crash(reason=REFUSED)
+        if self._is_to_be_repaired:
+            self._queue.schedule(self._queue.now + REPAIR_SECONDS, self._repair)
+
+    def _repair(self) -> None:
+        """An operator has declared the log lost: the site begins a new one, which the others accept."""
+        self.refused = ""
+        self._is_to_be_repaired = False
+        self.disk.erase()
+        self.began = self.incarnation + 1
+        self._log_is_new, self._log_is_lost = False, True
+        self.recover()
+
+    def _recall(self) -> bytes:
+        return b"" if self.roll_call is None else self.roll_call.memory.everything()
+
+    def agreed(self) -> dict[str, Any]:
+        """What all sites must agree on (see `ordercast.core.agreement`)."""
+        simulation = self.simulation
+        options = msgspec.to_builtins(self.options)
+        return {
+            "protocol": simulation.protocol.contract.name,
+            **{f"[groups] {name}": members for name, members in simulation.groups.items()},
+            **{f"[options] {name}": options[name] for name in self.options.shared},
+        }
+
+    # ------------------------------------------------------------------ standing still
     def pause(self) -> None:
         """Stand still and keep everything (a stopped process); what arrives waits."""
         if self.up and not self.processor.paused:
@@ -141,10 +214,10 @@ class SimulatedSite:
         if self.recorder is not None and not self._recovering:
             self.recorder.recover(time)
 
-    def _record_failure(self) -> None:
+    def _record_failure(self, reason: str | None = None) -> None:
         if self.recorder is not None:
             now = self._queue.now
-            self.recorder.fail(now if self.processor.paused else max(now, self.processor.cursor))
+            self.recorder.fail(now if self.processor.paused else max(now, self.processor.cursor), reason)
 
     # ------------------------------------------------------------------ packets
     def _arrive(self, flight: Flight) -> None:
@@ -155,9 +228,27 @@ class SimulatedSite:
 
     def _receive(self, now: float, flight: Flight) -> None:
         envelope = flight.envelope
+        if self.roll_call is not None and not self._hear(self.roll_call, flight):
+            return
         instance = self.instances.get(envelope.instance)
         if instance is not None:
             instance.receive(now, envelope.sender, envelope.packet, flight.arrival, envelope, flight.number)
+
+    def _hear(self, roll_call: RollCall, flight: Flight) -> bool:
+        """Whether a packet is for an instance that runs here, from somebody who has been accepted."""
+        envelope = flight.envelope
+        if isinstance(envelope.packet, Greeting):
+            if self.recorder is not None:
+                self.recorder.receive(self.processor.cursor, envelope, flight.number, flight.arrival.cost)
+            roll_call.hear(envelope.sender, envelope.packet)
+            return False
+        if not roll_call.admits(flight, self._network.stamps[flight.number]):
+            self._record_drop(flight, "unknown-session")
+            return False
+        if envelope.instance not in self.instances:
+            self._record_drop(flight, "starting")
+            return False
+        return True
 
     def drop(self, flight: Flight, reason: str) -> None:
         """A packet for this site is lost on the way."""
@@ -260,7 +351,10 @@ class SimulatedSite:
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
         """The instance takes part fully again after a crash."""
-        if instance.name in self._recovering:
-            self._recovering.discard(instance.name)
+        self._note_recovered(instance.name)
+
+    def _note_recovered(self, name: InstanceId) -> None:
+        if name in self._recovering:
+            self._recovering.discard(name)
             if not self._recovering and self.recorder is not None:
                 self.recorder.recover(self.processor.cursor)
