@@ -338,8 +338,8 @@ class Harness:
 
     # ------------------------------------------------------------------ the end
     async def _wait_for_living(self) -> None:
-        """Until everybody runs and reaches the others. Who has ended by itself is a problem, and does not end the
-        run."""
+        """Until everybody runs and reaches the others. Who has ended by itself, or does not come back, is a problem
+        and does not end the run: the others' books are worth a look."""
         while self._processes.down - self._dead:
             await asyncio.sleep(0.05)
         while True:
@@ -347,9 +347,10 @@ class Harness:
             try:
                 await self._processes.wait_for(self._living())
                 return
-            except UsageError:
+            except UsageError as error:
                 if not any(self._processes.has_ended(process) for process in self._living()):
-                    raise
+                    self._record.problem(str(error))
+                    return
 
     def _bury(self) -> None:
         """Go on without those who have ended by themselves."""

@@ -57,7 +57,6 @@ class Processes:
 
     async def start(self, process: SiteId) -> None:
         """A new start, which has a number of its own."""
-        self.down.discard(process)
         rate = self._rates.get(process, 0.0)
         start = self._starts[process]
         self._starts[process] += 1
@@ -73,6 +72,7 @@ class Processes:
                 stderr=errors,
                 start_new_session=True,
             )
+        self.down.discard(process)
 
     def signal(self, process: SiteId, number: int) -> None:
         """Send a signal, if it runs."""
