@@ -377,6 +377,7 @@ def test_a_host_that_has_lost_its_log_does_without_what_nobody_keeps() -> None:
         ("x", Control(1, (Hello(),))),
         ("c", Control(1, (Adopt(StreamId("x", 0, ("g",))),))),
         ("c", Control(1, (Adopt(StreamId("s", 0, ())),))),
+        ("c", Control(1, (Adopt(StreamId("b", 1, ("g",))),))),
     ],
     ids=str,
 )

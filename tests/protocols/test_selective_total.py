@@ -558,10 +558,11 @@ def garbage(core: SelectiveTotal) -> list[tuple[str, Packet]]:
         ("2", Reset((9, "2", 0), ("1", "2", "3"), (0, 0), core.epoch, three, three)),
         ("2", Reset((9, "2", 0), ("1", "2", "3"), (0, 0, 0), core.epoch, (1,), (1,))),
         ("2", ResetPreAck((9, "2", 0), ("1", "2"), (0, 0), core.epoch, NO_EPOCH, (), three, three, (1, 1))),
+        ("2", Data(core.epoch, 1, three, three, three, 1, Multicast(MessageId("2", 0, 1), ("nobody",)))),
     ]
 
 
-@pytest.mark.parametrize("which", range(9))
+@pytest.mark.parametrize("which", range(10))
 def test_garbage_from_the_network_is_refused(which: int) -> None:
     core = established().cores["1"]
     with pytest.raises(WireError):
@@ -581,10 +582,13 @@ def garbage_in_an_agreement(core: SelectiveTotal) -> list[Packet]:
         ResetAck(epoch, 1, three, three, none, three, (), Head(0, 1, (1,), (1,))),
         Retransmission(epoch, 1, again),
         Retransmission(epoch, 9, again),
+        Retransmission(
+            epoch, 2, Data(core.epoch, 1, three, three, three, 1, Multicast(again.multicast.id, ("nobody",)))
+        ),
     ]
 
 
-@pytest.mark.parametrize("which", range(7))
+@pytest.mark.parametrize("which", range(8))
 def test_garbage_in_an_agreement_is_refused(which: int) -> None:
     core = established().cores["1"]
     core.recovery.start_reset()
