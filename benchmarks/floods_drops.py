@@ -23,7 +23,7 @@ from ordercast.chaos.flooder import is_handshake, make_trains
 from ordercast.core import MAIN_INSTANCE, MessageId, Multicast, SiteId
 from ordercast.protocols.classic.sequencer.packets import Ordered
 from ordercast.wire import ClusterKeys, Codec, Endpoint, new_key
-from ordercast.wire.datagram import EPOCH_BITS, HEADER
+from ordercast.wire.datagram import EPOCH_BITS, HEADER, VERSION
 
 PROCESSES = ("main-1", "main-2", "main-3")
 VICTIM, PEER = PROCESSES[:2]
@@ -96,7 +96,7 @@ def kinds(network: Network) -> dict[str, list[bytes]]:
     unknown = [datagram[:2] + random.randbytes(8) + datagram[10:] for datagram in data]
     return {
         "junk": [datagram for train in make_trains("junk", [], random) for datagram in cut(train)],
-        "right version, no kind": [bytes((2, 99)) + random.randbytes(300) for _ in range(100)],
+        "right version, no kind": [bytes((VERSION, 99)) + random.randbytes(300) for _ in range(100)],
         "data of no session": unknown,
         "forged handshake": [datagram for datagram in forged if is_handshake(datagram)],
         "forged data": [datagram for datagram in near if not is_handshake(datagram)],

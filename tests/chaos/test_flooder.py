@@ -13,7 +13,7 @@ import pytest
 
 from ordercast.chaos.flooder import SIZE_MAX, TRAINS, is_handshake, make_trains, read_recording, record
 from ordercast.core import MAIN_INSTANCE, UsageError
-from ordercast.wire.datagram import HEADER
+from ordercast.wire.datagram import DATA, HEADER, VERSION
 from tests.hand_loop import DEADLINE_SECONDS
 from tests.wire.cluster import Note, known_cluster
 
@@ -62,7 +62,7 @@ def test_what_is_forged_has_a_recorded_sessions_name_and_a_counter_that_was_not_
 
 
 def test_nothing_is_larger_than_an_ethernet_frame_holds() -> None:
-    large = [bytes((2, 5)) + bytes(SIZE_MAX), *recorded_traffic()]
+    large = [bytes((VERSION, DATA)) + bytes(SIZE_MAX), *recorded_traffic()]
     for kind in ("junk", "replayed"):
         assert max(size for _, size, _ in make_trains(kind, large, Random(0))) <= SIZE_MAX
     with pytest.raises(UsageError, match="record some first"):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -14,7 +16,7 @@ from ordercast.net import sockets
 from ordercast.net.ports import free_ports
 from ordercast.net.transport import DRAIN_DATAGRAMS_MAX, DRAIN_MAX, Datagram, Transport
 from ordercast.wire import Endpoint
-from ordercast.wire.datagram import HANDSHAKE_BYTES
+from ordercast.wire.datagram import HANDSHAKE_BYTES, HELLO, PLAINTEXT, REPAIR, VERSION
 from tests.hand_loop import DEADLINE_SECONDS
 from tests.wire.cluster import START, Note, known_cluster, make_endpoint
 
@@ -145,6 +147,44 @@ def test_what_is_dropped_keeps_no_process_awake(max_datagram: int) -> None:
         drained.run_until(sum(drained.turns) + 1)
         assert polls._turns
         polls.stop()
+
+
+# ---------------------------------------------------------------------- the kernel's filter
+def heard_by(drained: Drains, first_two: list[tuple[int, int]]) -> list[bool]:
+    """Which of these datagrams come to the process, told by how they begin."""
+    heard = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        for version, kind in first_two:
+            before = sum(drained.turns)
+            sender.sendto(bytes((version, kind)), drained.own.address)
+            # The last one is always heard, and nothing overtakes on the loopback.
+            sender.sendto(bytes((VERSION, HELLO)), drained.own.address)
+            drained.run_until(before + 1)
+            drained.loop.run_until_complete(asyncio.sleep(0))
+            while drained.transport._socket in select.select([drained.transport._socket], [], [], 0)[0]:
+                drained.loop.run_until_complete(asyncio.sleep(0))
+            heard.append(sum(drained.turns) == before + 2)
+    return heard
+
+
+def test_the_kernel_drops_junk_and_nothing_that_a_process_may_send() -> None:
+    ours = [(VERSION, kind) for kind in (0, HELLO, REPAIR, 99, PLAINTEXT | HELLO, 255)]
+    handshakes = [(version, kind | flag) for version in (0, VERSION + 1, 255) for kind in (1, 4) for flag in (0, 128)]
+    junk = [(version, kind) for version in (0, VERSION + 1, 255) for kind in (0, 5, 127, 128, 133, 255)]
+    with drains(max_datagram=65_000) as drained:
+        drained.transport.drop_junk()
+        assert all(heard_by(drained, ours))
+        assert all(heard_by(drained, handshakes))
+        if sys.platform == "linux":
+            assert not any(heard_by(drained, junk))
+
+
+def test_where_datagrams_come_in_one_piece_the_kernel_judges_none_by_the_first() -> None:
+    with drains(max_datagram=1450) as drained:
+        if not drained.transport._coalesced:
+            pytest.skip("this kernel hands datagrams over one by one")
+        drained.transport.drop_junk()
+        assert all(heard_by(drained, [(VERSION + 1, 99), (0, 0)]))
 
 
 # ---------------------------------------------------------------------- third parties

@@ -12,7 +12,7 @@ import pytest
 
 from ordercast.core import MAIN_INSTANCE, SiteId
 from ordercast.wire import ClusterKeys, Endpoint
-from ordercast.wire.datagram import DATA, HANDSHAKE_BYTES, HEADER, HELLO, REFUSAL
+from ordercast.wire.datagram import DATA, HANDSHAKE_BYTES, HEADER, HELLO, REFUSAL, VERSION
 from ordercast.wire.door import HANDSHAKES_MAX, PROCESSES_MIN, STARTS_MAX, Door
 from ordercast.wire.handshake import PROVOKED_SECONDS
 from ordercast.wire.refusals import Refusals
@@ -175,12 +175,12 @@ def test_recordings_of_many_starts_are_opened_at_a_bounded_rate_and_once_each() 
 
 def test_what_is_remembered_of_starts_is_bounded() -> None:
     names = [f"{number:04}" for number in range(2 * STARTS_MAX)]
-    senders = [Door("bank", "a", (), ClusterKeys(KEY), Refusals("a", frozenset()))]
+    a = Door("bank", "a", (), ClusterKeys(KEY), Refusals("a", frozenset()))
     b = Door("bank", "b", ("a",), ClusterKeys(KEY), Refusals("b", frozenset(PAIR)))
     sizes = []
     for name in names:
-        datagram = HEADER.pack(0x201, name.encode() * 2, 0) + bytes(16) + b"\x01a"
-        b.judge(name.encode() * 2, 0, memoryview(senders[0].mark("b", datagram.ljust(HANDSHAKE_BYTES - 16))), START)
+        datagram = HEADER.pack(VERSION << 8 | HELLO, name.encode() * 2, 0) + bytes(16) + b"\x01a"
+        b.judge(name.encode() * 2, 0, memoryview(a.mark("b", datagram.ljust(HANDSHAKE_BYTES - 16))), START)
         sizes.append(len(b._starts))
     assert max(sizes) == STARTS_MAX
     assert sizes[-1] == STARTS_MAX
@@ -273,7 +273,7 @@ def test_datagrams_of_unknown_sessions_provoke_a_few_hellos_whatever_their_rate(
     seconds = 2
     for number in range(seconds * 10_000):
         now = cluster.now + number / 10_000
-        b.receive(HEADER.pack(0x200 | DATA, random.randbytes(8), number) + bytes(100), now)
+        b.receive(HEADER.pack(VERSION << 8 | DATA, random.randbytes(8), number) + bytes(100), now)
         if now >= b.deadline:
             b.tick(now)
             hellos += [site for outgoing in b.flush() for site in outgoing.to]
@@ -288,7 +288,7 @@ def test_each_process_is_asked_again_at_the_next_provocation_after_it_was_asked(
     cluster = known_cluster()
     b = cluster.endpoints["b"]
     for number in range(5):
-        stranger = HEADER.pack(0x200 | DATA, bytes(8), number) + bytes(100)
+        stranger = HEADER.pack(VERSION << 8 | DATA, bytes(8), number) + bytes(100)
         for _ in range(3):
             b.receive(stranger, cluster.now)
         hellos: list[tuple[SiteId, ...]] = []

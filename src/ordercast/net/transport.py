@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from ordercast.core import SiteId
-from ordercast.net import sockets
+from ordercast.net import junk, sockets
 from ordercast.net.disturbance import Disturbance, DisturbedSocket
 from ordercast.net.polling import BusyPoll
 from ordercast.net.sockets import Resolved, SocketAddress
@@ -87,6 +87,12 @@ class Transport:
         if self._coalesced:
             sockets.receive_coalesced(self._multicast_socket)
         self._loop.add_reader(self._multicast_socket.fileno(), self._drain, self._multicast_socket, True)
+
+    def drop_junk(self) -> None:
+        """Let the kernel drop what no process of a cluster sends, where it looks at each datagram."""
+        if not self._coalesced:
+            for opened in self._open_sockets():
+                junk.drop_junk(opened)
 
     def set_address(self, site: SiteId, where: Resolved) -> None:
         """From now on a process is reached there, by the common socket."""

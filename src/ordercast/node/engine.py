@@ -138,6 +138,7 @@ class Engine:
             except BaseException:
                 transport.close()
                 raise
+        transport.drop_junk()
         return transport
 
     def start(self) -> None:
