@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +101,21 @@ def test_ctrl_c_ends_a_node_in_good_order_and_a_killed_one_comes_back(
     where = ("--config", str(config), "--process", "a")
     tailed = run_ordercast("tail", "g", *where, "--from", "0", "--count", "1", "--json")
     assert json.loads(tailed.stdout)["payload"] == "kept"
+
+
+def test_a_node_that_has_lost_its_log_says_so_in_one_line_and_leaves_with_exit_code_1(
+    config: Path, nodes: dict[str, subprocess.Popen[str]]
+) -> None:
+    assert _send(config, "g", "kept", "--json").returncode == 0
+    nodes["a"].kill()
+    nodes["a"].communicate()
+    for folder in ("a", "_end.a"):
+        shutil.rmtree(config.parent / "log" / folder)
+    nodes["a"] = _start(config, "a")
+    _, errors = nodes["a"].communicate(timeout=COMMAND_SECONDS_MAX)
+    assert nodes["a"].returncode == 1
+    assert errors.count("\n") == 1
+    assert "process a stops: b refuses a: its log had 0 records when it started" in errors
 
 
 @pytest.mark.parametrize(

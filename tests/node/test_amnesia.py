@@ -104,7 +104,7 @@ def test_a_process_with_an_old_copy_of_its_log_ends_before_its_protocol_begins(
                 node.kill()
             folders.restore()
             line = await expect_refusal(configuration, process, *others)
-            before, since = (int(number) for number in re.findall(r"(\d+) (?:records )?when it", line))
+            before, since = (int(number) for number in re.findall(r"(\d+) (?:records? )?when it", line))
             assert 0 < before < since
             assert "acknowledged since is lost (a backup was restored" in line
             assert "give it the log that it had, or stop" in line

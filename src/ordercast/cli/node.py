@@ -14,9 +14,11 @@ import typer
 
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption
-from ordercast.core import UsageError
 
 logger = logging.getLogger("ordercast.node")
+
+FAILED = 1
+"""The exit code of a node that could not go on."""
 
 SILENCE_SECONDS = 5.0
 """Far more than a handshake takes: from then on it is told who has not been heard of."""
@@ -45,8 +47,8 @@ def node(
     )
     try:
         return ordercast.run(_main(config, process, as_json))
-    except ordercast.NodeFailed as error:
-        raise UsageError(str(error)) from None
+    except ordercast.NodeFailed:
+        return FAILED  # the log has said why
 
 
 async def _main(config: Path, process: str, as_json: bool) -> int:

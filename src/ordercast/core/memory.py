@@ -20,8 +20,9 @@ as down."""
 def describe_loss(position: int, heard: int) -> str:
     """What it means that a log ended at a position when its owner started, and a higher one was heard before."""
     return (
-        f"its log had {position} records when it started, and {heard} when it was heard before: what it acknowledged "
-        f"since is lost (a backup was restored, the disk returned to an earlier state, or its folder was emptied)"
+        f"its log had {position} record{'s' * (position != 1)} when it started, and {heard} when it was heard before: "
+        f"what it acknowledged since is lost (a backup was restored, the disk returned to an earlier state, or its "
+        f"folder was emptied)"
     )
 
 
