@@ -56,12 +56,13 @@ class Loss(Part):
         """Ask everybody to vouch."""
         core = self._core
         vouching = self._find_vouchers()
-        silent = sorted(site for site in core.sites.others if site not in vouching)
-        core.block(
-            "loss",
-            f"{core.site} has lost its log: it waits for {core.sites.majority} of the others to vouch for a list "
-            f"without it, and for any of {', '.join(silent)}",
-        )
+        needed = core.sites.majority
+        if core.sites.are_majority(len(core.sites.others)):
+            silent = ", ".join(sorted(site for site in core.sites.others if site not in vouching))
+            wait = f"it waits for {needed} of the others to vouch for a list without it, and for any of {silent}"
+        else:
+            wait = f"{needed} others would have to vouch for it, and there are not so many: all sites must begin anew"
+        core.block("loss", f"{core.site} has lost its log: {wait}")
         core.send(core.sites.others, Lost(self._lives[core.site]))
         core.set_timer("loss", core.patience.retry_after(self._retries))
 
