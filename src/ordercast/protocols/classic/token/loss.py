@@ -44,7 +44,6 @@ class Loss(Part):
         self._lives: dict[SiteId, int] = {}
         """Site that has lost its log -> the life in which it is since then."""
         self._vouchers: dict[SiteId, Vouch] = {}
-        self._retries = 0
 
     # ------------------------------------------------------------------ the lost site
     def begin(self, life: int) -> None:
@@ -64,12 +63,11 @@ class Loss(Part):
             wait = f"{needed} others would have to vouch for it, and there are not so many: all sites must begin anew"
         core.block("loss", f"{core.site} has lost its log: {wait}")
         core.send(core.sites.others, Lost(self._lives[core.site]))
-        core.set_timer("loss", core.patience.retry_after(self._retries))
+        core.set_timer("loss", core.patience.retry_after(1))
 
     def on_loss_timeout(self) -> None:
         """Not enough of them have vouched."""
         if self.lost:
-            self._retries += 1
             self.ask()
 
     def on_vouch(self, sender: SiteId, packet: Vouch, arrival: Arrival) -> None:
