@@ -3,10 +3,13 @@ must know, and what it said before is not believed."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import msgspec
 import pytest
 
+from ordercast.campaign.draw import draw_scenario
 from ordercast.core import MessageId, Multicast, Packet
 from ordercast.core.effects import Append, Credit, DeclareRecovered, Effect, EnterGroup, ExitGroup, Send
 from ordercast.core.events import MulticastRequested, Recovered, Started, TimerFired
@@ -15,9 +18,10 @@ from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.packets import Acknowledge, Ask, Data, Install, Invite, Join, Lost, Probe, Vouch
 from ordercast.protocols.classic.token.records import KnownLoss, LogLost
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Run, Summary, Turn, Version, life_start
+from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Fault
 from tests.protocols.classic_runs import Hand, broken_claims, sent
-from tests.protocols.token_runs import Story, moves
+from tests.protocols.token_runs import Story, Watched, moves
 
 SITES = ("a", "b", "c", "d", "e")
 GROUPS = {"g": SITES, "h": ("a", "b")}
@@ -118,6 +122,13 @@ def test_of_three_sites_both_others_must_vouch() -> None:
     assert moves(c.receive("a", vouch(sites="abc"))) == []
     assert "it waits for 2 of the others" in core(c).obstacle("loss")
     assert moves(c.receive("b", vouch(sites="abc"))) != []
+
+
+def test_of_two_sites_none_can_be_repaired_and_that_is_said() -> None:
+    b, _effects = lost("b", ("a", "b"))
+    assert core(b).obstacle("loss") == (
+        "b has lost its log: 2 others would have to vouch for it, and there are not so many: all sites must begin anew"
+    )
 
 
 def test_a_site_that_crashes_before_it_is_repaired_is_still_lost() -> None:
@@ -281,3 +292,29 @@ def test_when_more_have_lost_their_log_than_the_resilience_says_nobody_goes_on()
     story.simulation.execute()
     assert story.core("c").loss.lost
     assert any("no valid list" in reason for reason in story.simulation.sites["a"].blocked_reasons)
+
+
+class Votes(Watched):
+    """Takes part at once without its log, as if it ran for the first time."""
+
+    def on_recovered(self, event: Recovered) -> None:
+        if self.loses.get(self.site) == self.context.incarnation:
+            Token.on_recovered(self, Recovered())
+        else:
+            super().on_recovered(event)
+
+
+def drawn(protocol: type[Watched], seed: int, victim: str) -> Simulation:
+    """The run of a campaign in which a site that crashes also loses its log."""
+    scenario = draw_scenario(Token, seed)
+    losing = type(protocol.__name__, (protocol,), {"bytes_max": Counter(), "loses": {victim: 1}})
+    return msgspec.structs.replace(scenario, protocol=losing).simulation()
+
+
+@pytest.mark.parametrize(("seed", "victim"), [(13, "c"), (22, "d"), (66, "b"), (68, "d")])
+def test_a_lost_site_that_votes_at_once_breaks_what_was_promised(seed: int, victim: str) -> None:
+    assert set(broken_claims(drawn(Votes, seed, victim))) - {"termination"}
+    run = drawn(Watched, seed, victim)
+    # What it multicast and nobody acknowledged is lost with its log.
+    assert set(broken_claims(run)) <= {"termination"}
+    assert run.branches["repaired"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from ordercast.core import MessageId, Multicast, WireError
@@ -10,7 +11,7 @@ from ordercast.core.events import Consumed, Recovered, Started, TimerFired
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.backlog import WINDOW_BYTES, WINDOWS_HEARD
 from ordercast.protocols.classic.token.options import TokenOptions
-from ordercast.protocols.classic.token.packets import Acknowledge, Ask, Data, Forgotten, History, Install, Join
+from ordercast.protocols.classic.token.packets import Acknowledge, Ask, Beacon, Data, Forgotten, History, Install, Join
 from ordercast.protocols.classic.token.records import TakenOver
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, MESSAGE_BYTES, Entry, Run, Summary, Turn
 from ordercast.sim.faults import Crash, Partition, SlowReader
@@ -274,6 +275,58 @@ def test_application_messages_are_counted_by_the_order_in_every_group() -> None:
     c.receive("a", Acknowledge(FIRST_VERSION, turn(1, 1, bundle), 1, 0, 0))
     # It is not in k, and counts it all the same.
     assert core(c).ledger.summary().counts == (("k", 5),)
+
+
+def test_a_site_behind_a_gap_does_not_say_that_others_have_settled_what_it_skipped() -> None:
+    """Else they would take for committed what they have accepted up to there."""
+    b = hand("b")
+    b.receive("a", forgotten(summary()))
+    assert core(b).ledger.forgotten == 50
+    core(b).settlement.note("a", 40)
+    core(b).settlement.note("c", 30)
+    assert core(b).settlement.forgotten_in_list == 30
+
+
+def test_a_site_behind_a_gap_adds_nothing_while_a_member_has_not_settled_what_it_skipped() -> None:
+    b = hand("b")
+    b.receive("a", forgotten(summary()))
+    core(b).joining.join((7, "b"))
+    b.receive("b", Install((7, "b"), SITES, 50, (), 0))
+    core(b).settlement.note("a", 50)
+    core(b).settlement.note("c", 30)
+    assert core(b).stable.in_normal_phase
+    assert (core(b).settlement.room(), core(b).settlement.held_up) == (0, True)
+    core(b).settlement.finish_step()
+    assert core(b).obstacle("history") == "the history is full: waiting until c has delivered it"
+    core(b).settlement.note("c", 50)
+    assert core(b).settlement.room() > 0
+    core(b).settlement.finish_step()
+    assert core(b).obstacle("history") == ""
+
+
+def test_who_was_in_the_list_all_the_time_takes_a_summary_only_when_nobody_has_the_turns() -> None:
+    b = hand("b")
+    b.receive("a", Beacon(FIRST_VERSION, 9, 8, 0, 0))
+    asked = [packet for _to, packet in sent(b.step(TimerFired("ask"))) if isinstance(packet, Ask)]
+    assert [packet.in_vain for packet in asked] == [False]
+    for _ in range(TokenOptions().retries):
+        asked = [packet for _to, packet in sent(b.step(TimerFired("ask"))) if isinstance(packet, Ask)]
+    assert [packet.in_vain for packet in asked] == [True]
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read() -> None:
+    """It knows no lives, and does not say what of each source is committed."""
+    b = hand("b")
+    b.receive("a", Data(1, (message("a", 1), message("a", 2))))
+    b.receive("a", Acknowledge(FIRST_VERSION, turn(1, 1, message("a", 1), message("a", 2)), 0, 0, 0))
+    b.receive("c", Data(1, (message("c", 1),)))
+    state = core(b).checkpoint_state()
+    assert state.accepted > state.committed
+    again = hand("b", incarnation=1)
+    again.step(Recovered((), msgspec.structs.replace(state, committed_ordered=(), counts=())))
+    for source in SITES:
+        expected = core(b).ledger.committed_source_number(source)
+        assert core(again).ledger.committed_source_number(source) == expected
 
 
 # ---------------------------------------------------------------------- strangers

@@ -44,7 +44,6 @@ class Loss(Part):
         self._lives: dict[SiteId, int] = {}
         """Site that has lost its log -> the life in which it is since then."""
         self._vouchers: dict[SiteId, Vouch] = {}
-        self._retries = 0
 
     # ------------------------------------------------------------------ the lost site
     def begin(self, life: int) -> None:
@@ -56,19 +55,19 @@ class Loss(Part):
         """Ask everybody to vouch."""
         core = self._core
         vouching = self._find_vouchers()
-        silent = sorted(site for site in core.sites.others if site not in vouching)
-        core.block(
-            "loss",
-            f"{core.site} has lost its log: it waits for {core.sites.majority} of the others to vouch for a list "
-            f"without it, and for any of {', '.join(silent)}",
-        )
+        needed = core.sites.majority
+        if core.sites.are_majority(len(core.sites.others)):
+            silent = ", ".join(sorted(site for site in core.sites.others if site not in vouching))
+            wait = f"it waits for {needed} of the others to vouch for a list without it, and for any of {silent}"
+        else:
+            wait = f"{needed} others would have to vouch for it, and there are not so many: all sites must begin anew"
+        core.block("loss", f"{core.site} has lost its log: {wait}")
         core.send(core.sites.others, Lost(self._lives[core.site]))
-        core.set_timer("loss", core.patience.retry_after(self._retries))
+        core.set_timer("loss", core.patience.retry_after(1))
 
     def on_loss_timeout(self) -> None:
         """Not enough of them have vouched."""
         if self.lost:
-            self._retries += 1
             self.ask()
 
     def on_vouch(self, sender: SiteId, packet: Vouch, arrival: Arrival) -> None:

@@ -54,6 +54,8 @@ class Ring(Part):
         """Whether the time is running after which the token is passed on, or a beacon sent, if nothing comes. It is
         not started anew by what comes and cannot be acknowledged: a full history and a stream of messages would
         silence the beacon."""
+        self._resting = False
+        """Whether that is the time until a beacon. It is cut short when somebody else has to acknowledge what comes."""
 
     def peers(self) -> tuple[SiteId, ...]:
         """The rest of the list; for a site that is not in one, everybody."""
@@ -108,9 +110,10 @@ class Ring(Part):
         """
         while self.holds_token:
             if not self._is_busy():
-                if not self._token_timed:
+                if not self._token_timed or (self._resting and self._core.settlement.held_up):
                     self._token_timed = True
-                    seconds = self._core.options.beacon_seconds if self._is_quiet() else self._idle_seconds()
+                    self._resting = self._is_quiet()
+                    seconds = self._core.options.beacon_seconds if self._resting else self._idle_seconds()
                     self._core.set_timer("token", seconds)
                 return
             self._idle_passes = 0
