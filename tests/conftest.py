@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +39,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return 2 if item.get_closest_marker("campaign") else 1 if item.get_closest_marker("spark") else 0
 
     items.sort(key=slowness)
+
+
+JAVA_ENDED = 86
+"""How pytest ends when the Java process behind the shared session is gone: `make test` begins the Spark tests anew."""
+
+
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Without Java, every test that follows would fail with a refused connection that says nothing about the cause."""
+    if item.get_closest_marker("spark") and "pyspark" in sys.modules:
+        from pyspark import SparkContext
+
+        process = getattr(SparkContext._gateway, "proc", None)
+        if process is not None and process.poll() is not None:
+            code = process.returncode
+            pytest.exit(f"Java, which all Spark tests share, ended with {code} in {item.nodeid}", returncode=JAVA_ENDED)
 
 
 @pytest.fixture(scope="session")

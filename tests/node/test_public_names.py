@@ -42,6 +42,7 @@ GROUP = {
     "on_batch",
     "on_delivery",
     "on_end",
+    "on_gap",
     "try_multicast",
     "views",
     "waiting_bytes",

@@ -16,7 +16,8 @@ import pytest
 
 import ordercast
 from ordercast import Replicated
-from ordercast.node.replica_messages import Announce, Ask, Call, encode_message
+from ordercast.core.effects import EnterGroup
+from ordercast.node.replica_messages import Announce, Ask, Call, Give, encode_message
 from ordercast.node.replicated import SENDING_MAX
 from tests.node.cluster import make_configuration, open_nodes, run
 
@@ -133,7 +134,7 @@ def test_a_snapshot_stands_for_what_the_log_has_dropped(tmp_path: Path) -> None:
                 node.kill()
         async with open_nodes(configuration) as nodes:
             first, second = await _replicas(nodes)
-            assert all(node.internals.engine.journal.attachment.snapshot is not None for node in nodes)
+            assert all(node.internals.engine.journal.attachment.named for node in nodes)
             assert first.applied == 803, "801 calls, and each replica has announced itself"
             assert await second.call(Ledger.add, "again") == 802
             assert await first.call(Ledger.add, "again") == 803
@@ -588,5 +589,100 @@ def test_questions_of_others_make_no_heap_of_answers() -> None:
                 replica._on_next(Ledger(), Ask("a", 0, everyone=True))
             assert len(replica._sending) == SENDING_MAX
             b.kill()
+
+    run(main())
+
+
+async def _miss(node: ordercast.Node, others: Replicated[Ledger], count: int) -> None:
+    """What is ordered now never comes to a node, as if the others had gone on without it; then it enters again."""
+    missed: list[int] = []
+    deliver = node.internals.deliver
+    node.internals.deliver = lambda _instance, effect: missed.append(effect.multicast.count)
+    for index in range(count):
+        await others.call(Ledger.add, f"missed {index}")
+    while sum(missed) < count:
+        await asyncio.sleep(0)
+    node.internals.deliver = deliver
+    node.internals.enter_group("main", EnterGroup("g", others.applied))
+
+
+def test_a_replica_without_which_the_group_has_gone_on_gets_the_state_of_another() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as nodes:
+            first, second, _ = await _replicas(nodes)
+            await second.call(Ledger.add, "before")
+            await _miss(nodes[1], first, 5)
+            assert await second.call(Ledger.add, "after") == 7
+            assert first.state == second.state
+            assert second.state is not None
+            assert second.state.lines[1:6] == [f"missed {index}" for index in range(5)]
+            assert nodes[1].internals.receiver.counters["skipped-messages"] == 5
+
+    run(main())
+
+
+def test_a_state_from_before_a_gap_is_not_taken() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _replicas(nodes)
+            await first.call(Ledger.add, "one")
+            await second.call(Ledger.add, "two")
+            second._on_gap(100)
+            give = Give("b", nodes[1].incarnation, 98, msgspec.msgpack.encode(Ledger(["old"], 1)), "a")
+            second._on_give(120, give)
+            assert second.state is None, "it lacks what was ordered at 99"
+            second._on_give(121, msgspec.structs.replace(give, offset=99))
+            assert second.state == Ledger(["old"], 1)
+
+    run(main())
+
+
+def test_a_call_that_may_lie_in_the_gap_is_given_up() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _replicas(nodes)
+            await second.call(Ledger.add, "one")
+            nodes[1].internals.deliver = lambda _instance, _effect: None
+            call = asyncio.ensure_future(second.call(Ledger.add, "two"))
+            while first.state is None or "two" not in first.state.lines:
+                await asyncio.sleep(0)
+            nodes[1].internals.enter_group("main", EnterGroup("g", first.applied))
+            with pytest.raises(ordercast.GroupBlocked, match="may be applied all the same"):
+                await call
+
+    run(main())
+
+
+def test_two_replicas_of_one_process_keep_their_snapshots_apart(tmp_path: Path) -> None:
+    async def life(calls: int) -> tuple[Any, Any]:
+        configuration = make_configuration("ab", groups={"g": ["a", "b"], "h": ["a", "b"]}, log_directory=str(tmp_path))
+        async with open_nodes(configuration) as nodes:
+            book, other = Replicated(Ledger()), Replicated(Ledger())
+            await book.join(nodes[0], "g")
+            await other.join(nodes[0], "h")
+            for index in range(calls):
+                await book.call(Ledger.add, f"book {index}")
+                await other.call(Ledger.add, f"other {index}")
+            attachment = nodes[0].internals._attachment()
+            assert set(attachment.named) == {"replicated g", "replicated h"}
+            assert attachment.snapshot is None
+            with pytest.raises(ordercast.UsageError, match="kept already"):
+                nodes[0].keep_snapshot(lambda: b"", "replicated g")
+            return book.state, other.state
+
+    before = run(life(3))
+    assert run(life(0)) == before
+
+
+def test_a_cancelled_sender_leaves_no_waiter_behind() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            sender = nodes[0].internals.sender
+            waiting = asyncio.ensure_future(sender._wait(sender._waiters))
+            await asyncio.sleep(0)
+            assert len(sender._waiters) == 1
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert not sender._waiters
 
     run(main())

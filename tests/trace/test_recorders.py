@@ -93,6 +93,16 @@ def test_both_take_down_deliveries_replays_views_and_recoveries_alike(tmp_path: 
     assert [row["kind"] for row in rows_of(tell, tmp_path)] == ["view", "deliver", "deliver", "recover"]
 
 
+def test_both_take_down_who_leaves_a_group_and_comes_back_once(tmp_path: Path) -> None:
+    def tell(trace: SiteTrace) -> None:
+        trace.join(0.5, "g")  # said again after a crash, of a group that was never left
+        trace.leave(0.5, "g")
+        trace.join(0.5, "g")
+        trace.join(0.5, "g")
+
+    assert [(row["kind"], row["groups"]) for row in rows_of(tell, tmp_path)] == [("leave", ["g"]), ("join", ["g"])]
+
+
 @pytest.mark.parametrize("number", [None, 7])
 def test_a_packet_has_the_number_that_the_simulated_network_gives_it(number: int | None, tmp_path: Path) -> None:
     envelope = describe("b", "main", Heartbeat())
