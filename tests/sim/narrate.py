@@ -36,7 +36,7 @@ def _with_merged_sends(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _words(row: dict[str, Any]) -> str:
     kind = row["kind"]
     if kind in _PLAIN:
-        return _PLAIN[kind]
+        return _PLAIN[kind] if row["reason"] is None else f"{_PLAIN[kind]} ({row['reason']})"
     if kind == "multicast":
         return f"multicasts {short_name(row['message'])} to {', '.join(row['groups'])}"
     if kind in _OF_A_MESSAGE:

@@ -33,7 +33,7 @@ from tests.naive.generate import generate
 from tests.spark.plans import compiled
 
 TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "1"))
-PROFILES = ("order", "deliveries", "liveness")
+PROFILES = ("order", "deliveries", "liveness", "divergence")
 ALL = sorted(LARGE_PROPERTIES)
 AGREEMENT = ["acyclic-order", "multiple-group-order"]
 """Where a certificate or a merge shows; the weaker orders are compared elsewhere, and take most of the time."""
@@ -283,6 +283,23 @@ def test_a_knot_too_large_to_be_taken_apart_is_still_found(spark: SparkSession) 
     }
     assert described(found["multiple-group-order"]) == described(expected["multiple-group-order"])
     assert found["acyclic-order"].first is not None
+
+
+@pytest.mark.parametrize("limits", [SMALL, TINY])
+def test_a_divergence_is_found_and_excused_however_large_the_knot(spark: SparkSession, limits: Limits) -> None:
+    names = [f"m{number}" for number in range(12)]
+    text = [f"a multicast {name} g" for name in names]
+    text += [f"a deliver {name}" for name in names] + ["a fail reason=refused"]
+    text += [f"{site} deliver {name}" for site in "bc" for name in names[::-1][: 6 if site == "b" else 12]]
+    found = assert_same(
+        spark, describe("g:a,b,c", settled=False), events("\n".join(text)), limits, ["no-silent-divergence"]
+    )
+    assert found["no-silent-divergence"].verdict == "holds"
+    silent = [line for line in text if "refused" not in line]
+    found = assert_same(
+        spark, describe("g:a,b,c", settled=False), events("\n".join(silent)), limits, ["no-silent-divergence"]
+    )
+    assert found["no-silent-divergence"].witnesses > 60
 
 
 def test_a_circle_too_large_to_be_taken_apart_inverts_no_pair(spark: SparkSession) -> None:

@@ -213,7 +213,7 @@ def _concerns(row: dict[str, Any], only: set[str] | None) -> bool:
 def _alone(row: dict[str, Any], several_groups: bool) -> Iterator[Happening]:
     kind = row["kind"]
     if kind in _WORDS:
-        text = _WORDS[kind]
+        text = "F refused" if row.get("reason") == "refused" else _WORDS[kind]
     elif kind == "drop":
         text = " ".join(["x", *map(short_name, row["messages"])])
     elif kind == "view":

@@ -176,6 +176,7 @@ def _document(
         "seconds": round(seconds, 3),
         "events": kinds,
         "faults": dict(sorted(simulation.fault_counts.items())),
+        "refused": dict(sorted(simulation.refusals.items())),
         "branches": {name: simulation.branches[name] for name in contract.branches},
         "outside_contract": list(scenario.outside_contract),
         "verdicts": verdicts_as_json(verdicts),
@@ -215,6 +216,8 @@ def _show(
         console.print(drawing)
         console.print()
     console.print(verdict_table(verdicts))
+    for why in simulation.refusals.values():
+        console.print(Text(f"note: {why}", "yellow"))
     for words in scenario.outside_contract:
         console.print(Text(f"note: {words}; its claims may fail in this run", "yellow"))
     for verdict in violated_claims(verdicts):

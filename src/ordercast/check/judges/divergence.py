@@ -15,7 +15,7 @@ _NEVER = np.iinfo(np.int64).max
 """The place of a message in the history of a site that should have it and does not."""
 
 _INVERTED = "{0} delivers {a} before {b}, {1} delivers {b} before {a}, and neither was refused before"
-_SKIPPED = "{0} delivers {a} before {b}, {1} delivers {b} without {a}, and neither was refused before"
+SKIPPED = "{0} delivers {a} before {b}, {1} delivers {b} without {a}, and neither was refused before"
 _MISSING = "{a} is delivered at another site, but never at {0}, and nobody was refused"
 
 
@@ -65,7 +65,7 @@ class _Comparison:
         for late in np.flatnonzero((np.maximum.accumulate(told) > place) & (place < _NEVER)).tolist():
             early = np.flatnonzero(told[:late] > place[late])
             for m in messages[early[~self._excused(messages[early], int(messages[late]))]].tolist():
-                why = _INVERTED if self._facts.deliveries.first_row[y, m] >= 0 else _SKIPPED
+                why = _INVERTED if self._facts.deliveries.first_row[y, m] >= 0 else SKIPPED
                 yield self._facts.witness((x, y), (m, messages[late]), why)
                 room -= 1
                 if room == 0:

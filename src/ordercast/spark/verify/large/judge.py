@@ -11,6 +11,7 @@ from ordercast.check import Verdict
 from ordercast.check.verdict import Finding
 from ordercast.core.errors import UsageError
 from ordercast.spark.tasks import ask_together
+from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import ORDER, find_disorder
 from ordercast.spark.verify.large.parts import BY_MESSAGE, judge_by_message
@@ -20,7 +21,7 @@ from ordercast.trace.schema import Run
 
 _PROMISE_NOTHING: Final = frozenset({"P0", "Q0", "R0"})
 
-LARGE_PROPERTIES: Final[frozenset[str]] = frozenset({*ORDER, *BY_MESSAGE, *_PROMISE_NOTHING, SOURCE_ORDER})
+LARGE_PROPERTIES: Final[frozenset[str]] = frozenset({*ORDER, *BY_MESSAGE, *_PROMISE_NOTHING, SOURCE_ORDER, DIVERGENCE})
 """What can be judged of a run of any size."""
 DEFAULT_LIMITS: Final = Limits()
 
@@ -36,7 +37,7 @@ def judge_large(
     own = complete(events, run)
     findings: dict[str, Finding] = {name: Finding(obliged=True) for name in properties if name in _PROMISE_NOTHING}
     by_message = [name for name in properties if name in BY_MESSAGE]
-    by_order = [name for name in properties if name in ORDER or name == SOURCE_ORDER]
+    by_order = [name for name in properties if name in ORDER or name in (SOURCE_ORDER, DIVERGENCE)]
     questions: list[Callable[[], dict[str, Finding]]] = []
     if by_order:
         questions.append(lambda: _judge_order(spark, own, run, by_order, limits))
@@ -57,6 +58,8 @@ def _judge_order(
             findings |= find_disorder(tables, order)
         if SOURCE_ORDER in properties:
             findings |= find_source_disorder(tables)
+        if DIVERGENCE in properties:
+            findings[DIVERGENCE] = find_divergence(tables)
         in_order = [name for name in properties if name not in findings]
         some = obliged(tables, in_order)
     return findings | {name: Finding(name in some) for name in in_order}

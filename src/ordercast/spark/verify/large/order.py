@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -46,6 +47,15 @@ def find_disorder(tables: Tables, properties: Sequence[str]) -> dict[str, Findin
         sizes = {row["part"] for row in knots.select("part").distinct().collect()}
         findings = _judge_knots(tables, knots, _STUCK in sizes, properties) if sizes else {}
     return {name: finding for name, finding in findings.items() if finding.witnesses}
+
+
+@contextmanager
+def knots_apart(tables: Tables, events: DataFrame) -> Iterator[DataFrame]:
+    """Of these events, which have the id of their message, those of the knots, each with its part; where a knot is too
+    large for a part, all of them, so that every two sites meet in one."""
+    with kept(find_knots(tables)) as knots:
+        stuck = not knots.where(F.col("part") == _STUCK).isEmpty()
+        yield _block_pairs(tables, events) if stuck else events.join(knots, "id")
 
 
 def is_certified(tables: Tables) -> bool:

@@ -31,7 +31,7 @@ BY_MESSAGE: Final = frozenset(
 """Properties of single messages: what the judges say about one of them hangs on the rows that are about it or serve it,
 and on who was up and member of what."""
 
-_COLUMNS: Final = ("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "members")
+_COLUMNS: Final = ("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "members", "reason")
 """What the judges of parts look at."""
 _ABOUT_A_MESSAGE: Final = ("multicast", "deliver", "rollback")
 _ABOUT_SITES: Final = ("fail", "awake", "recover", "view", "join", "leave")
@@ -52,6 +52,11 @@ _FOUND: Final = pa.schema(
 
 def judge_by_message(events: DataFrame, run: Run, properties: Sequence[str], part_rows: int) -> dict[str, Finding]:
     """Properties of single messages: every message with all that concerns it in one part."""
+    return judge_parts(cut_by_message(events, part_rows), run, properties)
+
+
+def cut_by_message(events: DataFrame, part_rows: int) -> DataFrame:
+    """The events with the number of their part: every message with all that concerns it in one."""
     relevant = events.where(F.col("kind").isin(*_ABOUT_A_MESSAGE, *_ABOUT_SITES, "send"))
     parts = max(1, -(-relevant.count() // part_rows))
 
@@ -64,13 +69,12 @@ def judge_by_message(events: DataFrame, run: Run, properties: Sequence[str], par
     # A packet that serves messages of several parts goes to all of these.
     served = F.array_distinct(F.transform("messages", part_of))
     sends = relevant.where(F.col("kind") == "send").withColumn("part", F.explode(served))
-    return judge_parts(about.unionByName(of_sites).unionByName(sends), run, properties)
+    return about.unionByName(of_sites).unionByName(sends)
 
 
 def judge_parts(parts: DataFrame, run: Run, properties: Sequence[str], overlapping: bool = False) -> dict[str, Finding]:
     """Judge each part by itself; a witness in any of them is one. Parts that overlap may find the same ones."""
-    rows = parts.select("part", *(_filled(name) for name in _COLUMNS))
-    found = rows.groupBy("part").applyInArrow(_part_judge(run, properties), from_arrow_schema(_FOUND))
+    found = part_rows_of(parts).groupBy("part").applyInArrow(_part_judge(run, properties), from_arrow_schema(_FOUND))
     if overlapping:
         found = found.dropDuplicates(["property", "verdict", "sites", "messages", "why"])
     # What is wrong a thousand times is wrong; more need not reach the driver.
@@ -78,6 +82,11 @@ def judge_parts(parts: DataFrame, run: Run, properties: Sequence[str], overlappi
     enough = F.when(F.col("why").isNull(), 1).otherwise(WITNESSES_MAX)
     kept = found.withColumn("number", number).where(F.col("number") <= enough)
     return _combine(kept.toArrow(), run, properties)
+
+
+def part_rows_of(parts: DataFrame) -> DataFrame:
+    """Of the rows of parts what the judges, and their facts, look at."""
+    return parts.select("part", *(_filled(name) for name in _COLUMNS))
 
 
 def _filled(name: str) -> Column:
