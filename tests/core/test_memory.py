@@ -45,6 +45,7 @@ def test_what_was_heard_before_a_repair_does_not_count() -> None:
     memory = remembering(512, incarnation=3)
     assert memory.judge("a", 0, incarnation=9, began=9) is None
     memory.meet("a", 0, incarnation=9, began=9, boot=b"repaired")
+    memory.note("a", 0)
     assert memory.heard == {"a": 0}
     memory.note("a", 7)
     assert memory.judge("a", 6, incarnation=10, began=9) is not None
@@ -62,6 +63,16 @@ def test_an_earlier_incarnation_and_another_boot_of_the_same_one_were_surpassed(
     assert not memory.has_met_later("a", 3, b"this")
     assert not memory.has_met_later("a", 4, b"that")
     assert not Memory().has_met_later("a", 0)
+
+
+def test_a_life_of_which_nothing_was_heard_does_not_count() -> None:
+    """It was refused by others, and comes back with the log that it had and the same incarnation."""
+    memory = remembering(5, incarnation=3, boot=b"this")
+    memory.meet("a", 5, incarnation=4, boot=b"refused elsewhere")
+    assert not memory.has_met_later("a", 4, b"with its own log")
+    memory.meet("a", 9, incarnation=4, boot=b"with its own log")
+    memory.note("a", 10)
+    assert memory.has_met_later("a", 4, b"refused elsewhere")
 
 
 def test_only_what_has_changed_is_written_again() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ordercast.core import MAIN_INSTANCE
 from ordercast.wire import ClusterKeys, Endpoint
-from ordercast.wire.datagram import HELLO, REFUSAL
+from ordercast.wire.datagram import HELLO, REFUSAL, VERSION
 from ordercast.wire.handshake import NEWCOMER_SECONDS
 from ordercast.wire.refusals import CAUSES, STRANGERS_MAX
 from tests.wire.cluster import OTHER_KEY, START, Cluster, Note, Sent, flushed, make_endpoint
@@ -180,7 +180,7 @@ def test_a_process_of_another_version_is_refused_in_words(caplog: pytest.LogCapt
     a, b = make_endpoint("a"), make_endpoint("b")
     a.tick(START)
     for datagram in flushed(a):
-        for version in (1, 3, 1):
+        for version in (1, VERSION + 1, 1):
             b.receive(bytes((version,)) + datagram[1:], START)
     assert told(b, caplog) == [f"process b refuses a: {CAUSES['version']}"]
 
@@ -190,6 +190,8 @@ def test_a_second_process_under_a_name_is_told_of_by_those_who_know_the_first(
 ) -> None:
     cluster = make({"a": ONE, "b": ONE})
     cluster.introduce()
+    cluster.endpoints["a"].send(("b",), MAIN_INSTANCE, Note(1))
+    cluster.pass_time(0.1)
     twin = make_endpoint("a", agreed=ONE, seed="elsewhere")
     for second in range(5):
         twin.tick(START + second)

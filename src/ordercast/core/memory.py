@@ -33,6 +33,12 @@ class _Entry(msgspec.Struct, frozen=True, array_like=True):
     position: int
 
 
+class _Greeted(msgspec.Struct, frozen=True):
+    position: int
+    life: tuple[int, bytes]
+    began: int
+
+
 _decoder = msgspec.msgpack.Decoder(list[_Entry])
 
 
@@ -44,11 +50,16 @@ class Memory:
         self.heard: dict[SiteId, int] = {}
         """The position up to which each peer's log was stable, as far as it was heard here."""
         self._lives: dict[SiteId, tuple[int, bytes]] = {}
-        """The incarnation and the boot of each peer that was met last."""
+        """The incarnation and the boot of each peer that was heard last."""
+        self._greeted: dict[SiteId, _Greeted] = {}
+        """Peers that were accepted and of which nothing was heard since."""
         self._changed: set[SiteId] = set()
 
     def note(self, peer: SiteId, position: int) -> None:
         """Something has come from a peer whose log is stable up to a position."""
+        greeted = self._greeted.pop(peer, None)
+        if greeted is not None:
+            self._begin_life(peer, greeted)
         if position > self.heard.get(peer, 0):
             self.heard[peer] = position
             self._changed.add(peer)
@@ -60,7 +71,7 @@ class Memory:
         A peer that was met in the life in which it is now has lost nothing since.
         """
         heard = self.heard.get(peer, 0)
-        if position >= heard or self._precedes(peer, began) or self._lives.get(peer) == (incarnation, boot):
+        if position >= heard or self._precedes(peer, began) or self._is_in_life(peer, (incarnation, boot)):
             return None
         return describe_loss(position, heard)
 
@@ -70,12 +81,24 @@ class Memory:
         return known is not None and (incarnation < known[0] or (incarnation == known[0] and boot != known[1]))
 
     def meet(self, peer: SiteId, position: int, incarnation: int = 0, began: int = 0, boot: bytes = b"") -> None:
-        """The peer is accepted: remember the life in which it is, and forget what came before a repair."""
-        if self._lives.get(peer) != (incarnation, boot):
-            heard = 0 if self._precedes(peer, began) else self.heard.get(peer, 0)
-            self.heard[peer] = max(heard, position)
-            self._lives[peer] = incarnation, boot
-            self._changed.add(peer)
+        """The peer is accepted. Its life counts when something is heard of it.
+
+        (At once: b, which never heard of the lost end of c's log, accepts c after a rollback; d refuses c, which ends.
+        Given the log that it had, c comes back with the same incarnation, and b takes it for an older one.)
+        """
+        if not self._is_in_life(peer, (incarnation, boot)):
+            self._greeted[peer] = _Greeted(position, (incarnation, boot), began)
+
+    def _begin_life(self, peer: SiteId, greeted: _Greeted) -> None:
+        """From now on this is the life in which the peer is; what came before a repair is forgotten."""
+        heard = 0 if self._precedes(peer, greeted.began) else self.heard.get(peer, 0)
+        self.heard[peer] = max(heard, greeted.position)
+        self._lives[peer] = greeted.life
+        self._changed.add(peer)
+
+    def _is_in_life(self, peer: SiteId, life: tuple[int, bytes]) -> bool:
+        greeted = self._greeted.get(peer)
+        return life == (self._lives.get(peer) if greeted is None else greeted.life)
 
     def _precedes(self, peer: SiteId, began: int) -> bool:
         """Whether all that was heard of the peer is from before the incarnation with which its log began."""

@@ -356,10 +356,10 @@ class Handshake:
         )
 
     def _is_surpassed(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
-        """Whether another boot with this incarnation, or a later one, was here."""
+        """Whether another boot with this incarnation, or a later one, was here and said something."""
         known = self.peers.get(sender)
         if known is not None and known.keys.salt != keys.salt and greeting.incarnation <= known.incarnation:
-            return True
+            return known.heard >= 0 or greeting.incarnation < known.incarnation
         return self._memory.has_met_later(sender, greeting.incarnation, keys.name)
 
     def _judge(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> str | None:
@@ -395,11 +395,12 @@ class Handshake:
         return True
 
     def _remember(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> int:
-        """The sender is accepted; what is heard of its log from now on is news only beyond this position."""
+        """The sender is accepted; what is heard of its log from now on is news only beyond this position, and the
+        first datagram is news in any case."""
         if not greeting.stable:
             return POSITION_MAX
         self._memory.meet(sender, greeting.position, greeting.incarnation, greeting.began, keys.name)
-        return self._memory.heard[sender]
+        return -1
 
     def _refuse(self, sender: SiteId, keys: BootKeys, greeting: Greeting, now: float) -> tuple[SiteId, bytes]:
         self._counters["peer-refused"] += 1

@@ -204,7 +204,7 @@ class PeerSession:
         self.incarnation = incarnation
         self.stable = stable
         self.heard = 0
-        """The position up to which the sender's log was stable, as far as it was heard."""
+        """The position up to which the sender's log was stable, as far as it was heard; -1 before anything was."""
         self.reassembly = Reassembly(counters)
         self.header_bytes = HEADER.size + -(-places // 8)
         self._fragment = _fragment_header(-(-places // 8))
