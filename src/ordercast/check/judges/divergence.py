@@ -10,12 +10,12 @@ from ordercast.check.facts import Facts
 from ordercast.check.facts.columns import Bools, Floats, Ints
 from ordercast.check.facts.intervals import any_between
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
+from ordercast.check.wording import SKIPPED
 
 _NEVER = np.iinfo(np.int64).max
 """The place of a message in the history of a site that should have it and does not."""
 
 _INVERTED = "{0} delivers {a} before {b}, {1} delivers {b} before {a}, and neither was refused before"
-SKIPPED = "{0} delivers {a} before {b}, {1} delivers {b} without {a}, and neither was refused before"
 _MISSING = "{a} is delivered at another site, but never at {0}, and nobody was refused"
 
 

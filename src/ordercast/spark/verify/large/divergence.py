@@ -19,8 +19,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.facts import Facts
 from ordercast.check.facts.intervals import REFUSED
-from ordercast.check.judges.divergence import SKIPPED
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
+from ordercast.check.wording import SKIPPED
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import is_certified, knots_apart
 from ordercast.spark.verify.large.parts import cut_by_message, judge_parts, part_rows_of
