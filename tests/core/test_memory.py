@@ -93,6 +93,7 @@ def test_pieces_are_read_in_any_order() -> None:
     memory = remembering(512, incarnation=3)
     before = memory.take_changes()
     memory.meet("a", 0, incarnation=9, began=9, boot=b"repaired")
+    memory.note("a", 0)
     after = memory.everything()
     for pieces in ([before, after], [after, before]):
         again = Memory()

@@ -291,6 +291,8 @@ def test_a_handshake_that_repeats_itself_does_not_open_the_window_again() -> Non
 @pytest.mark.parametrize("insecure", [False, True])
 def test_a_process_that_comes_back_without_its_history_is_refused(stable: bool, words: str, insecure: bool) -> None:
     cluster = known_cluster(stable=stable, insecure=insecure)
+    cluster.endpoints["a"].send(("b", "c"), MAIN_INSTANCE, Note(0))
+    cluster.exchange()
     a = restart(cluster, "a", 0, stable=stable, insecure=insecure)
     cluster.tick()
     cluster.exchange()
@@ -342,7 +344,10 @@ def test_the_second_of_two_processes_with_one_name_is_refused() -> None:
         twin.receive(challenge, START)
         for response in flushed(twin):
             b.receive(response, START)
-    (refusal,) = flushed(b)
+        twin.send(("b",), MAIN_INSTANCE, Note(1))
+        for said in flushed(twin):
+            b.receive(said, START)
+    (refusal,) = (answer for answer in flushed(b) if kind_of(answer) == REFUSAL)
     assert kind_of(refusal) == REFUSAL
     first.receive(refusal, START)
     assert first.refused is None
