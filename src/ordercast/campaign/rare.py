@@ -128,7 +128,7 @@ def _draw_lost_memory(
     if kind == "rollback":
         return Rollback(from_=begin, to=end, sites=(site,))
     if kind == "lost-log":
-        repair = scenario.protocol.contract.repairs and random.random() < 0.7
+        repair = random.random() < 0.7 and _is_repairable(scenario)
         return LostLog(from_=begin, to=end, sites=(site,), repair=repair)
     shared = sorted(scenario.protocol.contract.options.shared)
     random.shuffle(shared)
@@ -138,6 +138,15 @@ def _draw_lost_memory(
             if _makes_sense(_with(scenario, (fault,))):
                 return fault
     return None
+
+
+def _is_repairable(scenario: Scenario) -> bool:
+    """Whether the others can give a site everything back: two at least, none of whom dies."""
+    protocol = scenario.protocol
+    if not protocol.contract.repairs or len(scenario.sites) < 3:
+        return False
+    dies = any(getattr(fault, "forever", False) for fault in scenario.faults)
+    return not dies and protocol.arrangement.campaign.repairable(scenario.options, scenario.groups)
 
 
 def _other_values(scenario: Scenario, option: str, random: Random) -> list[Any]:

@@ -95,7 +95,7 @@ class SimulatedSite:
     def start_instances(self) -> None:
         """Start every instance now."""
         self._start(tuple(self.simulation.protocols))
-        self._log_is_new = self._log_is_lost = False
+        self._log_is_new = False
 
     def _start(self, names: tuple[InstanceId, ...]) -> None:
         numbers = MessageNumbers()
@@ -152,6 +152,9 @@ class SimulatedSite:
         """Run again after a crash, as a new incarnation."""
         if self.up or self.refused:
             return
+        if self._log_is_lost:
+            # The last start after the repair did not come far enough: what it has logged is half of the truth.
+            self.disk.erase()
         self.up = True
         self.incarnation += 1
         self._recovering = set(self.simulation.protocols)
@@ -356,5 +359,7 @@ class SimulatedSite:
     def _note_recovered(self, name: InstanceId) -> None:
         if name in self._recovering:
             self._recovering.discard(name)
-            if not self._recovering and self.recorder is not None:
-                self.recorder.recover(self.processor.cursor)
+            if not self._recovering:
+                self._log_is_lost = False
+                if self.recorder is not None:
+                    self.recorder.recover(self.processor.cursor)

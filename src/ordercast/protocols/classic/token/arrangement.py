@@ -53,6 +53,8 @@ ARRANGEMENT = Arrangement(
         options=_options,
         # A few attempts to form a list, each ended by retries that double.
         settle=30.0,
+        # With L = 0 a message is committed when one site has it.
+        repairable=lambda options, _groups: options.get("resilience") != 0,
     ),
     live=_live,
 )
