@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from ordercast.core import WireError
 from ordercast.core.effects import Append, Blocked, Deliver, Replay, Send
 from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Estimate, Propose, Value
+from ordercast.protocols.parts.link import Behind
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.packets import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
 from tests.protocols.classic_runs import delivered, sent
@@ -225,11 +227,42 @@ def test_an_answer_in_pieces_leaves_nothing_out_when_the_one_who_answers_crashes
     again.step(Recovered((), state))
     named = {known.message for known in first.known}
     piece = first
+    number = 1
     while not piece.last:
-        question = CatchUp(2, 1, piece.cursor, piece.base)
+        number += 1
+        question = CatchUp(number, 1, piece.cursor, piece.base)
         piece = next(p for _, p in sent(again.receive("c", question)) if isinstance(p, Summary))
         named |= {known.message for known in piece.known}
     assert named == {message("x", place) for place in range(101, 171)}
+
+
+def test_a_question_is_answered_once_and_the_next_piece_is_asked_for_once() -> None:
+    """Whatever is repeated: else each copy of a piece brings a question, and each copy of that a new piece."""
+    b = hand("b")
+    for place in range(1, 101):
+        b.receive("x", data(place, "x", place))
+    question = CatchUp(7, 0, 0, 0)
+    pieces = [p for _ in range(3) for _, p in sent(b.receive("c", question)) if isinstance(p, Summary)]
+    assert len(pieces) == 1
+    c = hand("c")
+    c.receive("b", Behind(1))
+    piece = next(p for _, p in sent(b.receive("c", CatchUp(8, 0, 0, 0))) if isinstance(p, Summary))
+    piece = msgspec.structs.replace(piece, question=1)
+    assert all("CatchUp" not in kinds(c.receive("b", piece)) for _ in range(3))
+    asked = [kind for place in range(1, 101) for kind in kinds(c.receive("x", data(place, "x", place)))]
+    asked += [kind for _ in range(3) for kind in kinds(c.receive("b", piece))]
+    assert asked.count("CatchUp") == 1
+
+
+def test_a_site_that_has_missed_letters_while_it_asked_for_pieces_begins_anew() -> None:
+    b = hand("b")
+    for place in range(1, 101):
+        b.receive("x", data(place, "x", place))
+    piece = next(p for _, p in sent(b.receive("c", CatchUp(7, 0, 0, 0))) if isinstance(p, Summary))
+    assert isinstance(b.core, Scalatom)
+    b.core.link.estrange("c")
+    assert "Summary" not in kinds(b.receive("c", CatchUp(8, 0, piece.cursor, piece.base)))
+    assert "Summary" in kinds(b.receive("c", CatchUp(9, 0, 0, 0)))
 
 
 def test_after_a_crash_deliveries_are_replayed_and_timestamps_are_as_before() -> None:

@@ -1,9 +1,13 @@
 """Catching up: what a site asks for when it has lost its memory in a crash, or letters because it was away for long, or
 when a message has been here for long and those who should have told more of it are gone.
 
-The answer comes in pieces, each asked for when the one before has been worked off, so that neither side has to buffer
-what the other one knows. Both sides of a crash ask: the one that crashed has forgotten what it had heard, and what it
-had posted and was not confirmed is lost with it.
+The answer comes in pieces, each asked for when the one before has been worked off (the bodies that it names are here),
+so that neither side has to buffer what the other one knows. A question is answered once and an answer is taken once,
+however many copies come. (Else: each copy of a piece brings a question, each copy of that a new piece, and a site that
+has missed some thousands of messages drowns in them.)
+
+Both sides of a crash ask: the one that crashed has forgotten what it had heard, and what it had posted and was not
+confirmed is lost with it.
 """
 
 from __future__ import annotations
@@ -21,7 +25,8 @@ if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
 
 PIECE_MAX = 64
-"""Messages in one piece of an answer: with the decisions about them some kilobytes."""
+"""Messages in one piece of an answer: with the decisions about them some kilobytes. Fewer where the link keeps so few
+letters that the bodies would not fit in a quarter of them."""
 OVERDUE_MAX = 256
 """Messages of either kind in one question: some kilobytes."""
 
@@ -30,21 +35,30 @@ class Catching(Part):
     """Asking and answering."""
 
     packets = (Overdue, CatchUp, Summary)
-    branches = ("catching-up", "overdue")
+    branches = ("catching-up", "catching-up-further", "overdue")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
+        self._piece_max = max(1, min(PIECE_MAX, core.options.letters_max // 4))
         self._incarnations: dict[SiteId, int] = {}
+        self._questions: dict[SiteId, int] = {}
+        """Site -> the number of our question to it that has no answer yet."""
+        self._pieces: dict[SiteId, int] = {}
+        """Site -> the number of a piece of its answer that is not worked off, when it is not the last one."""
+        self._answered: dict[SiteId, int] = {}
+        """Site -> the number of its last question that we have answered."""
 
     def begin(self, site: SiteId) -> None:
         """Ask a site from the beginning, unless we are asking already."""
         unconfirmed = self._core.link.unconfirmed(site)
         if not any(isinstance(letter, CatchUp) and letter.cursor == 0 for letter in unconfirmed):
             self._core.branch("catching-up")
+            self._pieces.pop(site, None)
             self._ask(site, 0, 0)
 
     def _ask(self, site: SiteId, cursor: int, count: int) -> None:
         core = self._core
+        self._questions[site] = core.link.next
         core.link.post((site,), CatchUp(core.link.next, core.context.incarnation, cursor, count), vital=True)
 
     def begin_all(self) -> None:
@@ -64,7 +78,13 @@ class Catching(Part):
     def on_catch_up(self, sender: SiteId, packet: CatchUp, arrival: Arrival) -> None:
         """Tell a site what it should know; if it has crashed, there is something to ask as well."""
         core = self._core
-        core.link.restore(sender)
+        if packet.number <= self._answered.get(sender, 0) or (packet.cursor and core.link.is_estranged(sender)):
+            # A copy; or a site that must begin anew, because it has missed letters since it began.
+            core.link.acknowledge(sender, packet)
+            return
+        self._answered[sender] = packet.number
+        if packet.cursor == 0:
+            core.link.restore(sender)
         if packet.incarnation > self._incarnations.get(sender, 0):
             self._incarnations[sender] = packet.incarnation
             self.begin(sender)
@@ -85,7 +105,11 @@ class Catching(Part):
             takes_part = site in entry.address.sites
             if not (takes_part or site == entry.message.source):
                 continue
-            if len(known) == PIECE_MAX:
+            if entry.multicast is None and not entry.sequence:
+                # Whoever has it tells of it. (Told by us: all who had it are gone, and the asker waits for its body,
+                # and with that for the rest of our answer, for ever.)
+                continue
+            if len(known) == self._piece_max:
                 last = False
                 break
             settled = core.site in entry.settled
@@ -97,7 +121,7 @@ class Catching(Part):
             (site,),
             Summary(
                 core.link.next,
-                question.incarnation,
+                question.number,
                 cursor,
                 last,
                 base,
@@ -109,11 +133,14 @@ class Catching(Part):
             core.histories.tell_again(site)
 
     def on_summary(self, sender: SiteId, packet: Summary, arrival: Arrival) -> None:
-        """A piece of the answer. (One to an earlier incarnation is none: the pieces before it are forgotten.)"""
+        """A piece of the answer."""
         core = self._core
-        if packet.incarnation != core.context.incarnation:
-            core.link.acknowledge(sender, packet)
+        if packet.question != self._questions.get(sender):
+            # A copy, which is confirmed when the bodies are here; or the answer to an earlier incarnation, or from
+            # before we began anew: the pieces before it are forgotten.
+            core.confirming.acknowledge(sender, packet)
             return
+        del self._questions[sender]
         for name, value in packet.decisions:
             if core.site in core.ordering.address_named(name).sites:
                 core.consensus.learn(name, value)
@@ -137,10 +164,17 @@ class Catching(Part):
             mate = core.histories.mates[sender]
             mate.skip_to(packet.base)
             core.histories.on_applied(mate)
+        core.multicast.ask_at_once()
         if not packet.last:
-            core.branch("catching-up-further")
-            self._ask(sender, packet.cursor, packet.base)
+            self._pieces[sender] = packet.number
         core.confirming.acknowledge(sender, packet)
+
+    def on_worked_off(self, sender: SiteId, packet: Summary) -> None:
+        """All that a piece names is here: ask for the next one."""
+        if self._pieces.get(sender) == packet.number:
+            del self._pieces[sender]
+            self._core.branch("catching-up-further")
+            self._ask(sender, packet.cursor, packet.base)
 
     # ------------------------------------------------------------------ what has been here for long
     def ask_overdue(self, entries: Iterable[Entry]) -> None:

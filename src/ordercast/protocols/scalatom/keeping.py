@@ -127,7 +127,7 @@ class Keeping(Part):
             if not about:
                 del self._about[entry.instance]
                 core.consensus.forget(entry.instance)
-        core.source.note_finished(entry.message)
+        core.source.note_finished(entry)
 
     # ------------------------------------------------------------------ decisions
     def on_decided(self, name: InstanceName, messages: Iterable[MessageId]) -> None:

@@ -92,8 +92,8 @@ class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Summary(Letter, frozen=True):
     """The answer, in pieces: the messages that are not over, and the decisions about them."""
 
-    incarnation: int
-    """Of the one who asked."""
+    question: int
+    """The number of the letter that it answers."""
     cursor: int
     last: bool
     base: int

@@ -61,13 +61,22 @@ class Source(Part):
     def note_settled(self, entry: Entry) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
-            entry.taken = True
-            self._under_way -= 1
+            self._take_back_credit(entry)
             self.give_credit()
 
-    def note_finished(self, message: MessageId) -> None:
-        """All destinations have."""
-        if message.source == self._core.site:
+    def _take_back_credit(self, entry: Entry) -> None:
+        entry.taken = True
+        self._under_way -= 1
+
+    def note_finished(self, entry: Entry) -> None:
+        """All destinations have.
+
+        It may be over before anybody said that it was taken. (Else: a message to the source alone is in the log as
+        delivered; after a crash it is over at once, and its credit is gone for ever.)
+        """
+        if entry.message.source == self._core.site:
+            if not entry.taken:
+                self._take_back_credit(entry)
             own = self._own
             while own and own[0] not in self._core.entries:
                 own.popleft()
