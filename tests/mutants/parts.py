@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ordercast.core import Multicast, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.parts.consensus import Consensus, Instance
+from ordercast.protocols.parts.consensus import Consensus
+from ordercast.protocols.parts.consensus_instance import Instance
 from ordercast.protocols.parts.consensus_packets import Decided, Value
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt

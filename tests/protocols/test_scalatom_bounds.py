@@ -135,14 +135,14 @@ def test_whoever_has_not_heard_that_another_has_taken_a_message_asks() -> None:
     a = hand("a")
     deliver_first(a)
     a.step(Consumed(1))
-    a.receive("b", Settled(3, (x,)))
+    a.receive("b", Settled(3, (x,), None))
     asked = [packet for _ in range(4) for packet in sent(a.step(TimerFired("watch")))]
     assert [(to, packet.unsettled) for to, packet in asked if isinstance(packet, Overdue)] == [(("c",), (x,))]
     c = hand("c")
     c.receive("x", Data(1, Multicast(message("x", 2), ("g",)), (0, 2)))
-    answers = sent(c.receive("a", Overdue(4, (x, message("x", 2)), ())))
+    answers = sent(c.receive("a", Overdue(4, (x, message("x", 2)), None, ())))
     assert [(to, packet.settled) for to, packet in answers if isinstance(packet, Settled)] == [(("a",), (x,))]
-    a.receive("c", Settled(5, (x,)))
+    a.receive("c", Settled(5, (x,), None))
     assert isinstance(a.core, Scalatom)
     assert not a.core.entries
 
@@ -151,7 +151,7 @@ def test_a_source_outside_the_groups_asks_as_well() -> None:
     x = hand("x")
     sent_message = x.multicast("g")
     asked = [packet for _ in range(4) for packet in sent(x.step(TimerFired("watch")))]
-    assert [(to, packet.unsettled) for to, packet in asked if isinstance(packet, Overdue)] == [
+    assert [(to, packet.undecided) for to, packet in asked if isinstance(packet, Overdue)] == [
         ((site,), (sent_message,)) for site in "abc"
     ]
 
@@ -187,6 +187,7 @@ def test_catching_up_takes_as_many_packets_as_were_missed(missed: int, crash: bo
         Counting,
         {"g": ("a", "b", "c")},
         PointToPoint(latency=0.01),
+        options=ScalatomOptions(kept_messages_max=1 << 20, kept_bytes_max=1 << 30),
         faults=[away],
         workloads=[
             Workload(sources=("a",), groups=("g",), rate=1000.0, count=missed, size=10, arrivals="regular"),

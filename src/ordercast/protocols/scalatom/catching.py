@@ -19,7 +19,7 @@ from ordercast.core import MessageId, Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import Decide, InstanceName, Value
 from ordercast.protocols.scalatom.entries import Entry
-from ordercast.protocols.scalatom.packets import CatchUp, Known, Overdue, Summary
+from ordercast.protocols.scalatom.packets import CatchUp, Known, Overdue, Resumption, Summary
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -47,6 +47,8 @@ class Catching(Part):
         """Site -> the number of a piece of its answer that is not worked off, when it is not the last one."""
         self._answered: dict[SiteId, int] = {}
         """Site -> the number of its last question that we have answered."""
+        self._answers: dict[SiteId, tuple[int, Resumption | None]] = {}
+        """Site -> the entries in our history when it began to ask, and what we no longer had for it."""
 
     def begin(self, site: SiteId) -> None:
         """Ask a site from the beginning, unless we are asking already."""
@@ -54,12 +56,12 @@ class Catching(Part):
         if not any(isinstance(letter, CatchUp) and letter.cursor == 0 for letter in unconfirmed):
             self._core.branch("catching-up")
             self._pieces.pop(site, None)
-            self._ask(site, 0, 0)
+            self._ask(site, 0)
 
-    def _ask(self, site: SiteId, cursor: int, count: int) -> None:
+    def _ask(self, site: SiteId, cursor: int) -> None:
         core = self._core
         self._questions[site] = core.link.next
-        core.link.post((site,), CatchUp(core.link.next, core.context.incarnation, cursor, count), vital=True)
+        core.link.post((site,), CatchUp(core.link.next, core.context.incarnation, cursor), vital=True)
 
     def begin_all(self) -> None:
         """After a crash: ask the cell, and everyone who takes part in something that is in the log.
@@ -78,23 +80,28 @@ class Catching(Part):
     def on_catch_up(self, sender: SiteId, packet: CatchUp, arrival: Arrival) -> None:
         """Tell a site what it should know; if it has crashed, there is something to ask as well."""
         core = self._core
-        if packet.number <= self._answered.get(sender, 0) or (packet.cursor and core.link.is_estranged(sender)):
-            # A copy; or a site that must begin anew, because it has missed letters since it began.
-            core.link.acknowledge(sender, packet)
+        core.link.acknowledge(sender, packet)
+        if packet.number <= self._answered.get(sender, 0):
+            return
+        if packet.cursor and (sender not in self._answers or core.link.is_estranged(sender)):
+            # We have crashed since it began, or it has missed letters: it must begin anew.
+            core.link.estrange(sender)
             return
         self._answered[sender] = packet.number
         if packet.cursor == 0:
             core.link.restore(sender)
+            resumption = core.returning.resumption_for(sender) if sender in core.cellmates else None
+            self._answers[sender] = (core.histories.count, resumption)
         if packet.incarnation > self._incarnations.get(sender, 0):
             self._incarnations[sender] = packet.incarnation
             self.begin(sender)
         if packet.cursor == 0:
             core.consensus.resume_with(sender)
-        self._answer(sender, packet, core.histories.count if packet.cursor == 0 else packet.count)
-        core.link.acknowledge(sender, packet)
+        self._answer(sender, packet)
 
-    def _answer(self, site: SiteId, question: CatchUp, base: int) -> None:
+    def _answer(self, site: SiteId, question: CatchUp) -> None:
         core = self._core
+        base, resumption = self._answers[site]
         cursor = question.cursor
         known: list[Known] = []
         decisions: dict[InstanceName, Value] = {}
@@ -104,6 +111,9 @@ class Catching(Part):
                 continue
             takes_part = site in entry.address.sites
             if not (takes_part or site == entry.message.source):
+                continue
+            if entry.delivered and resumption is not None and entry.key <= resumption.through:
+                # Others have forgotten it already, or will.
                 continue
             if entry.multicast is None and not entry.sequence:
                 # Whoever has it tells of it. (Told by us: all who had it are gone, and the asker waits for its body,
@@ -127,6 +137,8 @@ class Catching(Part):
                 base,
                 tuple(known),
                 tuple(decisions.items()),
+                core.histories.mark,
+                resumption if last else None,
             ),
         )
         if last and site in core.cellmates:
@@ -141,6 +153,7 @@ class Catching(Part):
             core.confirming.acknowledge(sender, packet)
             return
         del self._questions[sender]
+        core.source.note_reached(sender, packet.reached)
         for name, value in packet.decisions:
             if core.site in core.ordering.address_named(name).sites:
                 core.consensus.learn(name, value)
@@ -163,6 +176,8 @@ class Catching(Part):
         if sender in core.cellmates and packet.last:
             mate = core.histories.mates[sender]
             mate.skip_to(packet.base)
+            mate.resumption = packet.given_up
+            core.returning.on_told()
             core.histories.on_applied(mate)
         core.multicast.ask_at_once()
         if not packet.last:
@@ -174,7 +189,7 @@ class Catching(Part):
         if self._pieces.get(sender) == packet.number:
             del self._pieces[sender]
             self._core.branch("catching-up-further")
-            self._ask(sender, packet.cursor, packet.base)
+            self._ask(sender, packet.cursor)
 
     # ------------------------------------------------------------------ what has been here for long
     def ask_overdue(self, entries: Iterable[Entry]) -> None:
@@ -189,28 +204,55 @@ class Catching(Part):
         gives no timestamp, and we wait for a second one for ever.)
         """
         core = self._core
-        questions: dict[SiteId, tuple[list[MessageId], list[MessageId]]] = {}
+        questions: dict[SiteId, tuple[list[Entry], list[Entry]]] = {}
         for entry in entries:
             is_settled = core.site in entry.settled
             if entry.sequence and not is_settled:
                 continue
-            is_undecided = not entry.sequence and core.site in entry.address.sites
+            is_member = core.site in entry.address.sites
+            # Of what no majority has taken nobody can say where it stands in the order.
+            is_open = not entry.sequence if is_member else not entry.taken
             for site in entry.address.others:
-                if is_undecided or site not in entry.settled:
-                    questions.setdefault(site, ([], []))[is_undecided].append(entry.message)
+                if (is_open and is_member) or site not in entry.settled:
+                    questions.setdefault(site, ([], []))[is_open].append(entry)
         for site, (unsettled, undecided) in questions.items():
             if not any(isinstance(letter, Overdue) for letter in core.link.unconfirmed(site)):
-                core.branch("overdue")
-                question = Overdue(core.link.next, tuple(unsettled[:OVERDUE_MAX]), tuple(undecided[:OVERDUE_MAX]))
-                core.link.post((site,), question)
+                self._ask_about(site, unsettled[:OVERDUE_MAX], undecided[:OVERDUE_MAX])
+
+    def ask_undecided(self) -> None:
+        """Ask the cell for the numbers of everything that waits for one here."""
+        core = self._core
+        undecided = [e for e in core.entries.values() if not e.sequence and core.site in e.address.sites]
+        for first in range(0, len(undecided), OVERDUE_MAX):
+            for site in core.cellmates:
+                self._ask_about(site, [], undecided[first : first + OVERDUE_MAX])
+
+    def _ask_about(self, site: SiteId, unsettled: list[Entry], undecided: list[Entry]) -> None:
+        core = self._core
+        core.branch("overdue")
+        marks = [entry.key if entry.sequence else core.source.reached_by(site) for entry in unsettled]
+        question = Overdue(
+            core.link.next,
+            tuple(entry.message for entry in unsettled),
+            max((mark for mark in marks if mark is not None), default=None),
+            tuple(entry.message for entry in undecided),
+        )
+        core.link.post((site,), question)
 
     def on_overdue(self, sender: SiteId, packet: Overdue, arrival: Arrival) -> None:
         """Say what we know of it."""
         core = self._core
-        core.keeping.tell_settled(sender, packet.unsettled)
-        known = (core.entries.get(name) for name in packet.undecided)
+        core.keeping.tell_settled(sender, packet.unsettled, packet.through)
+        core.keeping.tell_settled(sender, packet.undecided, None)
+        self.tell_decisions(sender, packet.undecided)
+        core.returning.tell_gone(sender, packet.undecided)
+        core.link.acknowledge(sender, packet)
+
+    def tell_decisions(self, site: SiteId, messages: Iterable[MessageId]) -> None:
+        """Tell a participant the numbers that we know."""
+        core = self._core
+        known = (core.entries.get(name) for name in messages)
         for name in dict.fromkeys(entry.instance for entry in known if entry is not None):
             decision = core.consensus.decisions.get(name)
-            if decision is not None and sender in core.ordering.address_named(name).sites:
-                core.link.post((sender,), Decide(core.link.next, name, decision))
-        core.link.acknowledge(sender, packet)
+            if decision is not None and site in core.ordering.address_named(name).sites:
+                core.link.post((site,), Decide(core.link.next, name, decision))
