@@ -100,6 +100,10 @@ class Link(Part):
         """The number of the next letter."""
         return self._number + 1
 
+    def is_of_this_incarnation(self, number: int) -> bool:
+        """Whether a letter of ours with that number was sent since the last crash."""
+        return number >> 32 == self._host.context.incarnation
+
     def post(self, to: Iterable[SiteId], letter: Letter, vital: bool = False) -> None:
         """Send a letter until each of these sites has confirmed it; estranged sites get only what is vital.
 

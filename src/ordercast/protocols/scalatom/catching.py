@@ -41,8 +41,8 @@ class Catching(Part):
         self._core = core
         self._piece_max = max(1, min(PIECE_MAX, core.options.letters_max // 4))
         self._incarnations: dict[SiteId, int] = {}
-        self._questions: dict[SiteId, int] = {}
-        """Site -> the number of our question to it that has no answer yet."""
+        self._taken: dict[SiteId, int] = {}
+        """Site -> the number of the last piece of an answer that we have taken."""
         self._pieces: dict[SiteId, int] = {}
         """Site -> the number of a piece of its answer that is not worked off, when it is not the last one."""
         self._answered: dict[SiteId, int] = {}
@@ -60,7 +60,6 @@ class Catching(Part):
 
     def _ask(self, site: SiteId, cursor: int) -> None:
         core = self._core
-        self._questions[site] = core.link.next
         core.link.post((site,), CatchUp(core.link.next, core.context.incarnation, cursor), vital=True)
 
     def begin_all(self) -> None:
@@ -147,12 +146,13 @@ class Catching(Part):
     def on_summary(self, sender: SiteId, packet: Summary, arrival: Arrival) -> None:
         """A piece of the answer."""
         core = self._core
-        if packet.question != self._questions.get(sender):
-            # A copy, which is confirmed when the bodies are here; or the answer to an earlier incarnation, or from
-            # before we began anew: the pieces before it are forgotten.
+        if packet.number <= self._taken.get(sender, -1) or not core.link.is_of_this_incarnation(packet.question):
+            # A copy, which is confirmed when the bodies are here; or the answer to an earlier incarnation: the pieces
+            # before it are forgotten. (Not whatever answers an old question: the sender has crashed, a copy of that
+            # question comes to it, and it has dropped letters to us for the sake of this answer.)
             core.confirming.acknowledge(sender, packet)
             return
-        del self._questions[sender]
+        self._taken[sender] = packet.number
         core.source.note_reached(sender, packet.reached)
         for name, value in packet.decisions:
             if core.site in core.ordering.address_named(name).sites:

@@ -114,7 +114,8 @@ class Entries(dict[MessageId, Entry]):
     def is_full(self) -> bool:
         """Whether it is time to give up those who are away."""
         options = self._core.options
-        return len(self) >= options.kept_messages_max or self.bytes_kept >= options.kept_bytes_max
+        messages = max(len(self), self._core.source.span)
+        return messages >= options.kept_messages_max or self.bytes_kept >= options.kept_bytes_max
 
     def body(self, message: MessageId) -> Multicast | None:
         """The message itself, when it is here."""

@@ -26,7 +26,7 @@ class Ordering(Part):
     packets = (Stamps,)
     timers = ("stamps",)
     records = (Stamped, Body)
-    branches = ("batch", "gathered", "decided-before-it-came", "impossible-value")
+    branches = ("batch", "gathered", "decided-before-it-came")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -273,7 +273,6 @@ class Ordering(Part):
     def on_impossible(self, sender: SiteId, name: InstanceName, value: Value) -> None:
         """Tell a proposer which of its messages have their numbers."""
         core = self._core
-        core.branch("impossible-value")
         numbered = [message for message in value.messages() if self._is_numbered(name, message)]
         core.catching.tell_decisions(sender, numbered)
         core.returning.tell_gone(sender, numbered)

@@ -34,7 +34,7 @@ class Returning(Part):
 
     packets = (Gone,)
     records = (Skipped,)
-    branches = ("skipped", "gone", "stuck")
+    branches = ("skipped", "gone")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -133,7 +133,6 @@ class Returning(Part):
         if self._stuck_ticks >= STUCK_TICKS:
             self._stuck_ticks = 0
             if len(holes) >= (len(histories.mates) + 1) // 2:
-                self._core.branch("stuck")
                 self._skip(holes[0])
 
     def _skip(self, resumption: Resumption) -> None:

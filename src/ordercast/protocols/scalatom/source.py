@@ -67,6 +67,11 @@ class Source(Part):
         self._under_way += 1
         return entry
 
+    @property
+    def span(self) -> int:
+        """Our messages from the oldest that is not over: what others remember of us grows with it."""
+        return len(self._own)
+
     def note_settled(self, entry: Entry) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
