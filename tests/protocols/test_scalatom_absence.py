@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, Replay
-from ordercast.core.events import Recovered
+from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.consensus_packets import Decide, Propose, Value
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
-from ordercast.protocols.scalatom.packets import AddressState, Gone, Resumption, Skipped
+from ordercast.protocols.scalatom.packets import AddressState, Gone, Resumption, Settled, Skipped
 from ordercast.runtime import Instance
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Fault, Loss, Partition, SlowReader
@@ -20,10 +20,10 @@ from ordercast.sim.networks import PointToPoint
 from ordercast.sim.site import SimulatedSite
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import Hand, broken_claims, delivered, sent
-from tests.protocols.scalatom_runs import THREE, data, hand, kinds, message, stamps
+from tests.protocols.scalatom_runs import THREE, data, deliver_first, hand, kinds, message, stamps
 
 SMALL = ScalatomOptions(window_messages=8, kept_messages_max=16, blocked_seconds=0.4)
-FIVE = {"g": ("a", "b", "c", "d", "e")}
+FIVE: dict[str, tuple[str, ...]] = {"g": ("a", "b", "c", "d", "e")}
 
 
 class Watched:
@@ -182,7 +182,7 @@ def test_a_site_returns_over_a_bad_network() -> None:
 
 
 def test_whoever_is_there_and_slow_is_waited_for_and_named() -> None:
-    faults = [SlowReader(from_=1.0, to=6.0, sites=("c",), seconds=0.2)]
+    faults: list[Fault] = [SlowReader(from_=1.0, to=6.0, sites=("c",), seconds=0.2)]
     run = Watched({"g": ("a", "b", "c")}, faults)
     branches = run.check()
     assert branches["held-up"]
@@ -271,3 +271,23 @@ def test_a_floor_is_not_relied_upon_by_a_site_that_is_not_as_far() -> None:
     assert not core.multicast.is_finished(message("x", 1))
     a.receive("b", stamps(1, (message("x", 1), 1, 1)))
     assert message("x", 1) in core.entries
+
+
+def test_nothing_is_forgotten_that_a_majority_has_not_taken() -> None:
+    """b and c are silent. If a forgot what it alone has taken, they would go on without it when a is gone."""
+    options = ScalatomOptions(window_messages=1, kept_messages_max=1)
+    a = Hand(Scalatom, "a", {"g": ("a", "b", "c")}, ("a", "b", "c", "x"), options)
+    core = a.core
+    assert isinstance(core, Scalatom)
+    x = message("x", 1)
+    deliver_first(a)
+    a.step(Consumed(1))
+    core.detector.suspected.update("bc")
+    for _ in range(3):
+        a.step(TimerFired("watch"))
+    assert x in core.entries
+    a.receive("b", Settled(3, (x,), (7, x)))
+    core.detector.suspected.add("c")
+    a.step(TimerFired("watch"))
+    assert x not in core.entries
+    assert core.absence.given_up == {"c": (7, x)}

@@ -208,13 +208,14 @@ class State(Record, frozen=True):
     clock: int
     count: int
     mark: Mark | None
-    skipped: Mark | None
-    offsets: Offsets
-    given_up: tuple[tuple[SiteId, Mark], ...]
-    reached: tuple[tuple[int, Mark], ...]
     entries: tuple[Remembered, ...]
     addresses: tuple[AddressState, ...]
     open: tuple[OpenState, ...]
     decisions: tuple[tuple[InstanceName, Value], ...]
     finished: tuple[tuple[SiteId, tuple[int, int], tuple[tuple[int, int], ...]], ...]
     """Source, floor, and what is finished above it."""
+    skipped: Mark | None = None
+    offsets: Offsets = ()
+    given_up: tuple[tuple[SiteId, Mark], ...] = ()
+    reached: tuple[tuple[int, Mark], ...] = ()
+    """Cell, and how far somebody there has come who has taken our messages."""

@@ -68,7 +68,8 @@ class Scalatom(Protocol):
         ),
         faults=EVERY_FAULT,
         crash="the others go on as long as a majority of each addressed cell is up; a cell without one blocks "
-        "what is addressed to it, and what is ordered behind that",
+        "what is addressed to it, and what is ordered behind that; whoever is away for longer than `kept_messages_max` "
+        "and `kept_bytes_max` allow is given up, and returns behind a gap",
         branches=(*(branch for part in parts for branch in part.branches), "recovered-undecided"),
         options=ScalatomOptions,
         minority_may_die=True,
