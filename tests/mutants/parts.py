@@ -27,7 +27,7 @@ def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt, a
     Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)), arrival)
 
 
-@mutant(LinkHost, "link._estrange", caught_by="termination")
+@mutant(LinkHost, "link.estrange", caught_by="termination")
 def drops_silently(self: Link, site: SiteId) -> None:
     """What exceeds the bound is dropped, and the site that missed it is not told."""
     self.peers[site].kept.clear()
