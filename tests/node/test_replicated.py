@@ -134,7 +134,7 @@ def test_a_snapshot_stands_for_what_the_log_has_dropped(tmp_path: Path) -> None:
                 node.kill()
         async with open_nodes(configuration) as nodes:
             first, second = await _replicas(nodes)
-            assert all(node.internals.engine.journal.attachment.snapshot is not None for node in nodes)
+            assert all(node.internals.engine.journal.attachment.named for node in nodes)
             assert first.applied == 803, "801 calls, and each replica has announced itself"
             assert await second.call(Ledger.add, "again") == 802
             assert await first.call(Ledger.add, "again") == 803
@@ -649,5 +649,40 @@ def test_a_call_that_may_lie_in_the_gap_is_given_up() -> None:
             nodes[1].internals.enter_group("main", EnterGroup("g", first.applied))
             with pytest.raises(ordercast.GroupBlocked, match="may be applied all the same"):
                 await call
+
+    run(main())
+
+
+def test_two_replicas_of_one_process_keep_their_snapshots_apart(tmp_path: Path) -> None:
+    async def life(calls: int) -> tuple[Any, Any]:
+        configuration = make_configuration("ab", groups={"g": ["a", "b"], "h": ["a", "b"]}, log_directory=str(tmp_path))
+        async with open_nodes(configuration) as nodes:
+            book, other = Replicated(Ledger()), Replicated(Ledger())
+            await book.join(nodes[0], "g")
+            await other.join(nodes[0], "h")
+            for index in range(calls):
+                await book.call(Ledger.add, f"book {index}")
+                await other.call(Ledger.add, f"other {index}")
+            attachment = nodes[0].internals._attachment()
+            assert set(attachment.named) == {"replicated g", "replicated h"}
+            assert attachment.snapshot is None
+            with pytest.raises(ordercast.UsageError, match="kept already"):
+                nodes[0].keep_snapshot(lambda: b"", "replicated g")
+            return book.state, other.state
+
+    before = run(life(3))
+    assert run(life(0)) == before
+
+
+def test_a_cancelled_sender_leaves_no_waiter_behind() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            sender = nodes[0].internals.sender
+            waiting = asyncio.ensure_future(sender._wait(sender._waiters))
+            await asyncio.sleep(0)
+            assert len(sender._waiters) == 1
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+            assert not sender._waiters
 
     run(main())

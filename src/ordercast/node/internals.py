@@ -61,7 +61,7 @@ class Internals:
         self._queue_bytes = configuration.queue_bytes
         self._holds_the_network = False
         self._peer_waiters: list[asyncio.Future[None]] = []
-        self._take_snapshot: Callable[[], bytes | None] | None = None
+        self._take_snapshots: dict[str, Callable[[], bytes | None]] = {}
 
     # ------------------------------------------------------------------ the end
     def end(self, settled: bool) -> None:
@@ -189,14 +189,23 @@ class Internals:
             raise UsageError(f"process {self.process} is not in group {group!r} and sees nothing of it")
         return self.receiver.histories[group]
 
-    def keep_snapshot(self, take: Callable[[], bytes | None]) -> bytes | None:
-        """From now on ask for a snapshot of the application whenever the log is cut short; the last one that was
-        kept."""
-        self._take_snapshot = take
-        return self.engine.journal.attachment.snapshot
+    def keep_snapshot(self, take: Callable[[], bytes | None], name: str) -> bytes | None:
+        """From now on ask for a snapshot under this name whenever the log is cut short; the last one that was kept."""
+        if name in self._take_snapshots:
+            who = f"{name!r}" if name else "the application"
+            raise UsageError(f"a snapshot of {who} is kept already: give each its own name")
+        self._take_snapshots[name] = take
+        return self._kept_snapshots().get(name)
+
+    def _kept_snapshots(self) -> dict[str, bytes]:
+        attachment = self.engine.journal.attachment
+        return attachment.named if attachment.snapshot is None else {**attachment.named, "": attachment.snapshot}
 
     def _attachment(self) -> Attachment:
         # The log is about to forget what it has delivered: what has not reached us yet would be lost.
         self.engine.site.hand_over()
-        snapshot = self.engine.journal.attachment.snapshot if self._take_snapshot is None else self._take_snapshot()
-        return self.receiver.attachment(snapshot)
+        # Whoever has not come yet to ask for its own must find it next time.
+        snapshots: dict[str, bytes | None] = {**self._kept_snapshots()}
+        snapshots |= {name: take() for name, take in self._take_snapshots.items()}
+        kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
+        return self.receiver.attachment(kept)

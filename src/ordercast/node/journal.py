@@ -48,6 +48,8 @@ class Attachment(msgspec.Struct, frozen=True):
     untaken: list[Untaken] = []
     snapshot: bytes | None = None
     """What the application itself wanted kept."""
+    named: dict[str, bytes] = {}
+    """The same, for those who share the process with others and have a name."""
 
 
 class Journal:

@@ -177,13 +177,14 @@ class Node:
         """Messages that are addressed to this process, not to a group."""
         return Group(self.internals, (), self.internals.receiver.claim((DIRECT,)))
 
-    def keep_snapshot(self, take: Callable[[], bytes | None]) -> bytes | None:
+    def keep_snapshot(self, take: Callable[[], bytes | None], name: str = "") -> bytes | None:
         """From now on ask for a snapshot of the application whenever the log is cut short; the last one that was kept.
+        An application that keeps several gives each a name.
 
         A snapshot stands for everything that was delivered before it was taken. Deliveries that the log still has come
         again after a restart, with their offsets.
         """
-        return self.internals.keep_snapshot(take)
+        return self.internals.keep_snapshot(take, name)
 
     # ------------------------------------------------------------------ out
     async def multicast(

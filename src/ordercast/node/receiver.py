@@ -139,7 +139,7 @@ class Receiver:
         waiting = [inbox.groups[0] for inbox in self._inboxes if inbox.bytes]
         return [name for name in waiting if name != DIRECT and name not in self.claimed]
 
-    def attachment(self, snapshot: bytes | None) -> Attachment:
+    def attachment(self, snapshots: dict[str, bytes]) -> Attachment:
         """Kept with a checkpoint of the log: from there on the log knows no more what was delivered before."""
         untaken = [
             Untaken(
@@ -154,4 +154,5 @@ class Receiver:
             for inbox in self._inboxes
             for batch in inbox.untaken()
         ]
-        return Attachment(self.offsets(), untaken, snapshot)
+        named = {name: snapshot for name, snapshot in snapshots.items() if name}
+        return Attachment(self.offsets(), untaken, snapshots.get(""), named)

@@ -10,6 +10,7 @@ of the result: it is raised to the caller, and the state must be as good after i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
@@ -94,9 +95,8 @@ class Replicated(Generic[State]):
     async def join(self, node: Node, group: str) -> Replicated[State]:
         """Become a replica: from the snapshot in the log, what the log has since then, and what the group delivers."""
         self._node = node
-        kept = node.keep_snapshot(self._take_snapshot)
-        if kept is not None:
-            snapshot = msgspec.msgpack.decode(kept, type=_Snapshot)
+        snapshot = _find_snapshot(node.keep_snapshot(self._take_snapshot, f"replicated {group}"), node)
+        if snapshot is not None:
             self.state = self._decode_state(
                 snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
             )
@@ -404,3 +404,14 @@ class Replicated(Generic[State]):
                 future.set_exception(error or NodeClosed("the node is closed; the call may be applied all the same"))
         # Who waits for the state goes on, and hears from the group that it is over.
         self._arrive()
+
+
+def _find_snapshot(kept: bytes | None, node: Node) -> _Snapshot | None:
+    """What was kept for this replica; version 0.2.0 kept it without a name, where an application's own may stand."""
+    if kept is not None:
+        return msgspec.msgpack.decode(kept, type=_Snapshot)
+    unnamed = node.internals.engine.journal.attachment.snapshot
+    if unnamed is not None:
+        with contextlib.suppress(msgspec.MsgspecError):
+            return msgspec.msgpack.decode(unnamed, type=_Snapshot)
+    return None

@@ -67,9 +67,7 @@ class Sender:
         check_thread(self._thread)
         while not self.has_room:
             self._refuse()
-            waiter = self._loop.create_future()
-            self._waiters.append(waiter)
-            await waiter
+            await self._wait(self._waiters)
         self._refuse_failed()
 
     def refuse(self) -> None:
@@ -240,6 +238,17 @@ class Sender:
             self._flush_soon()
 
     # ------------------------------------------------------------------ waiting
+    async def _wait(self, waiters: list[asyncio.Future[None]]) -> None:
+        """Until somebody wakes the waiters. Whoever is cancelled meanwhile leaves nothing behind."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in waiters:
+                waiters.remove(waiter)
+            raise
+
     @staticmethod
     def _wake(waiters: list[asyncio.Future[None]]) -> None:
         """All of them: who finds no room any more waits again, in the same order."""
@@ -282,9 +291,7 @@ class Sender:
         self._refuse_failed()
         while not self.is_idle:
             self._refuse()
-            waiter = self._loop.create_future()
-            self._idle_waiters.append(waiter)
-            await waiter
+            await self._wait(self._idle_waiters)
 
     async def drain_while_moving(self, seconds_max: float, still_seconds: float) -> bool:
         """The same, but only as long as there is progress; whether everything was accepted."""
