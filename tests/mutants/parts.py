@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ordercast.core import Multicast, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.parts.consensus import Consensus, Instance
+from ordercast.protocols.parts.consensus import Consensus
+from ordercast.protocols.parts.consensus_instance import Instance
 from ordercast.protocols.parts.consensus_packets import Decided, Value
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt
@@ -26,7 +27,7 @@ def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt, a
     Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)), arrival)
 
 
-@mutant(LinkHost, "link._estrange", caught_by="termination")
+@mutant(LinkHost, "link.estrange", caught_by="termination")
 def drops_silently(self: Link, site: SiteId) -> None:
     """What exceeds the bound is dropped, and the site that missed it is not told."""
     self.peers[site].kept.clear()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from ordercast.core import Multicast
+from ordercast.core import Multicast, SiteId
+from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.consensus_packets import Decided, InstanceName, Value
+from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.catching import Catching
 from ordercast.protocols.scalatom.entries import Entry
-from ordercast.protocols.scalatom.histories import Histories
+from ordercast.protocols.scalatom.histories import Histories, Mate
 from ordercast.protocols.scalatom.keeping import Keeping
 from ordercast.protocols.scalatom.ordering import Ordering
-from ordercast.protocols.scalatom.packets import Delivered, Sent, Stamped
+from ordercast.protocols.scalatom.packets import Delivered, Resumption, Sent, Stamped
+from ordercast.protocols.scalatom.returning import Returning
 from ordercast.protocols.scalatom.source import Source
 from tests.mutants.registry import call_without_log, mutant
 
@@ -99,3 +102,31 @@ def forgets_what_a_majority_has(self: Keeping, entry: Entry) -> bool:
 @mutant(Scalatom, "catching.begin_all", caught_by="termination")
 def does_not_catch_up(self: Catching) -> None:
     """A site that has crashed does not ask for what it has forgotten."""
+
+
+# ---------------------------------------------------------------------- absence and return
+@mutant(Scalatom, "histories.is_usable", caught_by="termination")
+def takes_histories_with_holes(self: Histories, mate: Mate) -> bool:
+    """The history of a site counts although it has forgotten what we lack: we go past that without a word."""
+    return True
+
+
+@mutant(Scalatom, "returning._through_for", caught_by="termination")
+def does_not_say_what_it_has_forgotten(self: Returning, site: SiteId) -> Mark | None:
+    """A site that comes back hears of nothing that is gone."""
+    return None
+
+
+@mutant(Scalatom, "returning._take_over", caught_by="termination")
+def skips_without_a_word(self: Returning, resumption: Resumption) -> None:
+    """A site that skips what is gone does not leave its groups: its application believes that nothing is missing."""
+    before = len(self._core.outbox)
+    Returning._take_over(self, resumption)
+    self._core.outbox[before:] = [
+        effect for effect in self._core.outbox[before:] if not isinstance(effect, EnterGroup | ExitGroup)
+    ]
+
+
+@mutant(Scalatom, "returning._skip", caught_by="termination")
+def never_enters_again(self: Returning, resumption: Resumption) -> None:
+    """A site that was given up waits for what nobody has any more."""

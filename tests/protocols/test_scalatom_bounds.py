@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import ClassVar
 
 import pytest
 
 from ordercast.campaign.draw import Draw
-from ordercast.core import Multicast, Protocol, UsageError
-from ordercast.core.effects import Deliver, Replay
-from ordercast.core.events import Consumed, TimerFired
+from ordercast.core import Multicast, Packet, Protocol, SiteId, UsageError
+from ordercast.core.effects import Credit, Deliver, Replay
+from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
 from ordercast.protocols.scalatom.packets import Overdue, Settled
 from ordercast.sim import Simulation
-from ordercast.sim.faults import Crash, Loss
+from ordercast.sim.faults import Crash, Loss, Partition
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import Hand, broken_claims, sent
@@ -134,14 +135,14 @@ def test_whoever_has_not_heard_that_another_has_taken_a_message_asks() -> None:
     a = hand("a")
     deliver_first(a)
     a.step(Consumed(1))
-    a.receive("b", Settled(3, (x,)))
+    a.receive("b", Settled(3, (x,), None))
     asked = [packet for _ in range(4) for packet in sent(a.step(TimerFired("watch")))]
     assert [(to, packet.unsettled) for to, packet in asked if isinstance(packet, Overdue)] == [(("c",), (x,))]
     c = hand("c")
     c.receive("x", Data(1, Multicast(message("x", 2), ("g",)), (0, 2)))
-    answers = sent(c.receive("a", Overdue(4, (x, message("x", 2)), ())))
+    answers = sent(c.receive("a", Overdue(4, (x, message("x", 2)), None, ())))
     assert [(to, packet.settled) for to, packet in answers if isinstance(packet, Settled)] == [(("a",), (x,))]
-    a.receive("c", Settled(5, (x,)))
+    a.receive("c", Settled(5, (x,), None))
     assert isinstance(a.core, Scalatom)
     assert not a.core.entries
 
@@ -150,9 +151,68 @@ def test_a_source_outside_the_groups_asks_as_well() -> None:
     x = hand("x")
     sent_message = x.multicast("g")
     asked = [packet for _ in range(4) for packet in sent(x.step(TimerFired("watch")))]
-    assert [(to, packet.unsettled) for to, packet in asked if isinstance(packet, Overdue)] == [
+    assert [(to, packet.undecided) for to, packet in asked if isinstance(packet, Overdue)] == [
         ((site,), (sent_message,)) for site in "abc"
     ]
+
+
+class Counting(Scalatom):
+    """Counts the packets that all send after a moment."""
+
+    since = 0.0
+    packets_sent: ClassVar[Counter[str]] = Counter()
+
+    def send(self, to: tuple[SiteId, ...], packet: Packet) -> None:
+        if self.now >= self.since:
+            self.packets_sent[type(packet).__name__] += len(to)
+        super().send(to, packet)
+
+
+@pytest.mark.parametrize("missed", [1000, 4000, pytest.param(16384, marks=pytest.mark.campaign)])
+@pytest.mark.parametrize("crash", [True, False])
+def test_catching_up_takes_as_many_packets_as_were_missed(missed: int, crash: bool) -> None:
+    """Each message once, and for every 64 of them a question and an answer with each of two sites, and a question for
+    the bodies: three times that are allowed, for receipts, timestamps and what is repeated."""
+    Counting.since = back = missed / 1000 + 1.0
+    Counting.packets_sent.clear()
+    away = Crash(from_=0.0, to=back, sites=("c",)) if crash else Partition(from_=0.0, to=back, parts=(("c",),))
+    taken: Counter[str] = Counter()
+    last = {}
+
+    def count(site: str, time: float, effect: Deliver | Replay) -> None:
+        taken[site] += 1
+        last[site] = time
+
+    Simulation(
+        Counting,
+        {"g": ("a", "b", "c")},
+        PointToPoint(latency=0.01),
+        options=ScalatomOptions(kept_messages_max=1 << 20, kept_bytes_max=1 << 30),
+        faults=[away],
+        workloads=[
+            Workload(sources=("a",), groups=("g",), rate=1000.0, count=missed, size=10, arrivals="regular"),
+        ],
+        duration=back,
+        settle=26.0,
+        tracing=False,
+        check_invariants=False,
+        application=count,
+    ).execute()
+    assert taken == dict.fromkeys("abc", missed)
+    assert last["c"] < back + 2.0 + missed / 1000
+    pieces = missed / 64
+    assert sum(Counting.packets_sent.values()) < 3 * (missed + 5 * pieces)
+    assert Counting.packets_sent["Summary"] < 3 * 2 * pieces
+
+
+def test_the_credit_for_messages_to_the_source_alone_survives_a_crash() -> None:
+    options = ScalatomOptions(window_messages=4)
+    a = Hand(Scalatom, "a", {"g": ("a",)}, ("a", "b"), options)
+    for _ in range(4):
+        a.multicast("g")
+    again = Hand(Scalatom, "a", {"g": ("a",)}, ("a", "b"), options, 1)
+    effects = again.step(Recovered(tuple(effect.record for effect in a.log)))
+    assert [effect.available for effect in effects if isinstance(effect, Credit)][-1] == 4
 
 
 def test_a_quiet_system_is_silent() -> None:

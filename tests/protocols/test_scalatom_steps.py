@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from ordercast.core import WireError
 from ordercast.core.effects import Append, Blocked, Deliver, Replay, Send
 from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Estimate, Propose, Value
+from ordercast.protocols.parts.link import Behind
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.packets import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
 from tests.protocols.classic_runs import delivered, sent
@@ -166,7 +168,7 @@ def test_a_promise_that_went_with_a_timestamp_is_told_again_to_a_site_that_has_f
     a.receive("x", data(1, "x", 1))
     promises = [packet.promise for _, packet in sent(a.step(TimerFired("stamps"))) if isinstance(packet, Stamps)]
     assert promises == [1]
-    effects = a.receive("b", CatchUp(1 << 32, 1, 0, 0))
+    effects = a.receive("b", CatchUp(1 << 32, 1, 0))
     assert [(to, packet.promise) for to, packet in sent(effects) if isinstance(packet, History)] == [(("b",), 1)]
 
 
@@ -199,16 +201,17 @@ def test_who_asks_is_told_what_was_adopted_also_before_it_is_known_whose_turn_it
     b.receive("x", data(2, "x", 2))
     value = Value("a", ((y, 5),))
     assert "Ack" in kinds(b.receive("a", Propose(1, (2, 0), 0, value)))
-    effects = b.receive("a", CatchUp(2, 0, 0, 0))
+    effects = b.receive("a", CatchUp(2, 0, 0))
     acks = [(to, packet.instance) for to, packet in sent(effects) if isinstance(packet, Ack)]
     assert acks == [(("a",), (2, 0))]
-    assert "Ack" not in kinds(b.receive("c", CatchUp(1, 0, 0, 0)))
+    assert "Ack" not in kinds(b.receive("c", CatchUp(1, 0, 0)))
     assert "Estimate" in kinds(b.receive("c", Collect(2, (2, 0), 2, y)))
-    assert "Estimate" in kinds(b.receive("c", CatchUp(3, 0, 0, 0)))
+    assert "Estimate" in kinds(b.receive("c", CatchUp(3, 0, 0)))
 
 
 def test_an_answer_in_pieces_leaves_nothing_out_when_the_one_who_answers_crashes_in_between() -> None:
-    """c has the first piece, and asks b for the rest. Numbered from 1 again, all that b has would come before that."""
+    """c has the first piece, and asks b for the rest. Numbered from 1 again, all that b has would come before that; and
+    b has forgotten how long its history was when c began."""
     b = hand("b")
     core = b.core
     assert isinstance(core, Scalatom)
@@ -219,17 +222,50 @@ def test_an_answer_in_pieces_leaves_nothing_out_when_the_one_who_answers_crashes
             if message("x", place) in core.entries:
                 core.keeping.note_settled(core.entries[message("x", place)], site)
     state = core.checkpoint_state()
-    first = next(p for _, p in sent(b.receive("c", CatchUp(1, 1, 0, 0))) if isinstance(p, Summary))
+    first = next(p for _, p in sent(b.receive("c", CatchUp(1, 1, 0))) if isinstance(p, Summary))
     assert not first.last
     again = hand("b", incarnation=1)
     again.step(Recovered((), state))
-    named = {known.message for known in first.known}
-    piece = first
-    while not piece.last:
-        question = CatchUp(2, 1, piece.cursor, piece.base)
-        piece = next(p for _, p in sent(again.receive("c", question)) if isinstance(p, Summary))
-        named |= {known.message for known in piece.known}
+    # b does not know how it began, so c must begin anew.
+    assert kinds(again.receive("c", CatchUp(2, 1, first.cursor))) == ["Behind"]
+    named = set()
+    cursor, is_last = 0, False
+    for number in range(3, 9):
+        if not is_last:
+            answers = sent(again.receive("c", CatchUp(number, 1, cursor)))
+            piece = next(p for _, p in answers if isinstance(p, Summary))
+            cursor, is_last = piece.cursor, piece.last
+            named |= {known.message for known in piece.known}
     assert named == {message("x", place) for place in range(101, 171)}
+
+
+def test_a_question_is_answered_once_and_the_next_piece_is_asked_for_once() -> None:
+    """Whatever is repeated: else each copy of a piece brings a question, and each copy of that a new piece."""
+    b = hand("b")
+    for place in range(1, 101):
+        b.receive("x", data(place, "x", place))
+    question = CatchUp(7, 0, 0)
+    pieces = [p for _ in range(3) for _, p in sent(b.receive("c", question)) if isinstance(p, Summary)]
+    assert len(pieces) == 1
+    c = hand("c")
+    c.receive("b", Behind(1))
+    piece = next(p for _, p in sent(b.receive("c", CatchUp(8, 0, 0))) if isinstance(p, Summary))
+    piece = msgspec.structs.replace(piece, question=1)
+    assert all("CatchUp" not in kinds(c.receive("b", piece)) for _ in range(3))
+    asked = [kind for place in range(1, 101) for kind in kinds(c.receive("x", data(place, "x", place)))]
+    asked += [kind for _ in range(3) for kind in kinds(c.receive("b", piece))]
+    assert asked.count("CatchUp") == 1
+
+
+def test_a_site_that_has_missed_letters_while_it_asked_for_pieces_begins_anew() -> None:
+    b = hand("b")
+    for place in range(1, 101):
+        b.receive("x", data(place, "x", place))
+    piece = next(p for _, p in sent(b.receive("c", CatchUp(7, 0, 0))) if isinstance(p, Summary))
+    assert isinstance(b.core, Scalatom)
+    b.core.link.estrange("c")
+    assert "Summary" not in kinds(b.receive("c", CatchUp(8, 0, piece.cursor)))
+    assert "Summary" in kinds(b.receive("c", CatchUp(9, 0, 0)))
 
 
 def test_after_a_crash_deliveries_are_replayed_and_timestamps_are_as_before() -> None:

@@ -96,6 +96,15 @@ class Membership:
             )
         return owed & self.messages.known
 
+    @cached_property
+    def destinations_of_messages(self) -> Bools:
+        """[site, message]: whether the message is addressed to the site, by any membership it had during the run."""
+        if not len(self.moves.row) and not len(self.views):
+            return self.owed
+        site, message = np.indices(self.owed.shape)
+        ever = self.ever_addressed(site.ravel(), message.ravel()).reshape(self.owed.shape)
+        return ever & self.messages.known
+
     def addressed_at(self, rows: Ints, site: Ints, message: Ints) -> Bools:
         """Of each row, whether its message is addressed to its site as things stand there at that row. Rows ascend."""
         address = self.messages.address[message]

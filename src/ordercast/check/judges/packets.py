@@ -10,7 +10,9 @@ from ordercast.check.verdict import NOT_JUDGED, WITNESSES_MAX, Finding, Witness
 
 def judge_genuineness(facts: Facts) -> Finding:
     """Only the source and the destinations of a message send or receive packets that serve it."""
-    columns, messages, owed = facts.columns, facts.messages, facts.membership.owed
+    columns, messages = facts.columns, facts.messages
+    # Whoever has left a group took part before, and learns in the end what it has missed.
+    destinations = facts.membership.destinations_of_messages
     obliged = False
     witnesses: list[Witness] = []
     for verb, (row, message) in (("sends", facts.packets.sends), ("receives", facts.packets.receives)):
@@ -18,7 +20,7 @@ def judge_genuineness(facts: Facts) -> Finding:
         row, message = row[known], message[known]
         obliged |= len(row) > 0
         site = columns.site[row]
-        strange = np.flatnonzero((messages.source[message] != site) & ~owed[site, message])
+        strange = np.flatnonzero((messages.source[message] != site) & ~destinations[site, message])
         # One witness a packet, however many messages it serves.
         strange = strange[np.unique(row[strange], return_index=True)[1]]
         why = f"{{0}} {verb} a packet for {{a}}, of which it is neither source nor destination"
@@ -41,7 +43,7 @@ def judge_message_size(facts: Facts) -> Finding:
     row, message = row[known], message[known]
     payload = np.zeros(columns.message_count)
     payload[messages.known] = columns.numbers("size", messages.row[messages.known])[0]
-    destinations = np.count_nonzero(facts.membership.owed, axis=0)
+    destinations = np.count_nonzero(facts.membership.destinations_of_messages, axis=0)
     allowed_each = per_message + per_destination * destinations + payload
     rows, packet = np.unique(row, return_inverse=True)
     allowed = np.bincount(packet, weights=allowed_each[message], minlength=len(rows))

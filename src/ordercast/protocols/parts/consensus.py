@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from ordercast.core import InvariantViolation, MessageId, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.consensus_instance import NOTHING, Instance
 from ordercast.protocols.parts.consensus_packets import (
     Ack,
     Adopted,
@@ -30,53 +31,19 @@ from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link
 from ordercast.protocols.parts.quorum import Quorum
 
-NOTHING = -1
-"""The round in which nothing was adopted."""
-
-
-class Instance:
-    """One consensus without a decision, at one participant."""
-
-    __slots__ = (
-        "acks",
-        "active",
-        "adopted",
-        "caller",
-        "estimates",
-        "name",
-        "proposed",
-        "round",
-        "topic",
-        "value",
-        "watching",
-    )
-
-    def __init__(self, name: InstanceName) -> None:
-        self.name = name
-        self.round = 0
-        self.adopted = NOTHING
-        self.value: Value | None = None
-        """What was adopted."""
-        self.topic: MessageId | None = None
-        """A message that the instance is about, by which its packets can be judged."""
-        self.active = False
-        """Whether we want a decision: then we watch the coordinator."""
-        self.watching: SiteId | None = None
-        self.caller: SiteId | None = None
-        """Who has called us to the present round, or proposed in it. (Else: we answer before we can tell whose turn it
-        is; our word is dropped with other letters, and when it asks, we do not know that it waits for us.)"""
-        # At the coordinator of the present round:
-        self.proposed = False
-        self.estimates: dict[SiteId, tuple[int, Value | None]] = {}
-        self.acks: set[SiteId] = set()
-
 
 class Consensus(Part):
     """All instances at one site."""
 
     packets = (Propose, Ack, Decide, Collect, Estimate)
     records = (Promised, Adopted, Decided)
-    branches = ("round-changed", "estimates-collected", "adopted-value-kept", "decision-told", "stale-round")
+    branches = (
+        "round-changed",
+        "estimates-collected",
+        "adopted-value-kept",
+        "decision-told",
+        "stale-round",
+    )
 
     def __init__(
         self,
@@ -91,6 +58,9 @@ class Consensus(Part):
         on_decided: Callable[[InstanceName, Value], None],
         on_recalled: Callable[[InstanceName, Value], object],
         is_over: Callable[[InstanceName], bool],
+        is_news: Callable[[InstanceName, Value], bool] = lambda name, value: False,
+        is_possible: Callable[[InstanceName, Value], bool] = lambda name, value: True,
+        on_impossible: Callable[[SiteId, InstanceName, Value], None] = lambda site, name, value: None,
     ) -> None:
         self._host = host
         self._link = link
@@ -107,6 +77,13 @@ class Consensus(Part):
         """After a crash: this decision is in the log."""
         self._is_over = is_over
         """Whether an instance is decided and forgotten."""
+        self._is_news = is_news
+        """Whether the host lacks something of the decision of an instance that is over."""
+        self._is_possible = is_possible
+        """Whether the host knows of no reason why this cannot be decided. What it rules out, somebody in every quorum
+        must rule out, for good: then it counts as if it had not been adopted."""
+        self._on_impossible = on_impossible
+        """Somebody has proposed what is ruled out: tell it why."""
         self.open: dict[InstanceName, Instance] = {}
         self.decisions: dict[InstanceName, Value] = {}
         """Kept until the host knows that everyone has them."""
@@ -273,12 +250,16 @@ class Consensus(Part):
 
     def choose(self, instance: Instance) -> Value | None:
         """What was adopted in the latest round; it may be decided. Without any, whatever somebody would propose."""
-        adopted, value = max(instance.estimates.values(), key=lambda estimate: estimate[0])
+        possible = [
+            (adopted, value)
+            for _, (adopted, value) in sorted(instance.estimates.items())
+            if value is not None and self._is_possible(instance.name, value)
+        ]
+        adopted, value = max(possible, key=lambda estimate: estimate[0], default=(NOTHING, None))
         if adopted > NOTHING:
             self._host.branch("adopted-value-kept")
             return value
-        own = self._own_estimate(instance)
-        return own or next((v for _, (_, v) in sorted(instance.estimates.items()) if v is not None), None)
+        return self._estimate(instance.name) or value
 
     # ------------------------------------------------------------------ second phase: the proposal
     def _propose_first(self, instance: Instance) -> None:
@@ -303,6 +284,19 @@ class Consensus(Part):
         instance.topic = value.numbers[0][0]
         self._host.append(Adopted(instance.name, instance.round, value))
 
+    def reconsider(self) -> None:
+        """The host has learned something: where we have proposed what is ruled out, no quorum will answer that; let the
+        next one try."""
+        for instance in list(self.open.values()):
+            value = instance.value
+            if instance.proposed and value is not None and not self._is_possible(instance.name, value):
+                self._next_round(instance)
+
+    def abandon(self, is_decided: Callable[[InstanceName], bool]) -> None:
+        """Instances are decided, and nobody can tell how any more."""
+        for name in [name for name in self.open if is_decided(name)]:
+            self._unwatch(self.open.pop(name))
+
     # ------------------------------------------------------------------ third phase: acknowledgements
     def on_propose(self, sender: SiteId, propose: Propose, arrival: Arrival) -> None:
         """Adopt it, unless we have left that round."""
@@ -311,6 +305,8 @@ class Consensus(Part):
         if instance is not None:
             if propose.round < instance.round:
                 self._host.branch("stale-round")
+            elif not self._is_possible(propose.instance, propose.value):
+                self._on_impossible(sender, propose.instance, propose.value)
             else:
                 if propose.round > instance.round:
                     instance.round = propose.round
@@ -355,14 +351,20 @@ class Consensus(Part):
             if self._eager or self._is_awaited(instance):
                 self._pass_on(name, decide.value, sender)
             self._decide(name, decide.value)
+        elif name not in self.decisions and self._is_news(name, decide.value):
+            self._decide(name, decide.value)
         self._link.acknowledge(sender, decide)
 
     def learn(self, name: InstanceName, value: Value) -> None:
         """A decision has become known in another way."""
         self._check(name, value)
-        if name not in self.decisions and not self._is_over(name):
+        if name in self.decisions:
+            return
+        if not self._is_over(name):
             if self._is_awaited(self._instance(name)):
                 self._pass_on(name, value, self._host.site)
+            self._decide(name, value)
+        elif self._is_news(name, value):
             self._decide(name, value)
 
     def _is_awaited(self, instance: Instance) -> bool:

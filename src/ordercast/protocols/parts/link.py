@@ -100,6 +100,10 @@ class Link(Part):
         """The number of the next letter."""
         return self._number + 1
 
+    def is_of_this_incarnation(self, number: int) -> bool:
+        """Whether a letter of ours with that number was sent since the last crash."""
+        return number >> 32 == self._host.context.incarnation
+
     def post(self, to: Iterable[SiteId], letter: Letter, vital: bool = False) -> None:
         """Send a letter until each of these sites has confirmed it; estranged sites get only what is vital.
 
@@ -124,7 +128,7 @@ class Link(Part):
             self._host.send(tuple(reached), letter)
             self._keep_ticking()
         for site in overflowing:
-            self._estrange(site)
+            self.estrange(site)
 
     def _peer(self, site: SiteId) -> Peer:
         peer = self.peers.get(site)
@@ -132,26 +136,35 @@ class Link(Part):
             peer = self.peers[site] = Peer(self._wait_ticks_max)
         return peer
 
-    def _estrange(self, site: SiteId) -> None:
+    def estrange(self, site: SiteId) -> None:
         """Drop what the site has left unanswered. (Kept for ever, the letters to a dead site would fill the memory.)"""
+        peer = self._peer(site)
+        if peer.estranged:
+            return
         self._host.branch("estranged")
-        peer = self.peers[site]
         peer.kept = {number: kept for number, kept in peer.kept.items() if kept.vital}
         peer.estranged = True
         self.post((site,), Behind(self.next), vital=True)
 
     def restore(self, site: SiteId) -> None:
-        """An estranged site has come to catch up: from now on letters are kept for it again.
+        """A site has come to catch up: what is kept for it is told again in another way, and can go; if it was
+        estranged, letters are kept for it again.
 
         Not already when it confirms `Behind`. (Else: it confirms; we post a letter to it before its question comes,
         and drop that with the others; or its question never comes, and it believes that it knows everything.)
         """
         peer = self.peers.get(site)
-        if peer is not None and peer.estranged:
-            self._host.branch("restored")
-            peer.estranged = False
-            peer.kept = {n: kept for n, kept in peer.kept.items() if not isinstance(kept.letter, Behind)}
+        if peer is not None:
+            if peer.estranged:
+                self._host.branch("restored")
+                peer.estranged = False
+            peer.kept = {n: kept for n, kept in peer.kept.items() if kept.vital and not isinstance(kept.letter, Behind)}
             peer.back_off.begin_anew()
+
+    def is_estranged(self, site: SiteId) -> bool:
+        """Whether letters to a site were dropped, and it has not come to catch up."""
+        peer = self.peers.get(site)
+        return peer is not None and peer.estranged
 
     def unconfirmed(self, site: SiteId) -> Iterator[Letter]:
         """The letters to a site for which there is no receipt."""

@@ -21,12 +21,19 @@ PATIENCE_MAX = 16
 after a while."""
 
 
+Mark = tuple[int, MessageId]
+"""A place in the host's order of delivery."""
+
+
 class Data(Letter, frozen=True):
     """Source, relay or whoever was asked -> destinations: the message."""
 
     multicast: Multicast
     floor: tuple[int, int]
     """Incarnation and number: all earlier messages of that source are finished everywhere, so copies are old."""
+    bounds: tuple[Mark | None, ...] = ()
+    """How far one must have come in the order of delivery to rely on the floor, as the host says: a source that has
+    given up a site calls finished what that site may still get from others."""
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.multicast.id,)
@@ -45,11 +52,14 @@ class Finished:
     """Which messages of one source are over: all below the floor, and some above it, as many as the source's window
     at the most."""
 
-    __slots__ = ("above", "floor")
+    __slots__ = ("above", "floor", "offered")
 
     def __init__(self, floor: tuple[int, int] = (0, 0), above: tuple[tuple[int, int], ...] = ()) -> None:
         self.floor = floor
         self.above = set(above)
+        self.offered: tuple[tuple[int, int], Mark | None] | None = None
+        """A floor on which we cannot rely yet, and how far we must have come. The first one stands until then. (The
+        latest: whoever is always a little behind never has one.)"""
 
     def raise_floor(self, floor: tuple[int, int]) -> None:
         """The source says that everything before is finished everywhere."""
@@ -80,6 +90,9 @@ class ReliableMulticast(Part):
         find: Callable[[MessageId], Multicast | None],
         on_delivered: Callable[[Multicast], None],
         on_old: Callable[[SiteId, MessageId], None],
+        bounds: Callable[[Multicast], tuple[Mark | None, ...]] = lambda multicast: (),
+        bound_here: Callable[[Multicast, tuple[Mark | None, ...]], Mark | None] = lambda multicast, bounds: None,
+        has_reached: Callable[[Mark | None], bool] = lambda mark: True,
     ) -> None:
         self._host = host
         self._link = link
@@ -90,18 +103,26 @@ class ReliableMulticast(Part):
         self._find = find
         self._on_delivered = on_delivered
         self._on_old = on_old
+        self._bounds = bounds
+        """What goes with the floor in a message of ours."""
+        self._bound_here = bound_here
+        """Which of these concerns our site."""
+        self._has_reached = has_reached
+        """Whether our site has come so far."""
         self.finished: dict[SiteId, Finished] = {}
         self.floor = (0, 0)
         """Of our own messages."""
         self._wanted: dict[MessageId, list[SiteId]] = {}
         """Message that we have only heard of -> whom to ask, the next one first."""
+        self._asked: set[MessageId] = set()
+        """Those for which the last packets have asked."""
         self._patience = 1
 
     # ------------------------------------------------------------------ sending
     def multicast(self, multicast: Multicast, to: tuple[SiteId, ...]) -> None:
         """Post a message of ours to these of its destinations."""
         if to:
-            self._link.post(to, Data(self._link.next, multicast, self.floor))
+            self._link.post(to, Data(self._link.next, multicast, self.floor, self._bounds(multicast)))
 
     def relay(self, multicast: Multicast, but: SiteId) -> None:
         """Post somebody else's message to the other destinations."""
@@ -111,10 +132,11 @@ class ReliableMulticast(Part):
         self._post_copy(tuple(others), multicast)
 
     def _post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
-        known = self.finished.get(multicast.id.source)
-        floor = self.floor if multicast.id.source == self._host.site else known.floor if known else (0, 0)
-        if to:
-            self._link.post(to, Data(self._link.next, multicast, floor))
+        """Only the source says which floor it has, since it knows who may rely on that."""
+        if multicast.id.source == self._host.site:
+            self.multicast(multicast, to)
+        elif to:
+            self._link.post(to, Data(self._link.next, multicast, (0, 0)))
 
     # ------------------------------------------------------------------ receiving
     def on_data(self, sender: SiteId, data: Data, arrival: Arrival) -> None:
@@ -125,9 +147,17 @@ class ReliableMulticast(Part):
             raise WireError(f"{message.source} is not a site of the system")
         if self._host.site not in self._destinations(multicast):
             raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
-        self.source(message.source).raise_floor(data.floor)
+        self._take_floor(self.source(message.source), data)
         self.take(sender, multicast)
         self._link.acknowledge(sender, data)
+
+    def _take_floor(self, finished: Finished, data: Data) -> None:
+        """Rely on the floor as soon as we have come far enough."""
+        if finished.offered is None and data.floor > finished.floor:
+            finished.offered = (data.floor, self._bound_here(data.multicast, data.bounds))
+        if finished.offered is not None and self._has_reached(finished.offered[1]):
+            finished.raise_floor(finished.offered[0])
+            finished.offered = None
 
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         """Deliver a message that came, unless it is known."""
@@ -138,7 +168,8 @@ class ReliableMulticast(Part):
             self._host.branch("old")
             self._on_old(sender, message)
             return
-        self._wanted.pop(message, None)
+        if self._wanted.pop(message, None) is not None:
+            self._on_wanted_came(message)
         self._on_delivered(multicast)
         if self._eager:
             self.relay(multicast, sender)
@@ -153,8 +184,25 @@ class ReliableMulticast(Part):
             self._host.set_timer("want", self._want_seconds)
         self._wanted[message] = [site for site in holders if site != self._host.site]
 
+    def _on_wanted_came(self, message: MessageId) -> None:
+        """Somebody answers: be patient no longer; and when all has come for which we have asked, ask for the rest.
+
+        (Else: a site that lacks sixteen thousand messages asks for 64 of them every 16 intervals.)
+        """
+        self._patience = 1
+        if message in self._asked:
+            self._asked.discard(message)
+            if not self._asked:
+                self.ask_at_once()
+
+    def ask_at_once(self) -> None:
+        """What is wanted does not come by itself."""
+        if self._wanted and not self._asked:
+            self._host.set_timer("want", 0.0)
+
     def on_want_timeout(self) -> None:
         """Ask for what has not come."""
+        self._asked.clear()
         asked: dict[SiteId, list[MessageId]] = {}
         for message, holders in list(self._wanted.items()):
             if self._find(message) is not None:
@@ -164,6 +212,7 @@ class ReliableMulticast(Part):
             wanted = asked.setdefault(holders[0], []) if holders else []
             if holders and len(wanted) < WANTED_MAX:
                 wanted.append(message)
+                self._asked.add(message)
                 # To the end. (Else: messages that nobody has any more are the only ones that are ever asked for.)
                 del self._wanted[message]
                 self._wanted[message] = holders[1:] + holders[:1]
@@ -193,6 +242,7 @@ class ReliableMulticast(Part):
         """Everyone has it: every copy that still comes is old."""
         self.source(message.source).above.add((message.incarnation, message.number))
         self._wanted.pop(message, None)
+        self._asked.discard(message)
 
     def is_finished(self, message: MessageId) -> bool:
         """Whether it is over."""

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ordercast.core import AddressMemo, Context, GroupId, MessageId, Multicast, SiteId, WireError
+from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.parts.quorum import Quorum
 from ordercast.protocols.scalatom.cells import Cells
-from ordercast.protocols.scalatom.packets import CellNames
+from ordercast.protocols.scalatom.packets import AddressState, CellNames
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.entries import Entry
@@ -37,6 +38,9 @@ class Address:
 
     def on_decided(self, number: int, proposer: SiteId) -> None:
         """One more instance is decided."""
+        if number < self.next:
+            # We have jumped over it, and hear only now how it was decided.
+            return
         self.above.add(number)
         self.leaders[number + 1] = proposer
         while self.next in self.above:
@@ -44,6 +48,32 @@ class Address:
             self.leaders.pop(self.next, None)
             self.next += 1
             self.running = False
+
+    def state(self) -> AddressState:
+        """For a checkpoint."""
+        return AddressState(self.cells, self.next, tuple(sorted(self.above)), tuple(sorted(self.leaders.items())))
+
+    def restore(self, state: AddressState) -> None:
+        """From a checkpoint."""
+        self.next = state.next
+        self.above = set(state.above)
+        self.leaders = dict(state.leaders)
+
+    def begin_of_next(self) -> AddressState:
+        """For a site that was given up: all instances before the next one are decided."""
+        leader = self.leaders.get(self.next)
+        return AddressState(self.cells, self.next, (), () if leader is None else ((self.next, leader),))
+
+    def jump(self, state: AddressState) -> None:
+        """All instances before somebody's next one are decided, whether we know how or not."""
+        if state.next > self.next:
+            self.next = state.next
+            self.running = False
+            self.leaders.update(state.leaders)
+            while self.next in self.above:
+                self.next += 1
+            self.above = {number for number in self.above if number > self.next}
+            self.leaders = {number: leader for number, leader in self.leaders.items() if number >= self.next}
 
     def is_decided(self, number: int) -> bool:
         """Whether an instance is over."""
@@ -97,6 +127,12 @@ class Addresses:
         if not groups or any(group not in self._context.groups for group in groups):
             raise WireError(f"unknown groups {groups}")
         return self.named(self._cells.of_groups(groups))
+
+    def here(self, multicast: Multicast, bounds: tuple[Mark | None, ...]) -> Mark | None:
+        """Of places that a source names for each addressed cell, the one for ours."""
+        cells = self.of(multicast).cells
+        own = self._cells.of_site(self._context.site)
+        return bounds[cells.index(own)] if own in cells and len(bounds) == len(cells) else None
 
     def shared_with(self, sender: SiteId, cells: CellNames) -> Address:
         """The destination set of that name, when the sender and we are in it."""

@@ -21,6 +21,8 @@ def _options(situation: Situation) -> OptionValues:
         "history_seconds": random.choice((0.0, 0.0, 0.02, 0.2)),
         "window_messages": window,
         "kept_messages_max": max(window, situation.rarely(16384, 4, 16)),
+        # Now and then so little that whoever is away for a while is given up.
+        "kept_bytes_max": situation.rarely(32 << 20, 4 << 10, 32 << 10),
         "acknowledge_every": situation.rarely(32, 1, 4),
         "acknowledge_seconds": situation.timeout(0.1),
         "retransmit_seconds": retransmit,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Part, SiteId
 from ordercast.protocols.parts.link import Letter
+from ordercast.protocols.scalatom.packets import Summary
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -36,6 +37,8 @@ class Confirming(Part):
                 self.deferred.setdefault(message, {})[sender, letter.number] = letter
                 return
         core.link.acknowledge(sender, letter)
+        if isinstance(letter, Summary):
+            core.catching.on_worked_off(sender, letter)
 
     def acknowledge_deferred(self, message: MessageId) -> None:
         """A body has come."""

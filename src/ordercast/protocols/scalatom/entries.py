@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
 
 
+OVERHEAD_BYTES = 1024
+"""What a message takes beside its payload: its entry, timestamps, history entries, its share of a decision."""
+
+
 class Entry:
     """What a destination, or the source, knows of a message until it is over everywhere."""
 
@@ -69,7 +73,9 @@ class Entries(dict[MessageId, Entry]):
         # No ordinal is given twice. (Else: c has a piece of our answer, up to our 164th message, and asks for the rest;
         # we crash, number what is left from 1, and answer that there is nothing after the 164th; c takes our history
         # for complete, and delivers what should come later.)
-        self._ordinal = core.context.incarnation << 32
+        self.ordinal = core.context.incarnation << 32
+        """The last that was given."""
+        self._payload_bytes = 0
 
     def note(self, message: MessageId, address: Address) -> Entry | None:
         """What we know of a message from now on; None when it is over."""
@@ -78,10 +84,38 @@ class Entries(dict[MessageId, Entry]):
         if entry is None and not core.multicast.is_finished(message):
             if message.source not in core.ranks:
                 raise WireError(f"{message.source} is not a site of the system")
-            self._ordinal += 1
-            entry = self[message] = Entry(message, address, self._ordinal, core.watching.tick)
+            self.ordinal += 1
+            entry = self[message] = Entry(message, address, self.ordinal, core.watching.tick)
             core.watching.keep_watching()
         return entry
+
+    def keep(self, entry: Entry, multicast: Multicast) -> None:
+        """The message itself is here."""
+        if entry.multicast is None:
+            self._payload_bytes += len(multicast.payload)
+        entry.multicast = multicast
+        if self.is_full:
+            self._core.absence.on_full()
+
+    def forget(self, entry: Entry) -> bool:
+        """A message is over; whether it was not before."""
+        if self.pop(entry.message, None) is None:
+            return False
+        if entry.multicast is not None:
+            self._payload_bytes -= len(entry.multicast.payload)
+        return True
+
+    @property
+    def bytes_kept(self) -> int:
+        """What all these take."""
+        return self._payload_bytes + OVERHEAD_BYTES * len(self)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to give up those who are away."""
+        options = self._core.options
+        messages = max(len(self), self._core.source.span)
+        return messages >= options.kept_messages_max or self.bytes_kept >= options.kept_bytes_max
 
     def body(self, message: MessageId) -> Multicast | None:
         """The message itself, when it is here."""

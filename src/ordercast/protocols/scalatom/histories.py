@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.scalatom.entries import Entry
-from ordercast.protocols.scalatom.packets import Delivered, History, Stamps
+from ordercast.protocols.scalatom.packets import Delivered, History, Resumption, Stamps
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -31,12 +32,14 @@ BODY_BYTES_MAX = 32768
 class Mate:
     """The history of another site of the cell, as far as it is known here."""
 
-    __slots__ = ("_ahead", "_pending", "_uncovered", "applied", "promise")
+    __slots__ = ("_ahead", "_pending", "_uncovered", "applied", "promise", "resumption")
 
     def __init__(self) -> None:
         self.applied = 0
         """So many entries, from the first, are known."""
         self.promise = 0
+        self.resumption: Resumption | None = None
+        """What it no longer has for us, when it had given us up: its history does not count before we are past that."""
         self._ahead: dict[int, tuple[MessageId, int]] = {}
         """Entries that came before earlier ones; as many as are not over, at the most."""
         self._pending: list[tuple[int, int]] = []
@@ -107,8 +110,12 @@ class Histories(Part):
         """Timestamps in histories of messages that were not decided then, as a heap; dead items are dropped later."""
         self._decided: list[tuple[int, MessageId]] = []
         """Decided and not delivered, as a heap."""
-        self.mark: tuple[int, MessageId] | None = None
-        """The last delivery."""
+        self.mark: Mark | None = None
+        """The last delivery, or what was skipped behind it."""
+        self.offsets: dict[GroupId, int] = {
+            group: 0 for group, members in sorted(core.context.groups.items()) if core.site in members
+        }
+        """How many application messages were delivered in each group of our cell up to there: the same everywhere."""
 
     # ------------------------------------------------------------------ our own history
     def add_own(self, entry: Entry) -> int:
@@ -268,13 +275,13 @@ class Histories(Part):
 
     def deliver(self) -> None:
         """Deliver what can be delivered, and log how far that is before the application has it."""
-        ready = list(self._take_deliverable())
-        if not ready:
-            return
         core = self._core
-        core.append(Delivered(*ready[-1].key))
-        for entry in ready:
-            self._hand_over(entry, Deliver)
+        # Again, since the history of a site that had given us up may count now.
+        while ready := list(self._take_deliverable()):
+            core.append(Delivered(*ready[-1].key))
+            for entry in ready:
+                self._hand_over(entry, Deliver)
+            core.returning.on_moved()
 
     def _take_deliverable(self) -> Iterator[Entry]:
         decided = self._decided
@@ -288,8 +295,20 @@ class Histories(Part):
 
     def is_complete(self, sequence: int) -> bool:
         """Whether a majority of the cell has promised its history up to there; our own is always complete."""
-        present = 1 + sum(mate.promise >= sequence for mate in self.mates.values())
+        present = 1 + sum(mate.promise >= sequence and self.is_usable(mate) for mate in self.mates.values())
         return present >= self._majority
+
+    def is_usable(self, mate: Mate) -> bool:
+        """Whether a history lacks nothing that we need.
+
+        (Else: b has given us up and forgotten m; we take b's history, in which m is not, for complete, and deliver what
+        comes after m, while c keeps m for us.)
+        """
+        return mate.resumption is None or self.has_reached(mate.resumption.through)
+
+    def has_reached(self, mark: Mark | None) -> bool:
+        """Whether everything up to there is delivered here, or skipped."""
+        return mark is None or (self.mark is not None and self.mark >= mark)
 
     def is_first(self, sequence: int) -> bool:
         """Whether everything in the histories that could get a sequence number as low is decided.
@@ -313,6 +332,9 @@ class Histories(Part):
             raise InvariantViolation(f"{entry.key} is delivered after {self.mark}")
         self.mark = entry.key
         entry.delivered = True
+        for group in entry.multicast.groups:
+            if group in self.offsets:
+                self.offsets[group] += entry.multicast.count
         message = entry.message
         key = (entry.sequence, core.ranks[message.source], message.incarnation, message.number)
         core.outbox.append(effect(entry.multicast, key, message.source))
@@ -330,6 +352,12 @@ class Histories(Part):
             self._hand_over(self._core.entries[heappop(decided)[1]], Replay)
         self.mark = mark
 
+    def skip_through(self, mark: Mark) -> None:
+        """Of what is not delivered up to there, nothing ever will be."""
+        self.mark = mark
+        while self._decided and self._decided[0] <= mark:
+            self._core.keeping.forget(self._core.entries[heappop(self._decided)[1]])
+
     def resume(self) -> None:
         """Say how far our history is complete. (We may have crashed between a decision and that, and nobody asks.)"""
         decided = [entry.key for entry in self._core.entries.values() if entry.sequence]
@@ -341,7 +369,9 @@ class Histories(Part):
     def whom_we_wait_for(self, entry: Entry) -> str:
         """Why a decided message is not delivered."""
         if not self.is_complete(entry.sequence):
-            silent = [site for site, mate in self.mates.items() if mate.promise < entry.sequence]
+            silent = [
+                site for site, mate in self.mates.items() if mate.promise < entry.sequence or not self.is_usable(mate)
+            ]
             return f"{entry.message} waits for the histories of {', '.join(silent)}"
         if not self.is_first(entry.sequence):
             return f"{entry.message} waits for {self._blockers[0][1]}, which may come before it"

@@ -1,4 +1,5 @@
-"""What is kept of messages, and when it is forgotten: when the applications of all destinations have taken them."""
+"""What is kept of messages, and when it is forgotten: when the applications of all destinations have taken them, but
+for those that were given up (`absence.py`)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import MessageId, Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.consensus_packets import InstanceName
+from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.scalatom.address import Address
 from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Settled
@@ -75,24 +77,31 @@ class Keeping(Part):
         link = self._core.link
         if to:
             for first in range(0, len(messages), SETTLED_MAX):
-                link.post(to, Settled(link.next, tuple(messages[first : first + SETTLED_MAX])))
+                names = tuple(messages[first : first + SETTLED_MAX])
+                link.post(to, Settled(link.next, names, self._core.histories.mark))
 
     # ------------------------------------------------------------------ the others'
     def on_settled(self, sender: SiteId, packet: Settled, arrival: Arrival) -> None:
         """Another destination has taken these."""
         core = self._core
+        core.source.note_reached(sender, packet.reached)
         for name in packet.settled:
             entry = core.entries.get(name)
             if entry is not None and sender in entry.address.sites:
                 self.note_settled(entry, sender)
         core.link.acknowledge(sender, packet)
 
-    def tell_settled(self, site: SiteId, messages: Iterable[MessageId]) -> None:
-        """Say what we have taken of these; of what is over here, everybody has."""
+    def tell_settled(self, site: SiteId, messages: Iterable[MessageId], through: Mark | None) -> None:
+        """Say what we have taken of these; or do not need, because it is over here, or we have gone past it without
+        ever having heard of it."""
         core = self._core
+        is_passed = through is not None and core.histories.has_reached(through)
         ours = []
         for name in messages:
             entry = core.entries.get(name)
+            if entry is None and is_passed:
+                # A copy that comes later is old.
+                core.multicast.finish(name)
             if core.multicast.is_finished(name) if entry is None else core.site in entry.settled:
                 ours.append(name)
         self._send((site,), ours)
@@ -100,6 +109,7 @@ class Keeping(Part):
     def on_old(self, sender: SiteId, message: MessageId) -> None:
         """A copy of a message that is over here: the sender does not know that."""
         self._send((sender,), [message])
+        self._core.returning.tell_gone(sender, [message])
 
     def note_settled(self, entry: Entry, site: SiteId) -> None:
         """One more application has it."""
@@ -110,13 +120,14 @@ class Keeping(Part):
             self.forget(entry)
 
     def is_over(self, entry: Entry) -> bool:
-        """Whether all destinations have taken it: then nobody will ever ask for it."""
-        return len(entry.settled) == len(entry.address.sites)
+        """Whether all destinations have taken it: then nobody will ever ask for it. Those for whom we keep nothing any
+        more do not count."""
+        return len(entry.settled) == len(entry.address.sites) or self._core.absence.is_without(entry)
 
     def forget(self, entry: Entry) -> None:
         """Body, timestamps, history entry, and the decision when it was the last of its batch."""
         core = self._core
-        if core.entries.pop(entry.message, None) is None:
+        if not core.entries.forget(entry):
             return
         core.multicast.finish(entry.message)
         core.histories.forget(entry)
@@ -127,7 +138,8 @@ class Keeping(Part):
             if not about:
                 del self._about[entry.instance]
                 core.consensus.forget(entry.instance)
-        core.source.note_finished(entry.message)
+        core.confirming.acknowledge_deferred(entry.message)
+        core.source.note_finished(entry)
 
     # ------------------------------------------------------------------ decisions
     def on_decided(self, name: InstanceName, messages: Iterable[MessageId]) -> None:

@@ -24,8 +24,11 @@ class ScalatomOptions(Options, frozen=True):
     """Messages of a source that the applications of a qualified majority have not taken yet: some round trips at full
     rate."""
     kept_messages_max: int = 16384
-    """Messages of a source, from the oldest that some destination has not taken: what is kept for a site that is away.
-    Then the source must wait for that site; half a minute at five hundred bundles a second."""
+    """Messages that a site keeps for those who have not taken them: half a minute at five hundred bundles a second. At
+    the bound whoever is silent is given up, and whoever is there but slow holds the sources up."""
+    kept_bytes_max: int = 32 << 20
+    """The same in bytes, with what is known about each message: small beside a machine, and more than what is under way
+    among the sites that are there."""
     acknowledge_every: int = 32
     """Messages that an application takes until the other sites hear of it: an eighth of the window."""
     acknowledge_seconds: float = 0.05
@@ -55,7 +58,9 @@ class ScalatomOptions(Options, frozen=True):
     }
 
     def __post_init__(self) -> None:
-        for name in ("batch_messages_max", "window_messages", "kept_messages_max", "acknowledge_every", "letters_max"):
+        for name in self.__struct_fields__:
+            if not name.endswith(("_messages_max", "_messages", "_every", "_bytes_max", "letters_max")):
+                continue
             if getattr(self, name) < 1:
                 raise UsageError(f"{name} is at least 1, not {getattr(self, name)}")
         for name in self.__struct_fields__:

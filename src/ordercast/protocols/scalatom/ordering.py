@@ -43,7 +43,7 @@ class Ordering(Part):
         entry = core.entries.note(multicast.id, core.addresses.of(multicast))
         if entry is None:
             return
-        entry.multicast = multicast
+        core.entries.keep(entry, multicast)
         if entry.sequence:
             # A decision can be faster than the message (step 4 before step 2).
             core.branch("decided-before-it-came")
@@ -120,6 +120,7 @@ class Ordering(Part):
                 self.note_stamp(entry, sender, stamp.timestamp)
         if sender in core.cellmates:
             core.histories.add_stamps(sender, packet)
+            core.returning.tell_gone(sender, [stamp.message for stamp in packet.stamps])
         self.propose(address)
         core.confirming.acknowledge(sender, packet)
 
@@ -225,6 +226,7 @@ class Ordering(Part):
             address.on_decided(name[0], value.proposer)
         highest = 0
         concerned = []
+        skipped = []
         for message, sequence in value.numbers:
             highest = max(highest, sequence)
             address.ready.pop(message, None)
@@ -235,12 +237,45 @@ class Ordering(Part):
             entry.instance = name
             entry.stamps = {}
             concerned.append(message)
+            if core.returning.is_skipped(entry.key):
+                skipped.append(entry)
+                continue
             core.histories.on_decided(entry)
             if entry.multicast is None:
                 core.entries.want(entry, value.proposer)
         self.advance(highest)
         core.keeping.on_decided(name, concerned)
+        for entry in skipped:
+            core.keeping.forget(entry)
         return highest
+
+    # ------------------------------------------------------------------ what was decided without us
+    def is_news(self, name: InstanceName, value: Value) -> bool:
+        """Whether a decision over which we have jumped has numbers for messages that wait here."""
+        entries = self._core.entries
+        return any(message in entries and not entries[message].sequence for message in value.messages())
+
+    def is_possible(self, name: InstanceName, value: Value) -> bool:
+        """Whether none of these messages is known to have its number from another instance.
+
+        Somebody who was away can propose such a message: it has jumped over the decisions that the others have
+        forgotten. Whoever was given up was so when a qualified majority had taken the message, and one of these is in
+        every quorum; so what we rule out is never decided.
+        """
+        return not self._batched or not any(self._is_numbered(name, message) for message in value.messages())
+
+    def _is_numbered(self, name: InstanceName, message: MessageId) -> bool:
+        entry = self._core.entries.get(message)
+        if entry is None:
+            return self._core.multicast.is_finished(message)
+        return bool(entry.sequence) and entry.instance != name
+
+    def on_impossible(self, sender: SiteId, name: InstanceName, value: Value) -> None:
+        """Tell a proposer which of its messages have their numbers."""
+        core = self._core
+        numbered = [message for message in value.messages() if self._is_numbered(name, message)]
+        core.catching.tell_decisions(sender, numbered)
+        core.returning.tell_gone(sender, numbered)
 
     def advance(self, sequence: int) -> None:
         """ts <- max(ts, sn(m)) + 1."""
@@ -255,7 +290,7 @@ class Ordering(Part):
             core.source.keep(multicast)
         entry = core.entries.note(multicast.id, core.addresses.of(multicast))
         if entry is not None:
-            entry.multicast = multicast
+            core.entries.keep(entry, multicast)
             entry.index, entry.timestamp = record.index, record.timestamp
             entry.stamps[core.site] = record.timestamp
             core.histories.restore_own(entry)
@@ -266,7 +301,7 @@ class Ordering(Part):
         multicast = record.multicast
         entry = self._core.entries.note(multicast.id, self._core.addresses.of(multicast))
         if entry is not None:
-            entry.multicast = multicast
+            self._core.entries.keep(entry, multicast)
 
     def resume(self) -> None:
         """After a crash: go on with what is stamped and not decided."""

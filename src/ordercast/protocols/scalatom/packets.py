@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import MessageId, Multicast, Record, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Record, SiteId
 from ordercast.protocols.parts.consensus_packets import InstanceName, OpenState, Value
 from ordercast.protocols.parts.link import Letter
+from ordercast.protocols.parts.multicast import Mark
 
 CellNames = tuple[int, ...]
 """Dst(m): the cells to which a message is addressed, ascending."""
@@ -55,6 +56,8 @@ class Settled(Letter, frozen=True):
 
     background = True
     settled: tuple[MessageId, ...]
+    reached: Mark | None
+    """How far the sender has come in the order of delivery: these messages are not behind that."""
 
 
 class Overdue(Letter, frozen=True):
@@ -63,8 +66,20 @@ class Overdue(Letter, frozen=True):
     background = True
     unsettled: tuple[MessageId, ...]
     """I have not heard whether your application has taken them."""
+    through: Mark | None
+    """Where the last of these stands in the order of delivery, or something behind it."""
     undecided: tuple[MessageId, ...]
     """I have not heard which sequence number they got."""
+
+
+class Gone(Letter, frozen=True):
+    """Destination -> destination of its cell: these are over here. You have not taken them, so the others have gone on
+    without you."""
+
+    background = True
+    messages: tuple[MessageId, ...]
+    through: Mark
+    """None of them stands behind this in the order of delivery."""
 
 
 class CatchUp(Letter, frozen=True):
@@ -74,8 +89,6 @@ class CatchUp(Letter, frozen=True):
     incarnation: int
     cursor: int
     """Where the previous answer ended; 0: from the beginning."""
-    count: int
-    """Entries in the history of the one who answers, when this began."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -89,17 +102,44 @@ class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
     settled: bool
 
 
+class AddressState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Of one destination set: which of its consensus instances are decided, and who leads the next."""
+
+    cells: CellNames
+    next: int
+    above: tuple[int, ...]
+    leaders: tuple[tuple[int, SiteId], ...]
+
+
+Offsets = tuple[tuple[GroupId, int], ...]
+"""How many application messages were delivered in each group of a cell."""
+
+
+class Resumption(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a site that was given up can go on."""
+
+    through: Mark
+    """What stands up to here in the order of delivery may be gone."""
+    offsets: Offsets
+    """Of the groups, at that place."""
+    addresses: tuple[AddressState, ...]
+
+
 class Summary(Letter, frozen=True):
     """The answer, in pieces: the messages that are not over, and the decisions about them."""
 
-    incarnation: int
-    """Of the one who asked."""
+    question: int
+    """The number of the letter that it answers."""
     cursor: int
     last: bool
     base: int
     """The entries in the sender's history when this began: those of them that no piece names are over."""
     known: tuple[Known, ...]
     decisions: tuple[tuple[InstanceName, Value], ...]
+    reached: Mark | None
+    """How far the sender has come in the order of delivery."""
+    given_up: Resumption | None
+    """With the last piece, to a site of the sender's cell: what the sender no longer has for it."""
 
     def served(self) -> tuple[MessageId, ...]:
         messages = [known.message for known in self.known]
@@ -136,6 +176,19 @@ class Delivered(Record, frozen=True):
     message: MessageId
 
 
+class GivenUp(Record, frozen=True):
+    """I keep nothing for a site up to this place in the order of delivery."""
+
+    site: SiteId
+    through: Mark
+
+
+class Skipped(Record, frozen=True):
+    """What I have not delivered up to here I never shall: the others have gone on without me."""
+
+    resumption: Resumption
+
+
 class Remembered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A message in a checkpoint."""
 
@@ -149,24 +202,20 @@ class Remembered(msgspec.Struct, frozen=True, array_like=True, gc=False):
     delivered: bool
 
 
-class AddressState(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Of one destination set in a checkpoint: which of its consensus instances are decided, and who leads the next."""
-
-    cells: CellNames
-    next: int
-    above: tuple[int, ...]
-    leaders: tuple[tuple[int, SiteId], ...]
-
-
 class State(Record, frozen=True):
     """A checkpoint."""
 
     clock: int
     count: int
-    mark: tuple[int, MessageId] | None
+    mark: Mark | None
     entries: tuple[Remembered, ...]
     addresses: tuple[AddressState, ...]
     open: tuple[OpenState, ...]
     decisions: tuple[tuple[InstanceName, Value], ...]
     finished: tuple[tuple[SiteId, tuple[int, int], tuple[tuple[int, int], ...]], ...]
     """Source, floor, and what is finished above it."""
+    skipped: Mark | None = None
+    offsets: Offsets = ()
+    given_up: tuple[tuple[SiteId, Mark], ...] = ()
+    reached: tuple[tuple[int, Mark], ...] = ()
+    """Cell, and how far somebody there has come who has taken our messages."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, Context, Contract, Protocol
+from ordercast.core import EVERY_FAULT, Context, Contract, Protocol, SiteId
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link
 from ordercast.protocols.parts.multicast import ReliableMulticast
+from ordercast.protocols.scalatom.absence import Absence
 from ordercast.protocols.scalatom.address import Addresses
 from ordercast.protocols.scalatom.arrangement import ARRANGEMENT
 from ordercast.protocols.scalatom.catching import Catching
@@ -21,6 +22,7 @@ from ordercast.protocols.scalatom.keeping import Keeping
 from ordercast.protocols.scalatom.options import ScalatomOptions
 from ordercast.protocols.scalatom.ordering import Ordering
 from ordercast.protocols.scalatom.packets import State
+from ordercast.protocols.scalatom.returning import Returning
 from ordercast.protocols.scalatom.source import Source
 from ordercast.protocols.scalatom.stable import checkpoint_of, restore_from
 from ordercast.protocols.scalatom.watching import Watching
@@ -38,7 +40,9 @@ class Scalatom(Protocol):
         Confirming,
         Histories,
         Keeping,
+        Absence,
         Catching,
+        Returning,
         Source,
         Watching,
     )
@@ -65,7 +69,8 @@ class Scalatom(Protocol):
         ),
         faults=EVERY_FAULT,
         crash="the others go on as long as a majority of each addressed cell is up; a cell without one blocks "
-        "what is addressed to it, and what is ordered behind that",
+        "what is addressed to it, and what is ordered behind that; whoever is away for longer than `kept_messages_max` "
+        "and `kept_bytes_max` allow is given up, and returns behind a gap",
         branches=(*(branch for part in parts for branch in part.branches), "recovered-undecided"),
         options=ScalatomOptions,
         minority_may_die=True,
@@ -77,10 +82,10 @@ class Scalatom(Protocol):
         super().__init__(context)
         self.options = options = cast(ScalatomOptions, context.options)
         self.ranks = {site: rank for rank, site in enumerate(context.sites)}
-        cells = Cells(context.groups)
-        self.cellmates = cells.mates(self.site)
+        self.cells = Cells(context.groups)
+        self.cellmates = self.cells.mates(self.site)
         """The other sites of our cell."""
-        self.addresses = Addresses(context, cells)
+        self.addresses = Addresses(context, self.cells)
         self.entries = Entries(self)
         self.link = self.attach(
             Link(
@@ -98,14 +103,16 @@ class Scalatom(Protocol):
                 ping_seconds=options.ping_seconds,
                 suspicion_seconds=options.suspicion_seconds,
                 suspicion_seconds_max=options.suspicion_seconds_max,
-                on_suspected=lambda site: self.consensus.on_suspected(site),
+                on_suspected=self.on_suspected,
             )
         )
         self.ordering = self.attach(Ordering(self))
         self.histories = self.attach(Histories(self))
         self.confirming = self.attach(Confirming(self))
         self.keeping = self.attach(Keeping(self))
+        self.absence = self.attach(Absence(self))
         self.catching = self.attach(Catching(self))
+        self.returning = self.attach(Returning(self))
         self.source = self.attach(Source(self))
         self.watching = self.attach(Watching(self))
         self.multicast = self.attach(
@@ -118,6 +125,9 @@ class Scalatom(Protocol):
                 find=self.entries.body,
                 on_delivered=self.ordering.on_delivered,
                 on_old=self.keeping.on_old,
+                bounds=self.source.bounds,
+                bound_here=self.addresses.here,
+                has_reached=self.histories.has_reached,
             )
         )
         self.consensus = self.attach(
@@ -132,8 +142,16 @@ class Scalatom(Protocol):
                 on_decided=self.ordering.on_decided,
                 on_recalled=self.ordering.apply,
                 is_over=self.ordering.is_over,
+                is_news=self.ordering.is_news,
+                is_possible=self.ordering.is_possible,
+                on_impossible=self.ordering.on_impossible,
             )
         )
+
+    def on_suspected(self, site: SiteId) -> None:
+        """Somebody for whom we wait is silent."""
+        self.consensus.on_suspected(site)
+        self.absence.on_suspected(site)
 
     def on_started(self, event: Started) -> None:
         """Tell the application how much it may send."""

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, Multicast, Part, UsageError
+from ordercast.core import MessageId, Multicast, Part, SiteId, UsageError
 from ordercast.core.effects import Credit
+from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Sent
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
+
+NOWHERE: Mark = (0, MessageId("", 0, 0))
+"""Before every place in the order of delivery."""
 
 
 class Source(Part):
@@ -26,6 +30,10 @@ class Source(Part):
         """Our messages in order, from the oldest that is not over."""
         self._under_way = 0
         """Of these, the ones that no qualified majority has taken."""
+        self._is_held_up = False
+        """Whether we have given no credit because too much is kept."""
+        self.reached: dict[int, Mark] = {}
+        """Cell -> how far somebody there has come in the order of delivery who said that it has taken our messages."""
 
     def multicast(self, multicast: Multicast) -> None:
         """TO-multicast: log it, send it; if this site is a destination, R-deliver it at once."""
@@ -39,12 +47,13 @@ class Source(Part):
         entry = self.keep(multicast)
         if not member:
             core.append(Sent(multicast))
-            entry.multicast = multicast
+            core.entries.keep(entry, multicast)
         self._raise_floor()
         if member:
             core.ordering.on_delivered(multicast)
         core.multicast.multicast(multicast, address.others)
-        if self._available() == 0:
+        self._is_held_up = self._available() == 0
+        if self._is_held_up:
             core.branch("window-full")
         core.watching.keep_watching()
 
@@ -58,21 +67,58 @@ class Source(Part):
         self._under_way += 1
         return entry
 
+    @property
+    def span(self) -> int:
+        """Our messages from the oldest that is not over: what others remember of us grows with it."""
+        return len(self._own)
+
     def note_settled(self, entry: Entry) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
-            entry.taken = True
-            self._under_way -= 1
+            self._take_back_credit(entry)
             self.give_credit()
 
-    def note_finished(self, message: MessageId) -> None:
-        """All destinations have."""
-        if message.source == self._core.site:
+    def _take_back_credit(self, entry: Entry) -> None:
+        entry.taken = True
+        self._under_way -= 1
+
+    def note_finished(self, entry: Entry) -> None:
+        """All destinations have.
+
+        It may be over before anybody said that it was taken. (Else: a message to the source alone is in the log as
+        delivered; after a crash it is over at once, and its credit is gone for ever.)
+        """
+        if entry.message.source == self._core.site:
+            if not entry.taken:
+                self._take_back_credit(entry)
             own = self._own
             while own and own[0] not in self._core.entries:
                 own.popleft()
             self._raise_floor()
             self.give_credit()
+        elif self._is_held_up and self._available() > 0:
+            self.give_credit()
+
+    def note_reached(self, site: SiteId, mark: Mark | None) -> None:
+        """A destination has come so far."""
+        cell = self._core.cells.of_site(site)
+        if cell is not None and mark is not None and mark > self.reached.get(cell, NOWHERE):
+            self.reached[cell] = mark
+
+    def reached_by(self, site: SiteId) -> Mark | None:
+        """How far somebody of a site's cell has come."""
+        cell = self._core.cells.of_site(site)
+        return None if cell is None else self.reached.get(cell)
+
+    def bounds(self, multicast: Multicast) -> tuple[Mark | None, ...]:
+        """What goes with our floor: in each addressed cell nothing of ours that is over stands behind this.
+
+        (Without: we have given up z, and call m finished; z hears that with our next message, and hears of m from b,
+        which keeps it for z; z takes it for old, and delivers what comes after m without m.)
+        """
+        core = self._core
+        self.note_reached(core.site, core.histories.mark)
+        return tuple(self.reached.get(cell) for cell in core.addresses.of(multicast).cells)
 
     def _raise_floor(self) -> None:
         """Let the others know from where on messages of ours may still come: copies of earlier ones are old."""
@@ -83,22 +129,30 @@ class Source(Part):
 
     def _available(self) -> int:
         options = self._core.options
+        if self._core.entries.bytes_kept >= options.kept_bytes_max:
+            return 0
         return max(0, min(options.window_messages - self._under_way, options.kept_messages_max - len(self._own)))
+
+    def is_held_up(self) -> bool:
+        """Whether nothing more can be sent because of what is kept, and not because of what is under way."""
+        return self._available() == 0 and self._under_way < self._core.options.window_messages
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""
-        self._core.outbox.append(Credit(self._available()))
+        available = self._available()
+        self._is_held_up = available == 0
+        self._core.outbox.append(Credit(available))
 
     def recall_sent(self, record: Sent) -> None:
         """A message that we have multicast as a site outside its groups."""
-        self.keep(record.multicast).multicast = record.multicast
+        self._core.entries.keep(self.keep(record.multicast), record.multicast)
 
     def resume(self) -> None:
         """After a crash: who has our messages is not known any more, so they are sent again."""
         core = self._core
         for message in self._own:
-            entry = core.entries[message]
-            if entry.multicast is not None:
+            entry = core.entries.get(message)
+            if entry is not None and entry.multicast is not None:
                 core.multicast.multicast(entry.multicast, entry.address.others)
         self._raise_floor()
         self.give_credit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.protocols.parts.multicast import Finished
-from ordercast.protocols.scalatom.packets import AddressState, Remembered, State
+from ordercast.protocols.scalatom.packets import Remembered, State
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -17,6 +17,10 @@ def checkpoint_of(core: Scalatom) -> State:
         clock=core.ordering.clock,
         count=core.histories.count,
         mark=core.histories.mark,
+        skipped=core.returning.skipped,
+        offsets=tuple(core.histories.offsets.items()),
+        given_up=tuple(core.absence.given_up.items()),
+        reached=tuple(core.source.reached.items()),
         entries=tuple(
             Remembered(
                 entry.message,
@@ -32,12 +36,7 @@ def checkpoint_of(core: Scalatom) -> State:
             # What is known by name only, the others tell again: their letters about it were not confirmed.
             if entry.multicast is not None or entry.sequence
         ),
-        addresses=tuple(
-            AddressState(
-                address.cells, address.next, tuple(sorted(address.above)), tuple(sorted(address.leaders.items()))
-            )
-            for address in core.addresses
-        ),
+        addresses=tuple(address.state() for address in core.addresses),
         open=core.consensus.state(),
         decisions=tuple(core.consensus.decisions.items()),
         finished=tuple(
@@ -51,13 +50,14 @@ def restore_from(core: Scalatom, state: State) -> None:
     """The core as it was then."""
     core.ordering.clock = state.clock
     core.histories.count = state.count
+    core.histories.offsets.update(state.offsets)
+    core.returning.skipped = state.skipped
+    core.absence.given_up.update(state.given_up)
+    core.source.reached.update(state.reached)
     for source, floor, above in state.finished:
         core.multicast.finished[source] = Finished(floor, above)
     for address_state in state.addresses:
-        address = core.addresses.named(address_state.cells)
-        address.next = address_state.next
-        address.above = set(address_state.above)
-        address.leaders = dict(address_state.leaders)
+        core.addresses.named(address_state.cells).restore(address_state)
     for remembered in state.entries:
         _restore_entry(core, remembered)
     # In the order of our history, which is not that in which we heard of the messages.
@@ -77,7 +77,8 @@ def _restore_entry(core: Scalatom, remembered: Remembered) -> None:
     entry = core.entries.note(remembered.message, core.addresses.named(remembered.cells))
     if entry is None:
         return
-    entry.multicast = remembered.multicast
+    if remembered.multicast is not None:
+        core.entries.keep(entry, remembered.multicast)
     entry.index, entry.timestamp = remembered.index, remembered.timestamp
     entry.sequence, entry.instance = remembered.sequence, remembered.instance
     if entry.index and not entry.sequence:

@@ -39,6 +39,8 @@ class Watching(Part):
         """Say whether we are blocked, and by whom; ask about what has been here for long."""
         core = self._core
         self.tick += 1
+        core.absence.on_tick()
+        core.returning.on_tick()
         old = takewhile(lambda entry: self.tick - entry.born_tick >= 2, core.entries.values())
         core.catching.ask_overdue(entry for entry in old if is_time_to_ask(self.tick - entry.born_tick))
         reason = self.whom_we_wait_for()
@@ -66,4 +68,4 @@ class Watching(Part):
                 return f"no sequence number is decided for {entry.message}"
             elif not entry.delivered:
                 return core.histories.whom_we_wait_for(entry)
-        return ""
+        return core.absence.whom_we_wait_for()
