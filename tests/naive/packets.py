@@ -15,7 +15,7 @@ def genuineness(run: Run, rows: list[Row]) -> Outcome:
                 if message not in terms.known:
                     continue
                 obliged = True
-                if site != terms.source(message) and site not in terms.owed(message):
+                if site != terms.source(message) and site not in terms.ever_addressed(message):
                     violations.add(violation([site], [message]))
     return outcome(obliged, violations)
 
@@ -37,7 +37,7 @@ def message_size(run: Run, rows: list[Row]) -> Outcome:
         allowed = 0
         for message in messages:
             payload = terms.multicast_row[message].get("size") or 0
-            allowed += per_message + per_destination * len(terms.owed(message)) + payload
+            allowed += per_message + per_destination * len(terms.ever_addressed(message)) + payload
         if send["size"] > allowed:
             violations.add(violation([send["site"]], messages))
     return outcome(obliged, violations)

@@ -120,6 +120,15 @@ class Terms:
             or any(site in (row.get("members") or []) for row in self.of_kind(site, "view"))
         )
 
+    def ever_addressed(self, message: str) -> Set[str]:
+        """The sites to which the message was addressed by any membership that they had during the run."""
+        if message not in self.multicast_row:
+            return frozenset()
+        explicit = self.destinations(message)
+        if explicit is not None:
+            return frozenset(explicit)
+        return {site for site in self.sites for group in self.groups(message) if self.was_ever_member(site, group)}
+
     def owed(self, message: str) -> Set[str]:
         """Group(m): the destinations that are owed the message; of an unknown message, none."""
         if message not in self.multicast_row:

@@ -11,6 +11,7 @@ from ordercast.core import MAIN_INSTANCE, UsageError
 from ordercast.wire import ClusterKeys, Endpoint
 from ordercast.wire.datagram import CHALLENGE, HELLO, REFUSAL, RESPONSE
 from ordercast.wire.handshake import HELLO_SECONDS_MAX, HELLO_SECONDS_MIN, NONCE_SECONDS, PROVOKED_SECONDS
+from ordercast.wire.presence import LOOK_SECONDS
 from tests.wire.cluster import (
     KEY,
     NAMES,
@@ -59,7 +60,8 @@ def test_one_hello_is_enough_for_both() -> None:
     cluster.now += 100
     cluster.tick()
     assert not cluster.leave()
-    assert [endpoint.tick(cluster.now) for endpoint in cluster.endpoints.values()] == [None, None]
+    later = cluster.now + LOOK_SECONDS
+    assert [endpoint.tick(cluster.now) for endpoint in cluster.endpoints.values()] == [later, later]
 
 
 def test_hellos_to_a_silent_peer_come_more_and_more_rarely() -> None:

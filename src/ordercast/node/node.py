@@ -133,7 +133,7 @@ class Node:
             "incarnation": engine.journal.incarnation,
             "sealed": configuration.key_file is not None,
             "stable": engine.journal.stable,
-            "peers": sorted(engine.endpoint.established),
+            "peers": engine.endpoint.present,
             "refused": dict(engine.endpoint.refusals),
             "blocked": internals.obstacles.told or None,
             "idle": internals.sender.is_idle,

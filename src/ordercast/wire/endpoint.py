@@ -175,6 +175,11 @@ class Endpoint:
         """When `tick` has something to do, at the earliest; infinite when never."""
 
     # ------------------------------------------------------------------ what is known of the others
+    @property
+    def present(self) -> list[SiteId]:
+        """Those who have a session and are there: they say something now and then, or answer when they are greeted."""
+        return self._handshake.presence.there(self._now)
+
     def incarnation_of(self, peer: SiteId) -> int | None:
         """The peer's incarnation; None while it has no session."""
         session = self._handshake.peers.get(peer)

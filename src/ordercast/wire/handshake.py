@@ -34,6 +34,7 @@ from ordercast.wire.datagram import (
 )
 from ordercast.wire.door import LENGTH_BYTES, Door, pad, unpad
 from ordercast.wire.keys import ClusterKeys
+from ordercast.wire.presence import Presence
 from ordercast.wire.refusals import Refusals
 from ordercast.wire.sealing import SALT_BYTES
 from ordercast.wire.session import BootKeys, OwnSession, PeerSession
@@ -170,6 +171,7 @@ class Handshake:
         self._differs: tuple[float, str] | None = None
         """When the first process was met that differs, and the line about it."""
         self._salutes = {site: _Salute() for site in places if site != process}
+        self.presence = Presence(self.peers)
         self._provoked = False
         """Everybody is being asked already."""
         self._door = Door(cluster, process, self._salutes, keys, self.refusals)
@@ -191,7 +193,11 @@ class Handshake:
             self.refused = self._differs[1]
         due = []
         self._provoked = False
-        self.deadline = inf
+        if now >= self.presence.deadline or self.presence.deadline == inf:
+            for silent in self.presence.look(now):
+                self._salutes[silent].doubted = True
+                self._salutes[silent].due = min(self._salutes[silent].due, now)
+        self.deadline = self.presence.deadline
         for site, salute in self._salutes.items():
             if site in self.peers and not salute.doubted:
                 continue

@@ -176,6 +176,7 @@ class PeerSession:
         "_next",
         "_next_keys",
         "_previous",
+        "_renewals",
         "_seen",
         "header_bytes",
         "heard",
@@ -205,6 +206,7 @@ class PeerSession:
         self.stable = stable
         self.heard = 0
         """The position up to which the sender's log was stable, as far as it was heard; -1 before anything was."""
+        self._renewals = 0
         self.reassembly = Reassembly(counters)
         self.header_bytes = HEADER.size + -(-places // 8)
         self._fragment = _fragment_header(-(-places // 8))
@@ -303,8 +305,14 @@ class PeerSession:
         self._use(keys, cipher, epoch)
         return plaintext
 
+    @property
+    def signs(self) -> int:
+        """Another number whenever something genuine has come."""
+        return self._highest + self._renewals
+
     def renew(self, keys: BootKeys, counter: int) -> None:
         """The sender has proved again that it is there, perhaps under another cluster key, or many epochs later."""
+        self._renewals += 1
         epoch = counter >> EPOCH_BITS
         same_key = keys.shares_key(self.keys)
         if epoch > self._epoch + same_key:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ordercast.campaign.rare import RARE_KINDS
 from ordercast.campaign.swarm import Arena, draw_deaths, draw_faults, draw_kinds
 from ordercast.core import Packet, SiteId, random_stream
 from ordercast.core.events import Arrival
@@ -27,7 +28,7 @@ def complaints(seed: int, host: type[DetectorHost] = DetectorHost) -> list[str]:
     random = random_stream(seed, "detector")
     dead = tuple(sorted(random.sample(SITES, random.randint(0, 2))))
     arena = Arena(random, SITES, tuple(site for site in SITES if site not in dead), DURATION)
-    kinds = draw_kinds(random, host.contract.faults)
+    kinds = draw_kinds(random, (kind for kind in host.contract.faults if kind not in RARE_KINDS))
     # Shorter than a round trip, and than its jitter, so that suspicions are wrong even without faults.
     options = HostOptions(suspicion_seconds=random.choice((0.05, 0.1)))
     jitter = random.choice((0.0, 0.3))

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ordercast.campaign.rare import RARE_KINDS
 from ordercast.campaign.swarm import Arena, draw_faults, draw_kinds
 from ordercast.core import Context, SiteId, UsageError, random_stream
 from ordercast.core.events import Arrival, Received, Recovered, Started, TimerFired
@@ -32,7 +33,7 @@ def complaints(seed: int, broken: dict[str, Callable[..., Any]] | None = None) -
     random = random_stream(seed, "lease")
     sites = SITES[: random.randint(3, 5)]
     arena = Arena(random, sites, sites, DURATION)
-    kinds = draw_kinds(random, LeaseHost.contract.faults)
+    kinds = draw_kinds(random, (kind for kind in LeaseHost.contract.faults if kind not in RARE_KINDS))
     # Clocks drift, and do not jump: that is what leases rest on.
     faults = [
         msgspec.structs.replace(fault, jump=0.0) if isinstance(fault, Skew) else fault

@@ -60,9 +60,12 @@ _ONLY_IN_TOTAL_ORDER = frozenset(
 
 
 def _not_guaranteed(options: Options) -> frozenset[str]:
-    """The SP service keeps the order of each source only."""
-    total = not isinstance(options, SelectiveTotalOptions) or options.service == "total"
-    return frozenset() if total else _ONLY_IN_TOTAL_ORDER
+    """The SP service keeps the order of each source only; a process that is let in again begins with an empty memory,
+    and has not delivered what the others delivered before."""
+    if not isinstance(options, SelectiveTotalOptions):
+        return frozenset()
+    less = frozenset() if options.service == "total" else _ONLY_IN_TOTAL_ORDER
+    return less | {"no-silent-divergence"} if options.after_crash == "re-establish" else less
 
 
 class SelectiveTotal(Protocol):

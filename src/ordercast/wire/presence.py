@@ -1,0 +1,54 @@
+"""Who is there: a peer that has said nothing for some seconds is greeted, and one that does not answer is gone.
+
+Sessions stay: whoever comes back within the same life goes on with the one that it had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from ordercast.core import SiteId
+from ordercast.wire.session import PeerSession
+
+LOOK_SECONDS = 2.0
+"""How often peers are looked at. Nothing is done for it when a datagram comes."""
+
+SILENT_SECONDS = 5.0
+"""A peer of which nothing came for so long is greeted, at every look: any genuine answer counts."""
+
+GONE_SECONDS = 11.0
+"""A peer is gone that has left three greetings unanswered."""
+
+
+class Presence:
+    """When something was last heard of each peer, as far as looking now and then can tell."""
+
+    def __init__(self, peers: Mapping[SiteId, PeerSession]) -> None:
+        self._peers = peers
+        self._signs: dict[SiteId, tuple[PeerSession, int, float]] = {}
+        """Peer -> its session, what was to be seen there, and since when nothing else is."""
+        self.deadline = inf
+        """When to look again."""
+
+    def look(self, now: float) -> list[SiteId]:
+        """Look at everybody; those who are silent."""
+        silent = []
+        for site, session in self._peers.items():
+            signs = session.signs
+            known = self._signs.get(site)
+            if known is None or known[0] is not session or known[1] != signs:
+                self._signs[site] = session, signs, now
+            elif now - known[2] >= SILENT_SECONDS:
+                silent.append(site)
+        self.deadline = now + LOOK_SECONDS if self._peers else inf
+        return silent
+
+    def there(self, now: float) -> list[SiteId]:
+        """The peers that are not gone, sorted."""
+        return sorted(site for site in self._peers if now - self._since(site, now) < GONE_SECONDS)
+
+    def _since(self, site: SiteId, now: float) -> float:
+        known = self._signs.get(site)
+        session = self._peers[site]
+        return now if known is None or known[0] is not session or known[1] != session.signs else known[2]
