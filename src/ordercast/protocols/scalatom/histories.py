@@ -100,6 +100,8 @@ class Histories(Part):
         """Those of them whose body perhaps nobody else in the cell has."""
         self.promised = 0
         """The highest promise that we have made."""
+        self.lowest = 0
+        """After a lost log: a lower promise would leave out what we have stamped and forgotten, and is not made."""
         self._wanted = 0
         self._wanted_for: MessageId | None = None
         self._topic: MessageId | None = None
@@ -158,7 +160,10 @@ class Histories(Part):
         self._topic = message
         unsent = (entry.timestamp for entry in self._unstable.values() if entry.timestamp > self.promised)
         self.promised = next(unsent, self._core.ordering.clock) - 1
-        return self._count_through(self.promised), self.promised
+        return self._count_through(self.promised), self._audible(self.promised)
+
+    def _audible(self, promise: int) -> int:
+        return promise if promise >= self.lowest else 0
 
     def _count_through(self, promise: int) -> int:
         count = self.count
@@ -170,8 +175,9 @@ class Histories(Part):
 
     def promise_through(self, sequence: int, message: MessageId) -> None:
         """A sequence number is decided: the cell needs our history up to there."""
-        if not self.mates:
+        if not self.mates or self._core.loss.lost:
             return
+        sequence = max(sequence, self.lowest)
         self._topic = message
         if self.promised >= sequence:
             self._core.branch("history-piggybacked")
@@ -211,7 +217,10 @@ class Histories(Part):
             low, bodies = self.bodies_between(low, high)
             if bodies:
                 core.branch("history-with-bodies")
-            core.link.post(to, History(core.link.next, message, self._count_through(low), low, bodies))
+            core.link.post(
+                to,
+                History(core.link.next, message, self._count_through(low), self._audible(low), bodies, core.loss.lives),
+            )
 
     def bodies_between(self, low: int, high: int) -> tuple[int, tuple[Multicast, ...]]:
         """The bodies of unstable entries above one timestamp, up to another, or as many as fit; and what can be
@@ -276,6 +285,8 @@ class Histories(Part):
     def deliver(self) -> None:
         """Deliver what can be delivered, and log how far that is before the application has it."""
         core = self._core
+        if core.loss.lost:
+            return
         # Again, since the history of a site that had given us up may count now.
         while ready := list(self._take_deliverable()):
             core.append(Delivered(*ready[-1].key))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ordercast.protocols.parts.multicast import Finished
-from ordercast.protocols.scalatom.packets import Remembered, State
+from ordercast.protocols.scalatom.packets import FinishedState, Remembered, State
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -39,10 +40,10 @@ def checkpoint_of(core: Scalatom) -> State:
         addresses=tuple(address.state() for address in core.addresses),
         open=core.consensus.state(),
         decisions=tuple(core.consensus.decisions.items()),
-        finished=tuple(
-            (source, finished.floor, tuple(sorted(finished.above)))
-            for source, finished in core.multicast.finished.items()
-        ),
+        finished=tuple(finished_states(core)),
+        lives=tuple(core.loss.known.items()),
+        lowest=core.histories.lowest,
+        barred=tuple(core.loss.barred.items()),
     )
 
 
@@ -54,8 +55,10 @@ def restore_from(core: Scalatom, state: State) -> None:
     core.returning.skipped = state.skipped
     core.absence.given_up.update(state.given_up)
     core.source.reached.update(state.reached)
-    for source, floor, above in state.finished:
-        core.multicast.finished[source] = Finished(floor, above)
+    core.loss.restore(state)
+    core.histories.lowest = state.lowest
+    for finished_state in state.finished:
+        core.multicast.finished[finished_state[0]] = finished_from(finished_state)
     for address_state in state.addresses:
         core.addresses.named(address_state.cells).restore(address_state)
     for remembered in state.entries:
@@ -69,6 +72,20 @@ def restore_from(core: Scalatom, state: State) -> None:
     for name, value in state.decisions:
         core.consensus.decisions[name] = value
         core.keeping.on_decided(name, [m for m in value.messages() if m in core.entries])
+
+
+def finished_states(core: Scalatom) -> Iterator[FinishedState]:
+    """Of each source, what is over."""
+    for source, finished in core.multicast.finished.items():
+        yield source, finished.floor, tuple(sorted(finished.above)), finished.began, tuple(finished.retired)
+
+
+def finished_from(state: FinishedState) -> Finished:
+    """The same, taken back."""
+    _, floor, above, began, retired = state
+    finished = Finished(floor, above)
+    finished.began, finished.retired = began, list(retired)
+    return finished
 
 
 def _restore_entry(core: Scalatom, remembered: Remembered) -> None:
