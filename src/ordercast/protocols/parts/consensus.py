@@ -423,7 +423,7 @@ class Consensus(Part):
             instance.estimates.pop(site, None)
 
     def take_over(self, states: Iterable[OpenState]) -> None:
-        """We have lost our log: stand where the furthest of the others stand, and lead no round that we may have led."""
+        """We have lost our log: stand where the others stand, and lead no round that we may have led before."""
         for state in states:
             if state.instance in self.decisions or self._is_over(state.instance):
                 continue

@@ -8,7 +8,7 @@ asks those who do. The second needs a host that lets the others hear of it; then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ordercast.core import MessageId, Multicast, Packet, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
@@ -56,11 +56,17 @@ class Finished:
 
     __slots__ = ("above", "began", "floor", "offered", "retired")
 
-    def __init__(self, floor: tuple[int, int] = (0, 0), above: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        floor: tuple[int, int] = (0, 0),
+        above: Iterable[tuple[int, int]] = (),
+        began: int = 0,
+        retired: Iterable[tuple[int, tuple[int, int]]] = (),
+    ) -> None:
         self.floor = floor
-        self.began = 0
+        self.began = began
         """The floor is one of the messages of this incarnation and later ones."""
-        self.retired: list[tuple[int, tuple[int, int]]] = []
+        self.retired = set(retired)
         """The same of earlier lives, one for each log that the source has lost."""
         self.above = set(above)
         self.offered: tuple[tuple[int, int], Mark | None] | None = None
@@ -76,15 +82,15 @@ class Finished:
     def begin_life(self, began: int) -> None:
         """The source has lost its log: it does not know which of its earlier messages are finished."""
         if began > self.began:
-            self.retired.append((self.began, self.floor))
+            self.retired.add((self.began, self.floor))
             self.began, self.floor, self.offered = began, (began, 0), None
 
     def merge(self, other: Finished) -> None:
         """What somebody else knows."""
         self.begin_life(other.began)
-        self.retired += other.retired
+        self.retired |= other.retired
         if other.began < self.began:
-            self.retired.append((other.began, other.floor))
+            self.retired.add((other.began, other.floor))
         else:
             self.raise_floor(other.floor)
         self.above |= other.above

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Packet, Part, SiteId, WireError
 from ordercast.core.effects import EnterGroup, ExitGroup
-from ordercast.core.events import Arrival
+from ordercast.core.events import Arrival, Recovered
 from ordercast.protocols.parts.consensus_packets import Ack, Collect, Estimate, Lives, Propose
 from ordercast.protocols.parts.link import Letter
+from ordercast.protocols.parts.multicast import Finished
+from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.histories import Mate
 from ordercast.protocols.scalatom.packets import (
     CatchUp,
@@ -27,7 +29,6 @@ from ordercast.protocols.scalatom.packets import (
     Summary,
     Vouch,
 )
-from ordercast.protocols.scalatom.stable import finished_from, finished_states
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -47,7 +48,7 @@ class Loss(Part):
 
     packets = (Lost, Vouch)
     records = (KnownLoss,)
-    branches = ("vouched", "repaired", "life-over")
+    branches = ("vouched", "repaired")
 
     def __init__(self, core: Scalatom) -> None:
         self._core = core
@@ -62,6 +63,8 @@ class Loss(Part):
         self._vouches: dict[SiteId, dict[int, Vouch]] = {}
         self._told: set[SiteId] = set()
         self._answered: dict[SiteId, int] = {}
+        self._asking: dict[SiteId, int] = {}
+        """Site of our cell -> the incarnation in which it has asked us, while we were lost."""
 
     @property
     def life(self) -> int:
@@ -75,6 +78,11 @@ class Loss(Part):
         self.lost = True
         self._note(core.site, core.context.incarnation)
         self._begin_life()
+
+    def is_half_way(self, event: Recovered) -> bool:
+        """Whether we have crashed before all that the others had given back was in the log: a checkpoint ends that."""
+        first = event.records[0] if event.records and event.checkpoint is None else None
+        return isinstance(first, KnownLoss) and first.site == self._core.site
 
     def _begin_life(self) -> None:
         core = self._core
@@ -99,10 +107,25 @@ class Loss(Part):
         for site in core.cellmates:
             core.link.post((site,), Lost(core.link.next, self.life), vital=True)
 
+    def _ask_anew(self, site: SiteId) -> None:
+        """A site has crashed, and what it was about to answer is lost with its memory."""
+        core = self._core
+        if self._is_vouched(site):
+            core.catching.begin(site)
+        elif site in core.cellmates:
+            core.link.post((site,), Lost(core.link.next, self.life), vital=True)
+
+    def _is_vouched(self, site: SiteId) -> bool:
+        parts = self._vouches.get(site)
+        return bool(parts) and len(parts) == next(iter(parts.values())).parts
+
     def _say_for_whom_we_wait(self) -> None:
         core = self._core
         if len(core.cellmates) < self._needed:
-            wait = f"{self._needed} others of its cell would have to vouch for it, and there are not so many: all sites must begin anew"
+            wait = (
+                f"{self._needed} others of its cell would have to vouch for it, and there are not so many: "
+                "all sites must begin anew"
+            )
         else:
             silent = ", ".join(site for site in core.cellmates if site not in self._told)
             wait = f"it waits for {self._needed} others of its cell to vouch for it, and for any of {silent}"
@@ -112,24 +135,32 @@ class Loss(Part):
         """Somebody tells where it stands; what it knows is asked for next."""
         core = self._core
         core.link.acknowledge(sender, packet)
-        if not self.lost or packet.life != self.life or sender not in core.cellmates:
+        if not self.lost or packet.life != self.life or sender not in core.cellmates or self._is_vouched(sender):
             return
         parts = self._vouches.setdefault(sender, {})
-        if packet.part not in parts:
-            parts[packet.part] = packet
-            if len(parts) == packet.parts:
-                core.catching.begin(sender)
+        if any(part.number >> 32 != packet.number >> 32 for part in parts.values()):
+            # It has crashed after some parts: they are of another moment.
+            parts.clear()
+        parts[packet.part] = packet
+        if self._is_vouched(sender):
+            core.catching.begin(sender)
 
     def on_told(self, sender: SiteId, packet: Summary) -> None:
         """Everything that a site knows is here."""
-        core = self._core
-        parts = self._vouches.get(sender, {})
-        if self.lost and parts and len(parts) == next(iter(parts.values())).parts:
+        if self.lost and self._is_vouched(sender):
             self._told.add(sender)
             if len(self._told) >= self._needed:
                 self._take_over()
             else:
                 self._say_for_whom_we_wait()
+
+    def is_passed(self, sender: SiteId, entry: Entry) -> bool:
+        """Whether we are lost, and go on behind a message that the sender names, since it had delivered that when it
+        vouched. (Else: we wait for its body, and all who had that have taken it and forgotten it.)"""
+        if not self.lost or not entry.sequence or not self._is_vouched(sender):
+            return False
+        mark = self._vouches[sender][0].mark
+        return mark is not None and entry.key <= mark
 
     def _take_over(self) -> None:
         """Know what they know, stand where they stand, and go on from there."""
@@ -146,8 +177,8 @@ class Loss(Part):
                 for instance in vouch.open:
                     cells = instance.instance[1:]
                     self.barred[cells] = max(self.barred.get(cells, 1), instance.instance[0] + 1)
-            for finished in vouch.finished:
-                core.multicast.source(finished[0]).merge(finished_from(finished))
+            for source, floor, above, began, retired in vouch.finished:
+                core.multicast.source(source).merge(Finished(floor, above, began, retired))
         self._enter([vouch for vouch in told if vouch.part == 0])
         for vouch in told:
             for state in vouch.addresses:
@@ -215,9 +246,11 @@ class Loss(Part):
             core.link.post((sender,), vouch, vital=True)
 
     def _chunks(self) -> Iterator[tuple[FinishedState, ...]]:
-        for source, floor, above, began, retired in finished_states(self._core):
+        for source, finished in self._core.multicast.finished.items():
+            above = sorted(finished.above)
             for first in range(0, max(1, len(above)), NAMES_MAX):
-                yield ((source, floor, above[first : first + NAMES_MAX], began, retired),)
+                some = tuple(above[first : first + NAMES_MAX])
+                yield ((source, finished.floor, some, finished.began, tuple(sorted(finished.retired))),)
 
     def admits(self, sender: SiteId, packet: Packet) -> bool:
         """Whether a packet is one of the sender's present life, and we are not lost for an answer."""
@@ -225,9 +258,13 @@ class Loss(Part):
             for site, life in packet.lives:  # type: ignore[attr-defined]
                 self._note(site, life)
         if self.known and isinstance(packet, Letter) and packet.number >> 32 < self.known.get(sender, 0):
-            self._core.branch("life-over")
             return False
-        return not (self.lost and type(packet) in UNANSWERED)
+        if not self.lost or type(packet) not in UNANSWERED:
+            return True
+        if isinstance(packet, CatchUp) and packet.incarnation > self._asking.get(sender, -1):
+            self._asking[sender] = packet.incarnation
+            self._ask_anew(sender)
+        return False
 
     def _note(self, site: SiteId, life: int) -> None:
         """A site has lost its log: nothing that it said before counts from here on."""
@@ -254,8 +291,20 @@ class Loss(Part):
                 entry.address.ready.pop(entry.message, None)
             if core.keeping.is_over(entry):
                 core.keeping.forget(entry)
+            elif self._is_known_from(site, entry):
+                core.entries.forget(entry)
+                core.multicast.forget(entry.message)
+                core.confirming.deferred.pop(entry.message, None)
         if is_mate:
             core.catching.begin(site)
+        core.histories.deliver()
+
+    def _is_known_from(self, site: SiteId, entry: Entry) -> bool:
+        """Whether all that we have of a message is that the site had it, in the life that is over. Whoever else has it
+        goes on telling us: we have not confirmed that."""
+        letters = self._core.confirming.deferred.get(entry.message, {})
+        heard = entry.stamps or entry.sequence or any(sender != site for sender, _ in letters)
+        return entry.multicast is None and not heard
 
     # ------------------------------------------------------------------ stable storage
     def recall_known_loss(self, record: KnownLoss) -> None:

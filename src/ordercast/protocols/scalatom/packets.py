@@ -250,12 +250,16 @@ class State(Record, frozen=True):
     addresses: tuple[AddressState, ...]
     open: tuple[OpenState, ...]
     decisions: tuple[tuple[InstanceName, Value], ...]
-    finished: tuple[FinishedState, ...]
+    finished: tuple[tuple[SiteId, tuple[int, int], tuple[tuple[int, int], ...]], ...]
+    """Source, floor, and what is finished above it."""
     skipped: Mark | None = None
     offsets: Offsets = ()
     given_up: tuple[tuple[SiteId, Mark], ...] = ()
     reached: tuple[tuple[int, Mark], ...] = ()
     """Cell, and how far somebody there has come who has taken our messages."""
     lives: Lives = ()
+    begun: tuple[tuple[SiteId, int, tuple[tuple[int, tuple[int, int]], ...]], ...] = ()
+    """Source that has lost its log, the incarnation with which it began anew, and the floors of the lives before."""
     lowest: int = 0
+    """No promise below this is made."""
     barred: tuple[tuple[CellNames, int], ...] = ()

@@ -155,7 +155,7 @@ class Scalatom(Protocol):
         )
 
     def step(self, now: float, event: Event) -> None:
-        """As everywhere, but for packets of a life that is over, and those for which a site that is lost has no answer."""
+        """As everywhere, but for packets of a life that is over, and those that a lost site cannot answer."""
         if type(event) is not Received or self.loss.admits(event.sender, event.packet):
             super().step(now, event)
 
@@ -191,8 +191,9 @@ class Scalatom(Protocol):
 
     def on_recovered(self, event: Recovered) -> None:
         """As everywhere; a log that is lost says nothing, not even that."""
-        if event.lost:
+        if event.lost or self.loss.is_half_way(event):
             self.loss.begin()
+            event = Recovered((), None, lost=True)
         super().on_recovered(event)
 
     def declare_recovered(self) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ordercast.protocols.parts.multicast import Finished
-from ordercast.protocols.scalatom.packets import FinishedState, Remembered, State
+from ordercast.protocols.scalatom.packets import Remembered, State
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -40,7 +39,15 @@ def checkpoint_of(core: Scalatom) -> State:
         addresses=tuple(address.state() for address in core.addresses),
         open=core.consensus.state(),
         decisions=tuple(core.consensus.decisions.items()),
-        finished=tuple(finished_states(core)),
+        finished=tuple(
+            (source, finished.floor, tuple(sorted(finished.above)))
+            for source, finished in core.multicast.finished.items()
+        ),
+        begun=tuple(
+            (source, finished.began, tuple(sorted(finished.retired)))
+            for source, finished in core.multicast.finished.items()
+            if finished.began
+        ),
         lives=tuple(core.loss.known.items()),
         lowest=core.histories.lowest,
         barred=tuple(core.loss.barred.items()),
@@ -57,8 +64,9 @@ def restore_from(core: Scalatom, state: State) -> None:
     core.source.reached.update(state.reached)
     core.loss.restore(state)
     core.histories.lowest = state.lowest
-    for finished_state in state.finished:
-        core.multicast.finished[finished_state[0]] = finished_from(finished_state)
+    begun = {source: (began, retired) for source, began, retired in state.begun}
+    for source, floor, above in state.finished:
+        core.multicast.finished[source] = Finished(floor, above, *begun.get(source, (0, ())))
     for address_state in state.addresses:
         core.addresses.named(address_state.cells).restore(address_state)
     for remembered in state.entries:
@@ -72,20 +80,6 @@ def restore_from(core: Scalatom, state: State) -> None:
     for name, value in state.decisions:
         core.consensus.decisions[name] = value
         core.keeping.on_decided(name, [m for m in value.messages() if m in core.entries])
-
-
-def finished_states(core: Scalatom) -> Iterator[FinishedState]:
-    """Of each source, what is over."""
-    for source, finished in core.multicast.finished.items():
-        yield source, finished.floor, tuple(sorted(finished.above)), finished.began, tuple(finished.retired)
-
-
-def finished_from(state: FinishedState) -> Finished:
-    """The same, taken back."""
-    _, floor, above, began, retired = state
-    finished = Finished(floor, above)
-    finished.began, finished.retired = began, list(retired)
-    return finished
 
 
 def _restore_entry(core: Scalatom, remembered: Remembered) -> None:

@@ -155,6 +155,7 @@ class SimulatedSite:
         if self._log_is_lost:
             # The last start after the repair did not come far enough: what it has logged is half of the truth.
             self.disk.erase()
+            self.began = self.incarnation + 1
         self.up = True
         self.incarnation += 1
         self._recovering = set(self.simulation.protocols)
