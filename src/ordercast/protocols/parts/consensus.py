@@ -9,7 +9,7 @@ never agreement.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from ordercast.core import InvariantViolation, MessageId, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
@@ -416,23 +416,8 @@ class Consensus(Part):
         return None if self._is_over(name) else self._instance(name)
 
     # ------------------------------------------------------------------ a lost log
-    def disbelieve(self, site: SiteId) -> None:
-        """A participant has lost its log: what it has adopted and promised does not hold any more."""
-        for instance in self.open.values():
-            instance.acks.discard(site)
-            instance.estimates.pop(site, None)
-
-    def take_over(self, states: Iterable[OpenState]) -> None:
-        """We have lost our log: stand where the others stand, and lead no round that we may have led before."""
-        for state in states:
-            if state.instance in self.decisions or self._is_over(state.instance):
-                continue
-            instance = self._instance(state.instance)
-            instance.round = max(instance.round, state.round)
-            instance.topic = instance.topic or state.message
-            if state.adopted > instance.adopted and state.value is not None:
-                instance.adopted, instance.value = state.adopted, state.value
-                instance.topic = state.value.numbers[0][0]
+    def resume_without_log(self) -> None:
+        """We stand where the others stood: say so, but lead no round that we may have led before."""
         for instance in list(self.open.values()):
             coordinator = self._coordinator(instance)
             if coordinator == self._host.site and instance.topic is not None:

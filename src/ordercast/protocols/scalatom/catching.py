@@ -127,7 +127,9 @@ class Catching(Part):
                 last = False
                 break
             settled = core.site in entry.settled
-            known.append(Known(entry.message, entry.address.cells, entry.index, entry.timestamp, settled))
+            known.append(
+                Known(entry.message, entry.address.cells, core.histories.told_index(entry), entry.timestamp, settled)
+            )
             cursor = entry.ordinal
             if takes_part and entry.instance in core.consensus.decisions:
                 decisions[entry.instance] = core.consensus.decisions[entry.instance]

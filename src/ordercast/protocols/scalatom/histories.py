@@ -29,6 +29,10 @@ BODY_BYTES_MAX = 32768
 """Bodies in one history, unless one alone is larger: half of the largest datagram."""
 
 
+FIRST_TIMESTAMP = 1
+"""No sequence number is lower."""
+
+
 class Mate:
     """The history of another site of the cell, as far as it is known here."""
 
@@ -49,6 +53,8 @@ class Mate:
 
     def add(self, index: int, message: MessageId, timestamp: int) -> None:
         """An entry; it counts when all before it are here."""
+        if index < 0:
+            index, timestamp = -index, FIRST_TIMESTAMP
         if index > self.applied:
             self._ahead[index] = (message, timestamp)
 
@@ -125,8 +131,23 @@ class Histories(Part):
         self.count += 1
         self._own[self.count] = entry
         self._unstable[self.count] = entry
-        heappush(self._blockers, (entry.timestamp, entry.message))
+        heappush(self._blockers, (self._lowest_number(entry), entry.message))
         return self.count
+
+    def _lowest_number(self, entry: Entry) -> int:
+        return FIRST_TIMESTAMP if self.is_stamped_again(entry) else entry.timestamp
+
+    def is_stamped_again(self, entry: Entry) -> bool:
+        """Whether we may have given it another timestamp before we lost our log: its number may be lower than this one.
+
+        (Else: a has forgotten that it gave m 15, and gives it 23. 17 is decided with the 15. b takes a's history, in
+        which m stands at 23, and delivers 20.)
+        """
+        return 0 < entry.timestamp <= self.lowest
+
+    def told_index(self, entry: Entry) -> int:
+        """Its place in our history, for others."""
+        return -entry.index if self.is_stamped_again(entry) else entry.index
 
     def restore_own(self, entry: Entry) -> None:
         """From the log."""
@@ -134,7 +155,7 @@ class Histories(Part):
         self._own[entry.index] = entry
         if not entry.sequence:
             self._unstable[entry.index] = entry
-            heappush(self._blockers, (entry.timestamp, entry.message))
+            heappush(self._blockers, (self._lowest_number(entry), entry.message))
 
     def note_stable(self, entry: Entry) -> None:
         """Whether a majority of the cell has the body: then one that stays up has it."""

@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ordercast.core import Packet, Part, SiteId, WireError
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.core.events import Arrival, Recovered
-from ordercast.protocols.parts.consensus_packets import Ack, Collect, Estimate, Lives, Propose
+from ordercast.protocols.parts.consensus_packets import Ack, Collect, Estimate, InstanceName, Lives, OpenState, Propose
 from ordercast.protocols.parts.link import Letter
 from ordercast.protocols.parts.multicast import Finished
 from ordercast.protocols.scalatom.entries import Entry
@@ -116,8 +118,8 @@ class Loss(Part):
             core.link.post((site,), Lost(core.link.next, self.life), vital=True)
 
     def _is_vouched(self, site: SiteId) -> bool:
-        parts = self._vouches.get(site)
-        return bool(parts) and len(parts) == next(iter(parts.values())).parts
+        parts = self._vouches.get(site, {})
+        return any(len(parts) == part.parts for part in parts.values())
 
     def _say_for_whom_we_wait(self) -> None:
         core = self._core
@@ -187,12 +189,29 @@ class Loss(Part):
         for entry in list(core.entries.values()):
             if core.multicast.is_finished(entry.message):
                 core.keeping.forget(entry)
-        core.consensus.take_over([instance for vouch in told for instance in vouch.open])
+        self._stand_where_they_stand([state for vouch in told for state in vouch.open])
         core.ordering.stamp_again()
         core.returning.on_moved()
         self._end()
         core.catching.begin_all()
         core.histories.resume()
+
+    def _stand_where_they_stand(self, states: list[OpenState]) -> None:
+        """In each consensus: leave the rounds that one of them has left, and adopt what was adopted last.
+
+        What we have said before counts only beside what one of them said before it vouched; so it had promised as much
+        as the coordinator has heard from us, and adopted what was decided with our help.
+        """
+        core = self._core
+        merged: dict[InstanceName, OpenState] = {}
+        for state in states:
+            if state.instance in core.consensus.decisions or core.ordering.is_over(state.instance):
+                continue
+            other = merged.get(state.instance, state)
+            last = max(state, other, key=lambda each: each.adopted)
+            merged[state.instance] = msgspec.structs.replace(last, round=max(state.round, other.round))
+        core.consensus.restore(tuple(merged.values()))
+        core.consensus.resume_without_log()
 
     def _enter(self, vouches: list[Vouch]) -> None:
         """Go on where the first of them is: what is not delivered there, one of them has, or it is not decided."""
@@ -283,7 +302,9 @@ class Loss(Part):
         if is_mate:
             core.histories.mates[site] = Mate()
             core.absence.on_loss(site)
-        core.consensus.disbelieve(site)
+        for instance in core.consensus.open.values():
+            instance.acks.discard(site)
+            instance.estimates.pop(site, None)
         for entry in list(core.entries.values()):
             if is_mate and not entry.delivered:
                 entry.settled.discard(site)

@@ -121,9 +121,12 @@ class Ordering(Part):
         """
         core = self._core
         unsent, self._unsent = self._unsent, {}
+        told_index = core.histories.told_index
         for address, entries in unsent.items():
             for first in range(0, len(entries), STAMPS_MAX):
-                stamps = tuple(Stamp(e.message, e.index, e.timestamp) for e in entries[first : first + STAMPS_MAX])
+                stamps = tuple(
+                    Stamp(e.message, told_index(e), e.timestamp) for e in entries[first : first + STAMPS_MAX]
+                )
                 count, promise = core.histories.piggyback(stamps[-1].message)
                 if address.others:
                     core.link.post(

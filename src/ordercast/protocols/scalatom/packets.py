@@ -18,7 +18,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     message: MessageId
     index: int
-    """1, 2, 3 … in the sender's history."""
+    """1, 2, 3 … in the sender's history; negative: it may have had another timestamp, now forgotten."""
     timestamp: int
 
 

@@ -167,7 +167,8 @@ class SimulatedSite:
     def lose_log(self, repair: bool = False) -> None:
         """Everything on the disk is gone; `repair`: an operator will see to it when the site has been refused."""
         self.disk.erase()
-        self._log_is_new = True
+        # Nor does anything say that the site was being repaired.
+        self._log_is_new, self._log_is_lost = True, False
         self._is_to_be_repaired = repair
 
     def refuse(self, why: str) -> None:
