@@ -184,8 +184,19 @@ def loss(site: str, begin: float, end: float | None = None) -> LostLog:
         ({"g": ("a", "b", "c")}, [loss("c", 1.5), loss("c", 4.0)], 2),
         ({"g": ("a", "b", "c")}, [loss("c", 1.5), loss("b", 4.0)], 2),
         ({"g": ("a", "b", "c")}, [loss("c", 2.0), Crash(from_=2.0, to=3.5, sites=("b",))], 1),
+        ({"g": ("a", "b", "c")}, [loss("c", 2.0), Crash(from_=2.628, to=2.8, sites=("c",))], 1),
+        ({"g": ("a", "b", "c")}, [loss("c", 2.0), Crash(from_=2.628, to=2.8, sites=("b",))], 1),
     ],
-    ids=["three", "five-and-one-away", "three-groups", "twice", "two-after-each-other", "waits-for-both"],
+    ids=[
+        "three",
+        "five-and-one-away",
+        "three-groups",
+        "twice",
+        "two-after-each-other",
+        "waits-for-both",
+        "crash-on-the-way",
+        "crash-of-another",
+    ],
 )
 def test_a_lost_log_is_given_back(groups: dict[str, tuple[str, ...]], faults: list[Fault], repaired: int) -> None:
     run = simulate(groups, faults, choose=1, sources=("x", "b"))
