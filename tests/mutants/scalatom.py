@@ -117,11 +117,11 @@ def does_not_say_what_it_has_forgotten(self: Returning, site: SiteId) -> Mark | 
     return None
 
 
-@mutant(Scalatom, "returning._take_over", caught_by="termination")
+@mutant(Scalatom, "returning.take_over", caught_by="termination")
 def skips_without_a_word(self: Returning, resumption: Resumption) -> None:
     """A site that skips what is gone does not leave its groups: its application believes that nothing is missing."""
     before = len(self._core.outbox)
-    Returning._take_over(self, resumption)
+    Returning.take_over(self, resumption)
     self._core.outbox[before:] = [
         effect for effect in self._core.outbox[before:] if not isinstance(effect, EnterGroup | ExitGroup)
     ]

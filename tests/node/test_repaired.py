@@ -146,3 +146,23 @@ def test_a_repaired_log_that_is_rolled_back_later_is_refused_too(tmp_path: Path,
             b.kill()
 
     run(main())
+
+
+def test_a_process_of_scalatom_gets_its_lost_log_back_and_takes_part(tmp_path: Path) -> None:
+    async def main() -> None:
+        configuration = make_configuration(protocol="scalatom", log_directory=str(tmp_path))
+        async with open_nodes(configuration, "bc") as others:
+            async with open_nodes(configuration, "a") as (a,):
+                groups = await join_all(a, *others)
+                await exchange(groups, 5)
+                a.kill()
+            shutil.rmtree(tmp_path / "a")
+            shutil.rmtree(tmp_path / "_end.a")
+            begin_anew(tmp_path / "a", "test", "a", int(time.time()))
+            async with ordercast.open(configuration, "a") as a:
+                await exchange([*await join_all(a), *groups[1:]], 5)
+                a.kill()
+            for other in others:
+                other.kill()
+
+    run(main())

@@ -22,6 +22,7 @@ from ordercast.protocols.parts.consensus_packets import (
     Decided,
     Estimate,
     InstanceName,
+    Lives,
     OpenState,
     Promised,
     Propose,
@@ -61,6 +62,8 @@ class Consensus(Part):
         is_news: Callable[[InstanceName, Value], bool] = lambda name, value: False,
         is_possible: Callable[[InstanceName, Value], bool] = lambda name, value: True,
         on_impossible: Callable[[SiteId, InstanceName, Value], None] = lambda site, name, value: None,
+        may_begin: Callable[[InstanceName], bool] = lambda name: True,
+        lives: Callable[[], Lives] = lambda: (),
     ) -> None:
         self._host = host
         self._link = link
@@ -84,6 +87,10 @@ class Consensus(Part):
         must rule out, for good: then it counts as if it had not been adopted."""
         self._on_impossible = on_impossible
         """Somebody has proposed what is ruled out: tell it why."""
+        self._may_begin = may_begin
+        """Whether we cannot have proposed anything in the first round, and forgotten it."""
+        self._lives = lives
+        """Which sites have lost their log, as far as the host knows."""
         self.open: dict[InstanceName, Instance] = {}
         self.decisions: dict[InstanceName, Value] = {}
         """Kept until the host knows that everyone has them."""
@@ -100,7 +107,9 @@ class Consensus(Part):
         if coordinator is None:
             return
         if coordinator == self._host.site:
-            if instance.round == 0:
+            if instance.round == 0 and not self._may_begin(name):
+                self._next_round(instance)
+            elif instance.round == 0:
                 self._propose_first(instance)
             else:
                 # The estimates may have been here for long, and nobody had anything to propose.
@@ -204,7 +213,9 @@ class Consensus(Part):
         value = self._own_estimate(instance)
         if instance.topic is not None:
             name, adopted = instance.name, instance.adopted
-            self._link.post((to,), Estimate(self._link.next, name, instance.round, adopted, value, instance.topic))
+            self._link.post(
+                (to,), Estimate(self._link.next, name, instance.round, adopted, value, instance.topic, self._lives())
+            )
 
     def on_collect(self, sender: SiteId, collect: Collect, arrival: Arrival) -> None:
         """Go to the coordinator's round."""
@@ -322,7 +333,7 @@ class Consensus(Part):
 
     def _send_ack(self, instance: Instance, to: SiteId, value: Value) -> None:
         message = value.numbers[0][0]
-        self._link.post((to,), Ack(self._link.next, instance.name, instance.round, message))
+        self._link.post((to,), Ack(self._link.next, instance.name, instance.round, message, self._lives()))
 
     def on_ack(self, sender: SiteId, ack: Ack, arrival: Arrival) -> None:
         """As the coordinator: one more has adopted it."""
@@ -403,6 +414,16 @@ class Consensus(Part):
                 self._link.post((sender,), Decide(self._link.next, name, decision))
             return None
         return None if self._is_over(name) else self._instance(name)
+
+    # ------------------------------------------------------------------ a lost log
+    def resume_without_log(self) -> None:
+        """We stand where the others stood: say so, but lead no round that we may have led before."""
+        for instance in list(self.open.values()):
+            coordinator = self._coordinator(instance)
+            if coordinator == self._host.site and instance.topic is not None:
+                self._next_round(instance)
+            elif coordinator is not None:
+                self._answer(instance, coordinator)
 
     # ------------------------------------------------------------------ crash and recovery
     def recall_promised(self, record: Promised) -> None:

@@ -11,6 +11,10 @@ InstanceName = tuple[int, ...]
 """The name of one consensus; what the numbers mean is the host's business."""
 
 
+Lives = tuple[tuple[SiteId, int], ...]
+"""Sites that have lost their log, and the incarnation with which each has begun anew."""
+
+
 class Value(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What is decided: a number for each of some messages."""
 
@@ -40,6 +44,8 @@ class Ack(Letter, frozen=True):
     round: int
     message: MessageId
     """One of those that it is about."""
+    lives: Lives = ()
+    """Whose word of an earlier life does not count beside this one."""
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.message,)
@@ -75,6 +81,7 @@ class Estimate(Letter, frozen=True):
     """-1: nothing; then the value is what the sender would propose, if anything."""
     value: Value | None
     message: MessageId
+    lives: Lives = ()
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.message,) if self.value is None else self.value.messages()

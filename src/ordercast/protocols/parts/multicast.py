@@ -8,7 +8,7 @@ asks those who do. The second needs a host that lets the others hear of it; then
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from ordercast.core import MessageId, Multicast, Packet, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
@@ -34,6 +34,8 @@ class Data(Letter, frozen=True):
     bounds: tuple[Mark | None, ...] = ()
     """How far one must have come in the order of delivery to rely on the floor, as the host says: a source that has
     given up a site calls finished what that site may still get from others."""
+    began: int = 0
+    """The floor says nothing of earlier incarnations than this: the source has lost its log since."""
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.multicast.id,)
@@ -52,10 +54,20 @@ class Finished:
     """Which messages of one source are over: all below the floor, and some above it, as many as the source's window
     at the most."""
 
-    __slots__ = ("above", "floor", "offered")
+    __slots__ = ("above", "began", "floor", "offered", "retired")
 
-    def __init__(self, floor: tuple[int, int] = (0, 0), above: tuple[tuple[int, int], ...] = ()) -> None:
+    def __init__(
+        self,
+        floor: tuple[int, int] = (0, 0),
+        above: Iterable[tuple[int, int]] = (),
+        began: int = 0,
+        retired: Iterable[tuple[int, tuple[int, int]]] = (),
+    ) -> None:
         self.floor = floor
+        self.began = began
+        """The floor is one of the messages of this incarnation and later ones."""
+        self.retired = set(retired)
+        """The same of earlier lives, one for each log that the source has lost."""
         self.above = set(above)
         self.offered: tuple[tuple[int, int], Mark | None] | None = None
         """A floor on which we cannot rely yet, and how far we must have come. The first one stands until then. (The
@@ -65,11 +77,29 @@ class Finished:
         """The source says that everything before is finished everywhere."""
         if floor > self.floor:
             self.floor = floor
-            self.above = {name for name in self.above if name >= floor}
+            self.above = {name for name in self.above if name >= floor or name[0] < self.began}
+
+    def begin_life(self, began: int) -> None:
+        """The source has lost its log: it does not know which of its earlier messages are finished."""
+        if began > self.began:
+            self.retired.add((self.began, self.floor))
+            self.began, self.floor, self.offered = began, (began, 0), None
+
+    def merge(self, other: Finished) -> None:
+        """What somebody else knows."""
+        self.begin_life(other.began)
+        self.retired |= other.retired
+        if other.began < self.began:
+            self.retired.add((other.began, other.floor))
+        else:
+            self.raise_floor(other.floor)
+        self.above |= other.above
 
     def __contains__(self, message: MessageId) -> bool:
         name = (message.incarnation, message.number)
-        return name < self.floor or name in self.above
+        if (name < self.floor and name[0] >= self.began) or name in self.above:
+            return True
+        return any(began <= name[0] and name < floor for began, floor in self.retired)
 
 
 class ReliableMulticast(Part):
@@ -112,6 +142,8 @@ class ReliableMulticast(Part):
         self.finished: dict[SiteId, Finished] = {}
         self.floor = (0, 0)
         """Of our own messages."""
+        self.began = 0
+        """The incarnation with which our log begins."""
         self._wanted: dict[MessageId, list[SiteId]] = {}
         """Message that we have only heard of -> whom to ask, the next one first."""
         self._asked: set[MessageId] = set()
@@ -122,7 +154,7 @@ class ReliableMulticast(Part):
     def multicast(self, multicast: Multicast, to: tuple[SiteId, ...]) -> None:
         """Post a message of ours to these of its destinations."""
         if to:
-            self._link.post(to, Data(self._link.next, multicast, self.floor, self._bounds(multicast)))
+            self._link.post(to, Data(self._link.next, multicast, self.floor, self._bounds(multicast), self.began))
 
     def relay(self, multicast: Multicast, but: SiteId) -> None:
         """Post somebody else's message to the other destinations."""
@@ -153,7 +185,8 @@ class ReliableMulticast(Part):
 
     def _take_floor(self, finished: Finished, data: Data) -> None:
         """Rely on the floor as soon as we have come far enough."""
-        if finished.offered is None and data.floor > finished.floor:
+        finished.begin_life(data.began)
+        if finished.offered is None and data.began == finished.began and data.floor > finished.floor:
             finished.offered = (data.floor, self._bound_here(data.multicast, data.bounds))
         if finished.offered is not None and self._has_reached(finished.offered[1]):
             finished.raise_floor(finished.offered[0])
@@ -241,6 +274,11 @@ class ReliableMulticast(Part):
     def finish(self, message: MessageId) -> None:
         """Everyone has it: every copy that still comes is old."""
         self.source(message.source).above.add((message.incarnation, message.number))
+        self._wanted.pop(message, None)
+        self._asked.discard(message)
+
+    def forget(self, message: MessageId) -> None:
+        """Nobody has it: it is not wanted any more."""
         self._wanted.pop(message, None)
         self._asked.discard(message)
 

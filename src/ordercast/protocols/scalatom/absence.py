@@ -61,10 +61,18 @@ class Absence(Part):
             return through is not None and bool(entry.sequence) and entry.key <= through
         return entry.ordinal <= self._given_up_as_source.get(site, 0)
 
+    def on_loss(self, site: SiteId) -> None:
+        """A site of our cell has lost its log: it cannot be given what is delivered here, only where that ends."""
+        core = self._core
+        mark = core.histories.mark
+        if mark is not None and (site not in self.given_up or mark > self.given_up[site]):
+            self.given_up[site] = mark
+            core.append(GivenUp(site, mark))
+
     # ------------------------------------------------------------------ at the bound
     def on_full(self) -> None:
         """As much is kept as may be."""
-        self._is_due = self._core.entries.ordinal >= self._next_look
+        self._is_due = self._core.entries.ordinal >= self._next_look and not self._core.loss.lost
 
     def finish_step(self) -> None:
         """Only now: in the middle of a step somebody may be about to read what is to be forgotten."""

@@ -82,6 +82,8 @@ ARRANGEMENT = Arrangement(
         # A site that was away is told that it is behind, asks, is answered in pieces, and asks for bodies; then every
         # message needs a round of each step, with suspicions that are wrong at first.
         settle=40.0,
+        # Of one or two others there is no majority of the cell.
+        repairable=lambda _options, groups: not Cells(groups).fragile(),
     ),
     live=_live,
     warnings=_warnings,

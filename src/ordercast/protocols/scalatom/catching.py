@@ -111,7 +111,12 @@ class Catching(Part):
             takes_part = site in entry.address.sites
             if not (takes_part or site == entry.message.source):
                 continue
-            if entry.delivered and resumption is not None and entry.key <= resumption.through:
+            if (
+                entry.delivered
+                and resumption is not None
+                and entry.key <= resumption.through
+                and site not in core.loss.known
+            ):
                 # Others have forgotten it already, or will.
                 continue
             if entry.multicast is None and not entry.sequence:
@@ -122,7 +127,9 @@ class Catching(Part):
                 last = False
                 break
             settled = core.site in entry.settled
-            known.append(Known(entry.message, entry.address.cells, entry.index, entry.timestamp, settled))
+            known.append(
+                Known(entry.message, entry.address.cells, core.histories.told_index(entry), entry.timestamp, settled)
+            )
             cursor = entry.ordinal
             if takes_part and entry.instance in core.consensus.decisions:
                 decisions[entry.instance] = core.consensus.decisions[entry.instance]
@@ -138,6 +145,7 @@ class Catching(Part):
                 tuple(decisions.items()),
                 core.histories.mark,
                 resumption if last else None,
+                core.loss.lives,
             ),
         )
         if last and site in core.cellmates:
@@ -186,6 +194,8 @@ class Catching(Part):
 
     def on_worked_off(self, sender: SiteId, packet: Summary) -> None:
         """All that a piece names is here: ask for the next one."""
+        if packet.last:
+            self._core.loss.on_told(sender, packet)
         if self._pieces.get(sender) == packet.number:
             del self._pieces[sender]
             self._core.branch("catching-up-further")

@@ -32,7 +32,9 @@ class Confirming(Part):
         core = self._core
         for message in letter.served():
             entry = core.entries.get(message)
-            if entry is not None and entry.multicast is None and core.site in entry.address.sites:
+            if entry is None or entry.multicast is not None or core.loss.is_passed(sender, entry):
+                continue
+            if core.site in entry.address.sites:
                 core.branch("deferred")
                 self.deferred.setdefault(message, {})[sender, letter.number] = letter
                 return

@@ -86,6 +86,9 @@ class Entries(dict[MessageId, Entry]):
                 raise WireError(f"{message.source} is not a site of the system")
             self.ordinal += 1
             entry = self[message] = Entry(message, address, self.ordinal, core.watching.tick)
+            if message.source == core.site and message.incarnation < core.loss.life:
+                # A message of our life before: no credit comes back with it.
+                entry.taken = True
             core.watching.keep_watching()
         return entry
 

@@ -29,6 +29,10 @@ BODY_BYTES_MAX = 32768
 """Bodies in one history, unless one alone is larger: half of the largest datagram."""
 
 
+FIRST_TIMESTAMP = 1
+"""No sequence number is lower."""
+
+
 class Mate:
     """The history of another site of the cell, as far as it is known here."""
 
@@ -49,6 +53,8 @@ class Mate:
 
     def add(self, index: int, message: MessageId, timestamp: int) -> None:
         """An entry; it counts when all before it are here."""
+        if index < 0:
+            index, timestamp = -index, FIRST_TIMESTAMP
         if index > self.applied:
             self._ahead[index] = (message, timestamp)
 
@@ -100,6 +106,8 @@ class Histories(Part):
         """Those of them whose body perhaps nobody else in the cell has."""
         self.promised = 0
         """The highest promise that we have made."""
+        self.lowest = 0
+        """After a lost log: a lower promise would leave out what we have stamped and forgotten, and is not made."""
         self._wanted = 0
         self._wanted_for: MessageId | None = None
         self._topic: MessageId | None = None
@@ -123,8 +131,23 @@ class Histories(Part):
         self.count += 1
         self._own[self.count] = entry
         self._unstable[self.count] = entry
-        heappush(self._blockers, (entry.timestamp, entry.message))
+        heappush(self._blockers, (self._lowest_number(entry), entry.message))
         return self.count
+
+    def _lowest_number(self, entry: Entry) -> int:
+        return FIRST_TIMESTAMP if self.is_stamped_again(entry) else entry.timestamp
+
+    def is_stamped_again(self, entry: Entry) -> bool:
+        """Whether we may have given it another timestamp before we lost our log: its number may be lower than this one.
+
+        (Else: a has forgotten that it gave m 15, and gives it 23. 17 is decided with the 15. b takes a's history, in
+        which m stands at 23, and delivers 20.)
+        """
+        return 0 < entry.timestamp <= self.lowest
+
+    def told_index(self, entry: Entry) -> int:
+        """Its place in our history, for others."""
+        return -entry.index if self.is_stamped_again(entry) else entry.index
 
     def restore_own(self, entry: Entry) -> None:
         """From the log."""
@@ -132,7 +155,7 @@ class Histories(Part):
         self._own[entry.index] = entry
         if not entry.sequence:
             self._unstable[entry.index] = entry
-            heappush(self._blockers, (entry.timestamp, entry.message))
+            heappush(self._blockers, (self._lowest_number(entry), entry.message))
 
     def note_stable(self, entry: Entry) -> None:
         """Whether a majority of the cell has the body: then one that stays up has it."""
@@ -158,7 +181,10 @@ class Histories(Part):
         self._topic = message
         unsent = (entry.timestamp for entry in self._unstable.values() if entry.timestamp > self.promised)
         self.promised = next(unsent, self._core.ordering.clock) - 1
-        return self._count_through(self.promised), self.promised
+        return self._count_through(self.promised), self._audible(self.promised)
+
+    def _audible(self, promise: int) -> int:
+        return promise if promise >= self.lowest else 0
 
     def _count_through(self, promise: int) -> int:
         count = self.count
@@ -170,8 +196,9 @@ class Histories(Part):
 
     def promise_through(self, sequence: int, message: MessageId) -> None:
         """A sequence number is decided: the cell needs our history up to there."""
-        if not self.mates:
+        if not self.mates or self._core.loss.lost:
             return
+        sequence = max(sequence, self.lowest)
         self._topic = message
         if self.promised >= sequence:
             self._core.branch("history-piggybacked")
@@ -211,7 +238,10 @@ class Histories(Part):
             low, bodies = self.bodies_between(low, high)
             if bodies:
                 core.branch("history-with-bodies")
-            core.link.post(to, History(core.link.next, message, self._count_through(low), low, bodies))
+            core.link.post(
+                to,
+                History(core.link.next, message, self._count_through(low), self._audible(low), bodies, core.loss.lives),
+            )
 
     def bodies_between(self, low: int, high: int) -> tuple[int, tuple[Multicast, ...]]:
         """The bodies of unstable entries above one timestamp, up to another, or as many as fit; and what can be
@@ -276,6 +306,8 @@ class Histories(Part):
     def deliver(self) -> None:
         """Deliver what can be delivered, and log how far that is before the application has it."""
         core = self._core
+        if core.loss.lost:
+            return
         # Again, since the history of a site that had given us up may count now.
         while ready := list(self._take_deliverable()):
             core.append(Delivered(*ready[-1].key))

@@ -49,7 +49,7 @@ class Ordering(Part):
             core.branch("decided-before-it-came")
             core.append(Body(multicast))
             core.histories.deliver()
-        else:
+        elif not core.loss.lost:
             self.stamp(entry, multicast)
         core.confirming.acknowledge_deferred(multicast.id)
 
@@ -59,17 +59,37 @@ class Ordering(Part):
         (Else: p gives m 3, and 3 becomes its sequence number; p has crashed, forgotten m and its clock, and gives m'
         2; with the history of p, in which m is not, q delivers m' and then, with another's, m.)
         """
+        self._stamp(entry, multicast)
+        if self._batched and entry.address.running:
+            self._gather()
+        else:
+            self.send_stamps()
+        self.propose(entry.address)
+
+    def _stamp(self, entry: Entry, multicast: Multicast) -> None:
         core = self._core
         entry.timestamp = self.give_timestamp()
         entry.index = core.histories.add_own(entry)
         core.append(Stamped(multicast, entry.index, entry.timestamp))
         self._unsent.setdefault(entry.address, []).append(entry)
         self.note_stamp(entry, core.site, entry.timestamp)
-        if self._batched and entry.address.running:
-            self._gather()
-        else:
-            self.send_stamps()
-        self.propose(entry.address)
+
+    def stamp_again(self) -> None:
+        """After a lost log: what we may have stamped comes first in our new history, and no promise leaves it out."""
+        core = self._core
+        core.histories.lowest = self.clock
+        for entry in list(core.entries.values()):
+            if not entry.sequence and entry.multicast is not None and core.site in entry.address.sites:
+                core.histories.lowest = self.clock
+                self._stamp(entry, entry.multicast)
+        self.clock = max(self.clock, core.histories.lowest + 1)
+        self.send_stamps()
+        for address in core.addresses:
+            if self._batched:
+                self.propose(address)
+            else:
+                for entry in list(address.ready.values()):
+                    core.consensus.start(self._name(entry), entry.message)
 
     def _gather(self) -> None:
         """While a consensus runs, the next one must wait for it: its timestamps can as well go together, but not wait
@@ -101,12 +121,17 @@ class Ordering(Part):
         """
         core = self._core
         unsent, self._unsent = self._unsent, {}
+        told_index = core.histories.told_index
         for address, entries in unsent.items():
             for first in range(0, len(entries), STAMPS_MAX):
-                stamps = tuple(Stamp(e.message, e.index, e.timestamp) for e in entries[first : first + STAMPS_MAX])
+                stamps = tuple(
+                    Stamp(e.message, told_index(e), e.timestamp) for e in entries[first : first + STAMPS_MAX]
+                )
                 count, promise = core.histories.piggyback(stamps[-1].message)
                 if address.others:
-                    core.link.post(address.others, Stamps(core.link.next, address.cells, stamps, count, promise))
+                    core.link.post(
+                        address.others, Stamps(core.link.next, address.cells, stamps, count, promise, core.loss.lives)
+                    )
 
     def on_stamps(self, sender: SiteId, packet: Stamps, arrival: Arrival) -> None:
         """Timestamps of another destination."""
@@ -132,7 +157,7 @@ class Ordering(Part):
         address = entry.address
         if len(entry.stamps) >= address.quorum.minimum and entry.message not in address.ready and self.is_ready(entry):
             address.ready[entry.message] = entry
-            if not self._batched:
+            if not self._batched and not self._core.loss.lost:
                 self._core.consensus.start(self._name(entry), entry.message)
         self._core.histories.note_stable(entry)
 
@@ -143,7 +168,7 @@ class Ordering(Part):
     # ------------------------------------------------------------------ step 3: consensus
     def propose(self, address: Address) -> None:
         """Begin the next consensus of this address, when the one before is decided and there is something to order."""
-        if self._batched and address.ready and not address.running:
+        if self._batched and address.ready and not address.running and not self._core.loss.lost:
             address.running = True
             self._core.consensus.start((address.next, *address.cells), next(iter(address.ready)))
 
@@ -164,6 +189,16 @@ class Ordering(Part):
         if len(name) <= prefix:
             raise WireError(f"{name} is not the name of a consensus")
         return self._core.addresses.named(name[prefix:])
+
+    def may_begin(self, name: InstanceName) -> bool:
+        """Whether we cannot have proposed in this instance before we lost our log."""
+        core = self._core
+        if not core.loss.life:
+            return True
+        if self._batched:
+            return name[0] > core.loss.barred.get(name[1:], 1)
+        entry = core.entries.get(self._message_named(name))
+        return entry is not None and entry.timestamp > core.histories.lowest
 
     def quorum(self, name: InstanceName) -> Quorum:
         """Who has to agree."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, Record, SiteId
-from ordercast.protocols.parts.consensus_packets import InstanceName, OpenState, Value
+from ordercast.protocols.parts.consensus_packets import InstanceName, Lives, OpenState, Value
 from ordercast.protocols.parts.link import Letter
 from ordercast.protocols.parts.multicast import Mark
 
@@ -18,7 +18,7 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     message: MessageId
     index: int
-    """1, 2, 3 … in the sender's history."""
+    """1, 2, 3 … in the sender's history; negative: it may have had another timestamp, now forgotten."""
     timestamp: int
 
 
@@ -32,6 +32,7 @@ class Stamps(Letter, frozen=True):
     count: int
     promise: int
     """With the first `count` entries my history up to this timestamp is complete: I give no such timestamp again."""
+    lives: Lives = ()
 
     def served(self) -> tuple[MessageId, ...]:
         return tuple(stamp.message for stamp in self.stamps)
@@ -46,6 +47,7 @@ class History(Letter, frozen=True):
     count: int
     promise: int
     bodies: tuple[Multicast, ...]
+    lives: Lives = ()
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.message, *(body.id for body in self.bodies))
@@ -140,12 +142,48 @@ class Summary(Letter, frozen=True):
     """How far the sender has come in the order of delivery."""
     given_up: Resumption | None
     """With the last piece, to a site of the sender's cell: what the sender no longer has for it."""
+    lives: Lives = ()
 
     def served(self) -> tuple[MessageId, ...]:
         messages = [known.message for known in self.known]
         for _, value in self.decisions:
             messages += value.messages()
         return tuple(dict.fromkeys(messages))
+
+
+FinishedState = tuple[
+    SiteId, tuple[int, int], tuple[tuple[int, int], ...], int, tuple[tuple[int, tuple[int, int]], ...]
+]
+"""Source, floor, what is finished above it, the incarnation with which its log begins, floors of earlier ones."""
+
+
+class Lost(Letter, frozen=True):
+    """A site that has lost its log -> its cell: believe nothing that I said before, and tell me where you stand."""
+
+    background = True
+    life: int
+
+
+class Vouch(Letter, frozen=True):
+    """The answer, in parts: I believe nothing that you said before this life."""
+
+    background = True
+    life: int
+    part: int
+    parts: int
+    clock: int
+    mark: Mark | None
+    offsets: Offsets
+    addresses: tuple[AddressState, ...]
+    open: tuple[OpenState, ...]
+    finished: tuple[FinishedState, ...]
+
+
+class KnownLoss(Record, frozen=True):
+    """A site has lost its log: what it said before this life counts for nothing. Stable before we vouch."""
+
+    site: SiteId
+    life: int
 
 
 class Sent(Record, frozen=True):
@@ -219,3 +257,9 @@ class State(Record, frozen=True):
     given_up: tuple[tuple[SiteId, Mark], ...] = ()
     reached: tuple[tuple[int, Mark], ...] = ()
     """Cell, and how far somebody there has come who has taken our messages."""
+    lives: Lives = ()
+    begun: tuple[tuple[SiteId, int, tuple[tuple[int, tuple[int, int]], ...]], ...] = ()
+    """Source that has lost its log, the incarnation with which it began anew, and the floors of the lives before."""
+    lowest: int = 0
+    """No promise below this is made."""
+    barred: tuple[tuple[CellNames, int], ...] = ()

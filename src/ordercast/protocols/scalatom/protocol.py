@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from ordercast.core import EVERY_FAULT, Context, Contract, Protocol, SiteId
-from ordercast.core.events import Consumed, MulticastRequested, Started
+from ordercast.core.events import Consumed, Event, MulticastRequested, Received, Recovered, Started
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link
@@ -19,6 +19,7 @@ from ordercast.protocols.scalatom.confirming import Confirming
 from ordercast.protocols.scalatom.entries import Entries
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.protocols.scalatom.keeping import Keeping
+from ordercast.protocols.scalatom.loss import Loss
 from ordercast.protocols.scalatom.options import ScalatomOptions
 from ordercast.protocols.scalatom.ordering import Ordering
 from ordercast.protocols.scalatom.packets import State
@@ -45,6 +46,7 @@ class Scalatom(Protocol):
         Returning,
         Source,
         Watching,
+        Loss,
     )
     records = (State,)
     wants_consumed = True
@@ -74,6 +76,7 @@ class Scalatom(Protocol):
         branches=(*(branch for part in parts for branch in part.branches), "recovered-undecided"),
         options=ScalatomOptions,
         minority_may_die=True,
+        repairs=True,
         message_size={"a": 192, "b": 64},
     )
     arrangement = ARRANGEMENT
@@ -86,6 +89,7 @@ class Scalatom(Protocol):
         self.cellmates = self.cells.mates(self.site)
         """The other sites of our cell."""
         self.addresses = Addresses(context, self.cells)
+        self.loss = self.attach(Loss(self))
         self.entries = Entries(self)
         self.link = self.attach(
             Link(
@@ -145,8 +149,15 @@ class Scalatom(Protocol):
                 is_news=self.ordering.is_news,
                 is_possible=self.ordering.is_possible,
                 on_impossible=self.ordering.on_impossible,
+                may_begin=self.ordering.may_begin,
+                lives=lambda: self.loss.lives,
             )
         )
+
+    def step(self, now: float, event: Event) -> None:
+        """As everywhere, but for packets of a life that is over, and those that a lost site cannot answer."""
+        if type(event) is not Received or self.loss.admits(event.sender, event.packet):
+            super().step(now, event)
 
     def on_suspected(self, site: SiteId) -> None:
         """Somebody for whom we wait is silent."""
@@ -178,8 +189,23 @@ class Scalatom(Protocol):
         """Everything that was not lost."""
         restore_from(self, state)
 
+    def on_recovered(self, event: Recovered) -> None:
+        """As everywhere; a log that is lost says nothing, not even that."""
+        if event.lost or self.loss.is_half_way(event):
+            self.loss.begin()
+            event = Recovered((), None, lost=True)
+        super().on_recovered(event)
+
+    def declare_recovered(self) -> None:
+        """Not while the site is lost: `Loss` says it later."""
+        if not self.loss.lost:
+            super().declare_recovered()
+
     def resume(self) -> None:
         """Say again what may have been lost with the memory, and ask for what was."""
+        if self.loss.lost:
+            self.loss.ask()
+            return
         for entry in list(self.entries.values()):
             if self.keeping.is_over(entry):
                 self.keeping.forget(entry)

@@ -104,6 +104,8 @@ class Returning(Part):
     def on_told(self) -> None:
         """The answer of a site of our cell is complete: skip, if too few histories are without a hole."""
         histories = self._core.histories
+        if self._core.loss.lost:
+            return
         self.on_moved()
         holes = self._holes()
         if holes:
@@ -139,13 +141,14 @@ class Returning(Part):
         core = self._core
         core.branch("skipped")
         core.append(Skipped(resumption))
-        self._take_over(resumption)
+        self.take_over(resumption)
         core.consensus.reconsider()
         core.ordering.resume()
         core.catching.ask_undecided()
         core.histories.deliver()
 
-    def _take_over(self, resumption: Resumption) -> None:
+    def take_over(self, resumption: Resumption) -> None:
+        """Leave the groups, and enter them again behind the gap."""
         core = self._core
         for group, _ in resumption.offsets:
             core.outbox.append(ExitGroup(group))
@@ -181,4 +184,4 @@ class Returning(Part):
 
     def recall_skipped(self, record: Skipped) -> None:
         """We have left our groups, and entered them again."""
-        self._take_over(record.resumption)
+        self.take_over(record.resumption)

@@ -129,6 +129,8 @@ class Source(Part):
 
     def _available(self) -> int:
         options = self._core.options
+        if self._core.loss.lost:
+            return 0
         if self._core.entries.bytes_kept >= options.kept_bytes_max:
             return 0
         return max(0, min(options.window_messages - self._under_way, options.kept_messages_max - len(self._own)))

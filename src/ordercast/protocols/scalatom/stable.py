@@ -43,6 +43,14 @@ def checkpoint_of(core: Scalatom) -> State:
             (source, finished.floor, tuple(sorted(finished.above)))
             for source, finished in core.multicast.finished.items()
         ),
+        begun=tuple(
+            (source, finished.began, tuple(sorted(finished.retired)))
+            for source, finished in core.multicast.finished.items()
+            if finished.began
+        ),
+        lives=tuple(core.loss.known.items()),
+        lowest=core.histories.lowest,
+        barred=tuple(core.loss.barred.items()),
     )
 
 
@@ -54,8 +62,11 @@ def restore_from(core: Scalatom, state: State) -> None:
     core.returning.skipped = state.skipped
     core.absence.given_up.update(state.given_up)
     core.source.reached.update(state.reached)
+    core.loss.restore(state)
+    core.histories.lowest = state.lowest
+    begun = {source: (began, retired) for source, began, retired in state.begun}
     for source, floor, above in state.finished:
-        core.multicast.finished[source] = Finished(floor, above)
+        core.multicast.finished[source] = Finished(floor, above, *begun.get(source, (0, ())))
     for address_state in state.addresses:
         core.addresses.named(address_state.cells).restore(address_state)
     for remembered in state.entries:

@@ -39,6 +39,10 @@ class Watching(Part):
         """Say whether we are blocked, and by whom; ask about what has been here for long."""
         core = self._core
         self.tick += 1
+        if core.loss.lost:
+            self._running = False
+            self.keep_watching()
+            return
         core.absence.on_tick()
         core.returning.on_tick()
         old = takewhile(lambda entry: self.tick - entry.born_tick >= 2, core.entries.values())

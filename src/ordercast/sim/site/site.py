@@ -155,6 +155,7 @@ class SimulatedSite:
         if self._log_is_lost:
             # The last start after the repair did not come far enough: what it has logged is half of the truth.
             self.disk.erase()
+            self.began = self.incarnation + 1
         self.up = True
         self.incarnation += 1
         self._recovering = set(self.simulation.protocols)
@@ -166,7 +167,8 @@ class SimulatedSite:
     def lose_log(self, repair: bool = False) -> None:
         """Everything on the disk is gone; `repair`: an operator will see to it when the site has been refused."""
         self.disk.erase()
-        self._log_is_new = True
+        # Nor does anything say that the site was being repaired.
+        self._log_is_new, self._log_is_lost = True, False
         self._is_to_be_repaired = repair
 
     def refuse(self, why: str) -> None:
