@@ -31,7 +31,7 @@ def _warnings(configuration: Configuration) -> Iterator[str]:
             f"no channel: a node refuses {contract.name} without a hub that shows every process the same order; write "
             f'channel = "HOST:PORT" and run `ordercast hub` there'
         )
-    survived = [fault for fault in CRASH_FAULTS if fault in contract.faults and fault != "pause"]
+    survived = [fault for fault in CRASH_FAULTS if fault in contract.faults and fault not in ("pause", "away")]
     if configuration.log_directory is None and survived:
         yield (
             f"no log_directory: {contract.name} keeps its guarantees through {' and '.join(survived)} only with a log; "

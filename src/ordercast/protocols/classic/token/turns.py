@@ -19,7 +19,7 @@ FIRST_VERSION: Version = (0, "")
 MESSAGE_BYTES = 256
 """What a message occupies beside its payload, whoever keeps it: its name, its place, and the objects around them."""
 
-_LIFE_SHIFT = 40
+_LIFE_SHIFT = 31
 _WITHIN_LIFE = (1 << _LIFE_SHIFT) - 1
 
 
