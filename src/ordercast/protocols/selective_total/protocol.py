@@ -145,7 +145,8 @@ class SelectiveTotal(Protocol):
         """An epoch begins, with new numbers."""
         self.forget_cluster()
         self.cluster = Cluster(epoch, members, self.site, self.options.buffer_messages, self.receipt.free_buffers)
-        self.outbox.append(InstallView("{}:{}:{}".format(*epoch), members, groups=tuple(self.context.groups)))
+        # It names no group: a cluster has the members of all groups, and who is in it need not be in each of them.
+        self.outbox.append(InstallView("{}:{}:{}".format(*epoch), members))
         return self.cluster
 
     def forget_cluster(self) -> None:
