@@ -9,11 +9,11 @@ import pytest
 
 from ordercast.campaign import Outcome, Violation, campaign, run_campaign, run_scenario, run_seed
 from ordercast.campaign.draw import draw_scenario
-from ordercast.campaign.outcome import CRASH, RUNAWAY
+from ordercast.campaign.outcome import CRASH, RUNAWAY, WIRE_ERROR
 from ordercast.campaign.state import State, code_version
 from ordercast.check import choose
-from ordercast.core import Protocol, StorageError
-from ordercast.core.events import Started, TimerFired
+from ordercast.core import Packet, Protocol, StorageError, WireError
+from ordercast.core.events import Arrival, Started, TimerFired
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
@@ -84,6 +84,32 @@ def test_an_exception_in_a_core_is_a_violation_of_that_seed() -> None:
     outcome = run_seed(Crashing, 0).outcome
     assert outcome.properties == (CRASH,)
     assert "ValueError: out of its depth" in outcome.violations[0].why
+
+
+def test_a_packet_of_a_sound_peer_that_is_taken_for_malformed_is_a_violation_with_its_name() -> None:
+    """Here it has been taken already, so that nobody else would notice."""
+    fan = find_protocol("fan-0")
+
+    class Picky(fan):  # type: ignore[misc, valid-type]
+        def on_data(self, sender: str, packet: Packet, arrival: Arrival) -> None:
+            fan.on_data(self, sender, packet, arrival)
+            if sender == "a":
+                raise WireError("not from a, please")
+
+    outcome = run_seed(Picky, 0).outcome
+    assert outcome.properties == (WIRE_ERROR,)
+    assert outcome.violations[0].why.endswith(" takes Data of a for malformed: not from a, please")
+    assert not run_scenario(draw_scenario(Picky, 0), choose(["integrity"])).outcome.violations, "nobody asked for it"
+
+
+def test_foreign_packets_are_no_errors_of_a_sound_peer() -> None:
+    protocol = find_protocol("sequencer")
+    foreign = [
+        seed for seed in range(120) if "foreign" in {fault.kind for fault in draw_scenario(protocol, seed).faults}
+    ]
+    outcomes = [run_seed(protocol, seed).outcome for seed in foreign[:3]]
+    assert [outcome.violations for outcome in outcomes] == [()] * 3
+    assert all(outcome.faults["foreign"] for outcome in outcomes)
 
 
 def test_a_run_without_end_is_a_violation_of_that_seed() -> None:

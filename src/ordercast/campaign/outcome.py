@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -27,6 +28,8 @@ CRASH = "crash"
 """What a run violates when a core raises an exception."""
 RUNAWAY = "runaway"
 """What a run violates when it exceeds EVENTS_MAX."""
+WIRE_ERROR = "wire-error"
+"""What a run violates when a core takes a packet for malformed that another core has sent."""
 
 _ORDERS = ("order", "R1", "R2", "R3")
 
@@ -116,6 +119,8 @@ def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int =
         for name, verdict in verdicts.items()
         if verdict.verdict == "violated" and verdict.first is not None
     )
+    if not choice.unclaimed_too:
+        violations += tuple(_unseen(simulation))
     not_judged = tuple(name for name, verdict in verdicts.items() if verdict.verdict == "not-judged")
     vacuous = "" if violations else _vacuous(scenario, simulation, table, verdicts)
     outcome = _outcome(scenario, simulation, violations, vacuous, not_judged, len(table))
@@ -141,6 +146,13 @@ def _outcome(
         not_judged=not_judged,
         events=events,
     )
+
+
+def _unseen(simulation: Simulation) -> Iterator[Violation]:
+    """What a protocol must not do either, and no judge can see, for it does not stand in the trace."""
+    # A forged packet does not come so far: sites know each other, and drop what is from nobody or no packet.
+    if simulation.wire_errors:
+        yield Violation(WIRE_ERROR, simulation.first_wire_error)
 
 
 def _vacuous(scenario: Scenario, simulation: Simulation, table: pa.Table, verdicts: dict[str, Verdict]) -> str:

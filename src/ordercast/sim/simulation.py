@@ -113,6 +113,8 @@ class Simulation:
         """Whether sites greet each other when they start. In all other runs every greeting would be accepted."""
         self.branches: Counter[str] = Counter()
         self.wire_errors = 0
+        self.first_wire_error = ""
+        """A packet that a core took for malformed, and why. What is foreign never reaches a core: a site sent it."""
         self.fault_random = self.random("faults")
         self.recorder = Recorder(run) if tracing else None
         self._rules_of: dict[int, Rule] = {}
@@ -179,6 +181,7 @@ class Simulation:
         """Keep what an instance has counted; it is about to end."""
         self.branches.update(instance.core.branches)
         self.wire_errors += instance.wire_errors
+        self.first_wire_error = self.first_wire_error or instance.first_wire_error
 
     # ------------------------------------------------------------------ the run
     def execute(self) -> Simulation:
