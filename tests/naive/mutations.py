@@ -13,6 +13,7 @@ from .mutations_of_sites import (
     activate_late,
     change_members,
     change_service,
+    come_back,
     come_or_go,
     come_or_go_while_sending,
     drop_view,
@@ -341,7 +342,7 @@ MUTATIONS: dict[str, Callable[[Draft], None]] = {
     )
 }  # fmt: skip
 
-MUTATIONS_OF_ADDRESSES = {mutation.__name__.replace("_", "-"): mutation for mutation in (deliver_in_a_view,)}
-"""Only for traces in which it matters who is in which group."""
+MUTATIONS_OF_MEMBERS = {mutation.__name__.replace("_", "-"): mutation for mutation in (deliver_in_a_view, come_back)}
+"""Only for traces in which it matters who is in which group, or who takes part again."""
 MUTATIONS_OF_REFUSED = {mutation.__name__.replace("_", "-"): mutation for mutation in (refuse_between,)}
 """Only for traces in which somebody is refused; they are of no interest to any other property."""
