@@ -128,6 +128,8 @@ def _cost(scenario: Scenario) -> tuple[float, ...]:
         scenario.settle,
         len(scenario.options),
         scenario.sync_seconds,
+        not scenario.stable,
+        scenario.checkpoint_records is not None,
     )
 
 
@@ -289,6 +291,10 @@ def _simpler(scenario: Scenario, _property: str) -> Iterator[Scenario]:
         yield replace(scenario, options={key: value for key, value in scenario.options.items() if key != name})
     if scenario.sync_seconds:
         yield replace(scenario, sync_seconds=0.0)
+    if not scenario.stable:
+        yield replace(scenario, stable=True)
+    if scenario.checkpoint_records is not None:
+        yield replace(scenario, checkpoint_records=None)
     for place, workload in enumerate(scenario.workloads):
         if workload.size:
             workloads = list(scenario.workloads)
