@@ -9,11 +9,12 @@ import pytest
 
 from ordercast.campaign import Outcome, Violation, campaign, run_campaign, run_scenario, run_seed
 from ordercast.campaign.draw import draw_scenario
-from ordercast.campaign.outcome import CRASH, RUNAWAY
+from ordercast.campaign.outcome import CRASH, RUNAWAY, STARVED, WIRE_ERROR
 from ordercast.campaign.state import State, code_version
 from ordercast.check import choose
-from ordercast.core import Protocol, StorageError
-from ordercast.core.events import Started, TimerFired
+from ordercast.core import Packet, Protocol, StorageError, WireError
+from ordercast.core.effects import Credit
+from ordercast.core.events import Arrival, Event, Started, TimerFired
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
@@ -84,6 +85,66 @@ def test_an_exception_in_a_core_is_a_violation_of_that_seed() -> None:
     outcome = run_seed(Crashing, 0).outcome
     assert outcome.properties == (CRASH,)
     assert "ValueError: out of its depth" in outcome.violations[0].why
+
+
+def test_a_packet_of_a_sound_peer_that_is_taken_for_malformed_is_a_violation_with_its_name() -> None:
+    """Here it has been taken already, so that nobody else would notice."""
+
+    class Picky(find_protocol("fan-0")):  # type: ignore[misc]
+        def on_data(self, sender: str, packet: Packet, arrival: Arrival) -> None:
+            super().on_data(sender, packet, arrival)
+            if sender == "a":
+                raise WireError("not from a, please")
+
+    outcome = run_seed(Picky, 0).outcome
+    assert outcome.properties == (WIRE_ERROR,)
+    assert outcome.violations[0].why.endswith(" takes Data of a for malformed: not from a, please")
+    assert not run_scenario(draw_scenario(Picky, 0), choose(["integrity"])).outcome.violations, "nobody asked for it"
+
+
+def seeds_with(kind: str, protocol: type[Protocol]) -> list[int]:
+    return [seed for seed in range(160) if {fault.kind for fault in draw_scenario(protocol, seed).faults} >= {kind}]
+
+
+def test_a_site_that_comes_back_and_never_says_that_it_has_recovered_is_a_violation() -> None:
+    """It counts as failed, so that nobody owes it anything: no other property is violated."""
+
+    class Modest(find_protocol("sequencer")):  # type: ignore[misc]
+        def declare_recovered(self) -> None:
+            pass
+
+    for seed in seeds_with("crash", find_protocol("sequencer"))[:3]:
+        assert run_seed(Modest, seed).outcome.properties == ("recovery",)
+
+
+def test_a_source_that_waits_for_credit_in_the_end_is_a_violation() -> None:
+    """What it could not multicast is in no trace: no property is violated."""
+
+    class Forgetful(find_protocol("two-phase")):  # type: ignore[misc]
+        def step(self, now: float, event: Event) -> None:
+            super().step(now, event)
+            if now > 1.0:
+                self.outbox[:] = [effect for effect in self.outbox if not isinstance(effect, Credit)]
+
+    outcome = run_seed(Forgetful, 1).outcome
+    assert outcome.properties == (STARVED,)
+    assert "messages still wait for credit at " in outcome.violations[0].why
+
+
+def test_who_waits_for_a_site_that_was_refused_is_excused() -> None:
+    outcome = run_seed(find_protocol("two-phase"), 40).outcome
+    assert outcome.refused
+    assert not outcome.violations
+
+
+def test_foreign_packets_are_no_errors_of_a_sound_peer() -> None:
+    protocol = find_protocol("sequencer")
+    foreign = [
+        seed for seed in range(120) if "foreign" in {fault.kind for fault in draw_scenario(protocol, seed).faults}
+    ]
+    outcomes = [run_seed(protocol, seed).outcome for seed in foreign[:3]]
+    assert [outcome.violations for outcome in outcomes] == [()] * 3
+    assert all(outcome.faults["foreign"] for outcome in outcomes)
 
 
 def test_a_run_without_end_is_a_violation_of_that_seed() -> None:

@@ -1,5 +1,7 @@
 """Acyclic order, which pairwise order does not imply."""
 
+import pytest
+
 from tests.check.build import outcome, verdict_of
 
 CYCLE = """
@@ -50,3 +52,11 @@ def test_a_long_way_around_is_told_by_its_turning_points() -> None:
     assert verdict.first is not None
     assert verdict.first.sites == ("a", "b")
     assert set(verdict.first.messages) == {"m00", "m49"}
+
+
+@pytest.mark.parametrize("sites", [127, 128, 255, 256, 257, 512])
+def test_a_cycle_is_told_however_many_sites_share_a_step_of_it(sites: int) -> None:
+    back = "\n".join(f"b{number:03d} deliver m2\nb{number:03d} deliver m1" for number in range(sites))
+    verdict = verdict_of("acyclic-order", f"a deliver m1\na deliver m2\n{back}", groups="")
+    assert verdict.first is not None
+    assert verdict.first.why == "a delivers m1 before m2, b000 delivers m2 before m1"

@@ -77,15 +77,28 @@ def test_join_and_leave_before_the_delivery_decide_membership(rows: str, expecte
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ("a multicast m g\nd view v members=a,d\nd deliver m", "holds"),
-        ("a multicast m g\nd view v members=a,b\nd deliver m", "violated"),
-        ("a multicast m g\nd view v members=a,d\nd view w members=a\nd deliver m", "violated"),
-        ("a multicast m g\nd deliver m\nd view v members=a,d", "violated"),
-        ("a multicast m g\nc view v members=c,d\nd deliver m", "violated"),
+        ("a multicast m g\nd view v members=a,d groups=g\nd deliver m", "holds"),
+        ("a multicast m g\nd view v members=a,b groups=g\nd deliver m", "violated"),
+        ("a multicast m g\nd view v members=a,d groups=g\nd view w members=a groups=g\nd deliver m", "violated"),
+        ("a multicast m g\nd view v members=a,d groups=g\nd view w members=a groups=h\nd deliver m", "holds"),
+        ("a multicast m g\nd deliver m\nd view v members=a,d groups=g", "violated"),
+        ("a multicast m g\nc view v members=c,d groups=g\nd deliver m", "violated"),
     ],
 )
-def test_the_last_view_that_names_the_site_makes_it_a_member(rows: str, expected: str) -> None:
+def test_the_last_view_of_a_group_that_names_the_site_makes_it_a_member(rows: str, expected: str) -> None:
     assert outcome("integrity", rows) == expected
+
+
+@pytest.mark.parametrize("name", ["integrity", "selective-information"])
+@pytest.mark.parametrize(
+    ("groups", "expected"),
+    [("", "violated"), ("groups=h", "violated"), ("groups=nobody-knows-it", "violated"), ("groups=h,g", "holds")],
+)
+def test_a_view_makes_members_of_the_groups_that_it_names_and_of_no_others(
+    name: str, groups: str, expected: str
+) -> None:
+    rows = f"c view v members=a,b,c {groups}\na multicast m g\na deliver m\nb deliver m\nc deliver m"
+    assert outcome(name, rows, "g:a,b h:b,c") == expected
 
 
 def test_delivering_each_message_once_holds() -> None:

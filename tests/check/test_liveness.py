@@ -85,3 +85,31 @@ def test_selective_information_takes_any_membership_during_the_run() -> None:
 
 def test_selective_information_without_known_messages_is_vacuous() -> None:
     assert outcome("selective-information", "b deliver m", settled=False) == "vacuous"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("a multicast m g", "vacuous"),
+        ("b fail", "vacuous"),
+        ("b fail reason=refused", "vacuous"),
+        ("b fail\nb awake\nb fail", "vacuous"),
+        ("b awake", "vacuous"),
+        ("b fail\nb awake\nb recover", "holds"),
+        ("b fail\nb recover", "holds"),
+        ("b fail\nb awake\nb fail\nb awake\nb recover", "holds"),
+        ("b fail\nb awake", "violated"),
+        ("b fail\nb recover\nb fail\nb awake", "violated"),
+        ("b fail\nb awake\nb recover\nc fail\nc awake", "violated"),
+    ],
+)
+def test_whoever_comes_back_must_take_part_fully_in_the_end(rows: str, expected: str) -> None:
+    assert outcome("recovery", rows) == expected
+    assert outcome("recovery", rows, settled=False) == "not-judged"
+
+
+def test_the_site_that_never_recovers_is_named() -> None:
+    verdict = verdict_of("recovery", "b fail\nb awake\nc fail")
+    assert [witness.sites for witness in verdict.all_witnesses] == [("b",)]
+    assert verdict.first is not None
+    assert verdict.first.why == "b comes back at 2 s, and never takes part fully again"

@@ -121,3 +121,14 @@ def test_source_order_needs_two_messages_of_a_source_at_a_site(rows: str) -> Non
 def test_source_order_ignores_what_other_sources_sent_between() -> None:
     rows = "a multicast m g\nb multicast x g\na multicast n g\nc deliver m\nc deliver n\nc deliver x"
     assert outcome("source-order", rows) == "holds"
+
+
+@pytest.mark.parametrize("sites", [255, 256, 257])
+def test_source_order_is_judged_at_the_last_of_many_sites(sites: int) -> None:
+    """Where the numbers by which deliveries are sorted grow beyond sixteen bits."""
+    names = [f"s{number:03d}" for number in range(sites)]
+    last = names[-1]
+    rows = f"{last} multicast m g\n{last} multicast n g\n"
+    rows += "".join(f"{name} deliver m\n{name} deliver n\n" for name in names[:-1])
+    verdict = verdict_of("source-order", f"{rows}{last} deliver n\n{last} deliver m", groups=f"g:{','.join(names)}")
+    assert [witness.sites for witness in verdict.all_witnesses] == [(last, last)]

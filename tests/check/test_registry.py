@@ -97,3 +97,20 @@ def test_columns_that_a_foreign_table_lacks_are_null(name: str) -> None:
     table = events("a multicast m g\nb deliver m").select(["run", "site", "seq", "time", "kind", "message", "groups"])
     bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
     assert judge(describe("g:b", bounds=bounds), table, choose([name]))[name].verdict in ("holds", "vacuous")
+
+
+@pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.int16(), pa.uint32()], ids=str)
+def test_texts_that_a_caller_has_encoded_narrowly_are_judged_like_others(index: pa.DataType) -> None:
+    names = [f"m{number}" for number in range(127)]
+    rows = [f"a multicast {name} g" for name in names] + [f"a send p{name} peer=b messages={name}" for name in names]
+    rows += [f"{site} deliver {name} service=s{name}" for site in "bca" for name in names]
+    rows += ["b view v1 members=a,b", "b deliver m0", "c deliver m127", "b view v2 members=b"]
+    table = events("\n".join(rows))
+    encoded = pa.table(
+        {
+            name: column.cast(pa.dictionary(index, pa.string())) if pa.types.is_string(column.type) else column
+            for name, column in zip(table.column_names, table.columns, strict=True)
+        }
+    )
+    run = describe("g:a,b,c", bounds={"phi_n": 1.0, "promised": {"P1": 1.0, "Q1": 1.0}})
+    assert judge(run, encoded, EVERYTHING) == judge(run, table, EVERYTHING)

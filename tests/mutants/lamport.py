@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ordercast.core import Multicast, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.lamport import Lamport
 from ordercast.protocols.classic.lamport.asking import Asking
 from ordercast.protocols.classic.lamport.destination import Destination, Stream
-from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, Reserved, Sent, Tick
+from ordercast.protocols.classic.lamport.packets import Data, Delivered, Request, Reserved, Sent, State, Tick
 from ordercast.protocols.classic.lamport.source import Source
 from ordercast.protocols.classic.lamport.ticking import Ticking
 from tests.mutants.registry import call_without_log, mutant
@@ -66,3 +68,10 @@ def forgets_one_too_many(self: Source, rank: int, taken: int) -> bool:
 @mutant(Lamport, "asking.on_interval_timeout", caught_by="termination")
 def waits_without_asking(self: Asking) -> None:
     """Whoever waits for a clock that was lost on the way waits for ever."""
+
+
+@mutant(Lamport, "checkpoint_state")
+def sums_up_one_delivery_too_few(self: Lamport) -> State:
+    """A checkpoint says of each source that one message fewer was delivered than was."""
+    state = Lamport.checkpoint_state(self)
+    return replace(state, delivered=tuple(max(0, number - 1) for number in state.delivered))

@@ -129,3 +129,14 @@ def freezes_nothing(
 ) -> Plan:
     """What some have delivered is sorted again by the others."""
     return Plan(members, acks, (1,) * len(members), delivered)
+
+
+@mutant(SelectiveTotal, "receipt.accepts", caught_by="selective-information")
+def delivers_what_shows_a_loss(
+    self: Receipt, cluster: Cluster, source: int, packet: Data | ReceiveReady, destined: bool
+) -> bool:
+    """A message for groups of others that shows that one before it is lost goes to the application."""
+    accepted = packet.pseq[cluster.me] == cluster.preq[source]
+    if not accepted and not destined and isinstance(packet, Data) and packet.multicast.groups:
+        self._core.deliver(packet.multicast)
+    return accepted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ordercast.core import GroupId, Multicast, SiteId
 from ordercast.core.events import Arrival
@@ -130,3 +130,13 @@ def says_nothing_about_the_gap(self: Delivery, before: Mapping[GroupId, int], an
 def adds_to_a_full_history(self: Settlement) -> int:
     """Whoever has room acknowledges, although a slow member has to keep more than that."""
     return 0 if self.is_full else self._messages_max - self._ledger.messages
+
+
+@mutant(Token, "delivery.queue", caught_by="integrity")
+def delivers_what_is_for_others_after_a_crash(self: Delivery, entries: Iterable[Entry]) -> None:
+    """Whoever has been down delivers all that is committed, for whomever it is."""
+    site, context = self._core.site, self._core.context
+    for entry in entries:
+        for sequence, multicast in enumerate(entry.multicasts, entry.turn.first_sequence):
+            if context.incarnation > 0 or site in context.destinations(multicast):
+                self._undelivered.append((entry.turn.number, sequence, multicast))

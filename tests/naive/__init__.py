@@ -24,7 +24,7 @@ from .failures import (
     r3_multiple_source,
     r3_single_source,
 )
-from .liveness import selective_information, termination, uniform_agreement
+from .liveness import recovery, selective_information, termination, uniform_agreement
 from .order import acyclic_order, multiple_group_order, multiple_source_order, single_source_order, source_order
 from .packets import genuineness, message_size
 from .terms import Outcome, Row, Run
@@ -56,6 +56,7 @@ CHECKERS: dict[str, Callable[[Run, list[Row]], Outcome]] = {
     "uniform-agreement": uniform_agreement,
     "atomic-receipt": uniform_agreement,
     "termination": termination,
+    "recovery": recovery,
     "selective-information": selective_information,
     "P1": p1,
     "P2": p2,

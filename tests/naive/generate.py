@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 
 from .draft import Draft, Profile, draft_base
-from .mutations import MUTATIONS, MUTATIONS_OF_REFUSED
+from .mutations import MUTATIONS, MUTATIONS_OF_MEMBERS, MUTATIONS_OF_REFUSED
 from .terms import Row, Run
 
 COARSE_STEP = 0.25  # seconds, a third of the usual time between two messages
@@ -26,7 +26,8 @@ PROFILES = {
             "deliveries",
             RARE
             | {"duplicate-delivery": 8, "deliver-elsewhere": 6, "remove-multicast": 4, "deliver-early": 6}
-            | {"multicast-late": 6, "come-or-go": 6, "drop-most-deliveries": 4},
+            | {"multicast-late": 6, "come-or-go": 6, "drop-most-deliveries": 4}
+            | {"deliver-in-a-view": 10},
             churn=0.3,
         ),
         Profile(
@@ -56,7 +57,7 @@ PROFILES = {
             "liveness",
             RARE
             | {"drop-delivery": 6, "drop-message": 6, "fail-site": 4, "deliver-elsewhere": 4, "come-or-go": 6}
-            | {"multicast-late": 3, "come-or-go-while-sending": 6},
+            | {"multicast-late": 3, "come-or-go-while-sending": 6, "deliver-in-a-view": 6, "come-back": 12},
             settled=0.85,
             churn=0.3,
             packets=0.6,
@@ -136,7 +137,7 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
     if not draft.chance(profile.untouched):
         names, weights = list(profile.mutations), list(profile.mutations.values())
         for name in random.choices(names, weights, k=random.randint(1, profile.mutations_max)):
-            (MUTATIONS | MUTATIONS_OF_REFUSED)[name](draft)
+            (MUTATIONS | MUTATIONS_OF_MEMBERS | MUTATIONS_OF_REFUSED)[name](draft)
     for site in sites:
         for number, row in enumerate(sorted((r for r in draft.rows if r["site"] == site), key=lambda row: row["time"])):
             row["seq"] = number

@@ -1,4 +1,4 @@
-"""What must arrive in the end: uniform agreement, termination and selective information."""
+"""What must happen in the end: uniform agreement, termination, recovery and selective information."""
 
 from __future__ import annotations
 
@@ -39,6 +39,26 @@ def termination(run: Run, rows: list[Row]) -> Outcome:
     if not run["settled"]:
         return NOT_JUDGED, set()
     return outcome(*_judge_termination(terms_of(run, rows)))
+
+
+def recovery(run: Run, rows: list[Row]) -> Outcome:
+    if not run["settled"]:
+        return NOT_JUDGED, set()
+    terms = terms_of(run, rows)
+    obliged = False
+    violations: set[Violation] = set()
+    for site in terms.sites:
+        since_fail: list[str] | None = None
+        for row in terms.rows_of[site]:
+            if row["kind"] == "fail":
+                since_fail = []
+            elif since_fail is not None:
+                since_fail.append(row["kind"])
+        if since_fail is not None and ("awake" in since_fail or "recover" in since_fail):
+            obliged = True
+            if "recover" not in since_fail:
+                violations.add(violation([site], []))
+    return outcome(obliged, violations)
 
 
 def _is_addressed(terms: Terms, site: str, message: str) -> bool:

@@ -13,6 +13,7 @@ from .mutations_of_sites import (
     activate_late,
     change_members,
     change_service,
+    come_back,
     come_or_go,
     come_or_go_while_sending,
     drop_view,
@@ -150,6 +151,28 @@ def deliver_elsewhere(draft: Draft) -> None:
         if strangers:
             time = multicast["time"] + draft.between(-0.2, 2.0)
             draft.add("deliver", draft.random.choice(strangers), time, message=multicast["message"])
+
+
+def deliver_in_a_view(draft: Draft) -> None:
+    """A site delivers what is not addressed to it, in a view that may or may not make it a member of a group of the
+    address, and after which there may be others."""
+    multicasts = [row for row in draft.of("multicast") if row.get("groups")]
+    if not multicasts:
+        return
+    multicast = draft.random.choice(multicasts)
+    strangers = [site for site in draft.sites if site not in draft.targets(multicast)]
+    if not strangers:
+        return
+    site, time = draft.random.choice(strangers), multicast["time"] + draft.between(0.3, 1.0)
+    for number in range(draft.random.choice([1, 1, 2])):
+        time += draft.between(0.001, 0.1)
+        members = sorted({*draft.random.sample(draft.sites, 2), *([site] if draft.chance(0.8) else [])})
+        view = draft.add("view", site, time, view=f"own-{site}-{number}", members=members)
+        if draft.chance(0.7):
+            named = multicast["groups"] if draft.chance(0.7) else sorted(draft.groups)
+            view["groups"] = [draft.random.choice(named)]
+    time += draft.between(-0.05, 0.2)
+    draft.add("deliver", site, time, message=multicast["message"], source=multicast["site"], delivery=1)
 
 
 def remove_multicast(draft: Draft) -> None:
@@ -319,5 +342,7 @@ MUTATIONS: dict[str, Callable[[Draft], None]] = {
     )
 }  # fmt: skip
 
+MUTATIONS_OF_MEMBERS = {mutation.__name__.replace("_", "-"): mutation for mutation in (deliver_in_a_view, come_back)}
+"""Only for traces in which it matters who is in which group, or who takes part again."""
 MUTATIONS_OF_REFUSED = {mutation.__name__.replace("_", "-"): mutation for mutation in (refuse_between,)}
 """Only for traces in which somebody is refused; they are of no interest to any other property."""

@@ -139,6 +139,25 @@ def roll_back(draft: Draft) -> None:
             draft.rows.append(row)
 
 
+def come_back(draft: Draft) -> None:
+    """A site comes back, but it may never say that it has recovered; or it may fail once more after that."""
+    site, time = draft.random.choice(draft.sites), draft.between(0.0, draft.end())
+    recovers = draft.of("recover", site=site)
+    if recovers and draft.chance(0.5):
+        draft.add("awake", site, recovers[-1]["time"])
+        draft.remove([recovers[-1]])
+        return
+    for _ in range(draft.random.choice([1, 1, 2])):
+        draft.add("fail", site, time)
+        time += draft.between(0.1, 0.5)
+        if draft.chance(0.9):
+            draft.add("awake", site, time)
+        time += draft.between(0.1, 0.5)
+        if draft.chance(0.3):
+            draft.add("recover", site, time)
+        time += draft.between(0.1, 0.5)
+
+
 def come_or_go(draft: Draft) -> None:
     group = draft.random.choice(sorted(draft.groups))
     kind = draft.random.choice(["join", "leave"])

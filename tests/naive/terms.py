@@ -109,7 +109,7 @@ class Terms:
                 break
             if earlier["kind"] in ("join", "leave") and group in (earlier.get("groups") or []):
                 member = earlier["kind"] == "join"
-            if earlier["kind"] == "view":
+            if earlier["kind"] == "view" and group in (earlier.get("groups") or []):
                 in_view = row["site"] in (earlier.get("members") or [])
         return member or in_view
 
@@ -117,7 +117,10 @@ class Terms:
         return (
             site in self.run["groups"].get(group, [])
             or any(group in (row.get("groups") or []) for row in self.of_kind(site, "join"))
-            or any(site in (row.get("members") or []) for row in self.of_kind(site, "view"))
+            or any(
+                site in (row.get("members") or []) and group in (row.get("groups") or [])
+                for row in self.of_kind(site, "view")
+            )
         )
 
     def ever_addressed(self, message: str) -> Set[str]:

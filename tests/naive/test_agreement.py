@@ -64,7 +64,7 @@ PROPERTIES_OF_PROFILE = {
         "R3-multiple-source",
     ),
     "divergence": ("no-silent-divergence",),
-    "liveness": ("uniform-agreement", "atomic-receipt", "termination", "selective-information"),
+    "liveness": ("uniform-agreement", "atomic-receipt", "termination", "recovery", "selective-information"),
     "bounded": ("P1", "P2", "P3", "P4", "Q1", "Q2", "Q3"),
     "packets": ("genuineness", "message-size"),
     "views": ("self-inclusion", "virtual-synchrony", "R2-logical"),

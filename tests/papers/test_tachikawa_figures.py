@@ -11,7 +11,7 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from ordercast.papers.artefact import Artefact
+from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.registry import find_artefact
 from ordercast.papers.tachikawa import formulas
 from ordercast.spark.experiments.experiment import Point, find_function
@@ -82,6 +82,21 @@ def test_other_data_lead_to_another_verdict(losses: pd.DataFrame) -> None:
     assert verdicts(artefact, losses)[claim]
     worse = losses.assign(again=losses.again.where(losses.recovery == "go-back-n", 1.5))
     assert not verdicts(artefact, worse)[claim]
+
+
+def test_the_bound_of_go_back_n_says_what_it_allows_and_which_point_uses_most_of_it(losses: pd.DataFrame) -> None:
+    artefact = find_artefact("tachikawa-retransmissions")
+    claim = "R_G/L of (2), with the corrected F, is an upper bound (to within two 95 % intervals and 0.002)"
+
+    def bound(half_widths: float) -> Check:
+        data = losses.copy()
+        data["again_half_width"] = 0.05
+        data["again"] = data.again_corrected + half_widths * 0.05
+        return next(check for check in artefact.checks(data) if check.claim == claim)
+
+    assert bound(2.0).holds
+    assert not bound(2.1).holds
+    assert "± 0.0500 against" in bound(2.0).evidence
 
 
 def test_sorting_costs_less_than_the_corrected_formula_allows(losses: pd.DataFrame) -> None:

@@ -224,6 +224,28 @@ def test_a_minimum_spanning_tree_is_minimal_and_its_root_has_all_neighbours_it_c
     assert graph.children == {"a": ("b", "c"), "b": (), "c": ("d",), "d": ()}
 
 
+@pytest.mark.parametrize(("sites", "prim", "kruskal"), [(100, 12.0, 18.0), (225, 18.0, 28.0)])
+def test_prims_tree_of_a_grid_is_shallower_than_kruskals(sites: int, prim: float, kruskal: float) -> None:
+    """Prim's grows by any link of its border, each time anew; with a number for each link, drawn once, it would be the
+    tree of random weights, as Kruskal's is."""
+    grid, found = Grid(site_names(sites)), {}
+    for method in ("prim", "kruskal"):
+        random = Random(sites)
+        graphs = (
+            minimum_spanning_tree(draw_groups(random, sites, 20, 5), grid, Ties(random=random), method)
+            for _ in range(30)
+        )
+        paths = [measure(graph, grid).mean_path for graph in graphs]
+        found[method] = sum(path for path in paths if path is not None) / len(paths)
+    assert found == {"prim": pytest.approx(prim, rel=0.1), "kruskal": pytest.approx(kruskal, rel=0.1)}
+
+
+def test_prims_tree_is_the_same_every_time_where_nothing_is_random() -> None:
+    groups, grid = draw_groups(Random(1), 36, 5, 4), Grid(site_names(36))
+    graph = minimum_spanning_tree(groups, grid, Ties())
+    assert graph == minimum_spanning_tree(groups, grid, Ties())
+
+
 def test_heuristic_2_breaks_ties_by_distance_and_heuristic_3_prefers_the_nearest() -> None:
     # Below a: c and d are equally frequent in the partition; d is nearer. e is nearest, and in one group only.
     groups = read_groups({"g": "acd", "h": "acd", "i": "ab", "j": "cdx", "k": "cdx", "l": "xe", "m": "ab", "n": "ab"})

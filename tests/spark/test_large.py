@@ -171,6 +171,12 @@ def test_the_merge_finds_exactly_the_knots(window_rows: int) -> None:
     assert 50 < knotted < 350
 
 
+@pytest.mark.parametrize("sites", [63, 64, 127, 128, 255, 256, 512])
+def test_the_merge_finds_a_knot_however_many_sites_share_a_step_of_it(sites: int) -> None:
+    found, _ = merged([[0, 1], *([[1, 0]] * sites)], 10_000, 10_000)
+    assert found == {frozenset({0, 1})}
+
+
 def test_the_merge_gives_up_only_where_there_is_a_knot() -> None:
     random = Random(7)
     gave_up = 0
@@ -300,6 +306,13 @@ def test_a_divergence_is_found_and_excused_however_large_the_knot(spark: SparkSe
         spark, describe("g:a,b,c", settled=False), events("\n".join(silent)), limits, ["no-silent-divergence"]
     )
     assert found["no-silent-divergence"].witnesses > 60
+
+
+def test_a_cycle_with_a_step_that_256_sites_share_is_told(spark: SparkSession) -> None:
+    back = "\n".join(f"b{number:03d} deliver m2\nb{number:03d} deliver m1" for number in range(256))
+    rows = events(f"a deliver m1\na deliver m2\n{back}")
+    found = assert_same(spark, describe(""), rows, Limits(), ["acyclic-order"])
+    assert found["acyclic-order"].verdict == "violated"
 
 
 def test_a_circle_too_large_to_be_taken_apart_inverts_no_pair(spark: SparkSession) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds
+from ordercast.campaign.varied import vary
 from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
 from ordercast.protocols import find_protocol
 from ordercast.sim.network_table import (
@@ -145,7 +146,7 @@ def draw_scenario(
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )
     ordinary = calm or network is not None or sources != "promised"
-    return scenario if ordinary else add_rare_fault(scenario, fragile, attempt)
+    return scenario if ordinary else vary(add_rare_fault(scenario, fragile, attempt), fragile, attempt)
 
 
 def _draw_sites(random: Random, least: int, most: int) -> tuple[SiteId, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -27,6 +28,10 @@ CRASH = "crash"
 """What a run violates when a core raises an exception."""
 RUNAWAY = "runaway"
 """What a run violates when it exceeds EVENTS_MAX."""
+WIRE_ERROR = "wire-error"
+"""What a run violates when a core takes a packet for malformed that another core has sent."""
+STARVED = "starved"
+"""What a run violates when a source waits for credit at its end, although everything was healed long ago."""
 
 _ORDERS = ("order", "R1", "R2", "R3")
 
@@ -116,6 +121,8 @@ def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int =
         for name, verdict in verdicts.items()
         if verdict.verdict == "violated" and verdict.first is not None
     )
+    if not choice.unclaimed_too:
+        violations += tuple(_unseen(simulation, run))
     not_judged = tuple(name for name, verdict in verdicts.items() if verdict.verdict == "not-judged")
     vacuous = "" if violations else _vacuous(scenario, simulation, table, verdicts)
     outcome = _outcome(scenario, simulation, violations, vacuous, not_judged, len(table))
@@ -141,6 +148,22 @@ def _outcome(
         not_judged=not_judged,
         events=events,
     )
+
+
+def _unseen(simulation: Simulation, run: Run) -> Iterator[Violation]:
+    """What a protocol must not do either, and no judge can see, for it does not stand in the trace."""
+    # A forged packet does not come so far: sites know each other, and drop what is from nobody or no packet.
+    if simulation.wire_errors:
+        yield Violation(WIRE_ERROR, simulation.first_wire_error)
+    # Who delivers everything in the end takes everything in the end; where somebody was refused, or a contract promises
+    # no end, the others may wait for ever.
+    if "termination" in run.guarantees:
+        for site in simulation.sites.values():
+            if site.up and site.waiting_messages:
+                reasons = f" ({site.blocked_reasons[-1]})" if site.blocked_reasons else ""
+                why = f"{site.waiting_messages} messages still wait for credit at {site.name}{reasons}"
+                yield Violation(STARVED, why, sites=(site.name,))
+                return
 
 
 def _vacuous(scenario: Scenario, simulation: Simulation, table: pa.Table, verdicts: dict[str, Verdict]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from ordercast.campaign.outcome import Trial, run_scenario
+from ordercast.campaign.outcome import STARVED, Trial, run_scenario
 from ordercast.check import CLAIMED, PROPERTIES, choose
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.sim.faults import AnyFault, Cut, Delay, Duplication, Partition
@@ -25,7 +25,15 @@ _RUN_OVERHEAD = 200
 SEEDS_TRIED = 3
 """To leave something out shifts every random choice after it: a candidate that passes may fail with the next seed."""
 
-_LIVENESS = ("uniform-agreement", "termination", "atomic-receipt", "selective-information", "no-silent-divergence")
+_LIVENESS = (
+    "uniform-agreement",
+    "termination",
+    "recovery",
+    "atomic-receipt",
+    "selective-information",
+    "no-silent-divergence",
+    STARVED,
+)
 """Properties that a run violates trivially when it ends too early."""
 
 _ARRIVAL_SECONDS = 0.5
@@ -120,6 +128,8 @@ def _cost(scenario: Scenario) -> tuple[float, ...]:
         scenario.settle,
         len(scenario.options),
         scenario.sync_seconds,
+        not scenario.stable,
+        scenario.checkpoint_records is not None,
     )
 
 
@@ -281,6 +291,10 @@ def _simpler(scenario: Scenario, _property: str) -> Iterator[Scenario]:
         yield replace(scenario, options={key: value for key, value in scenario.options.items() if key != name})
     if scenario.sync_seconds:
         yield replace(scenario, sync_seconds=0.0)
+    if not scenario.stable:
+        yield replace(scenario, stable=True)
+    if scenario.checkpoint_records is not None:
+        yield replace(scenario, checkpoint_records=None)
     for place, workload in enumerate(scenario.workloads):
         if workload.size:
             workloads = list(scenario.workloads)

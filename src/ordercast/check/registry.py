@@ -17,7 +17,12 @@ from ordercast.check.judges.causality import (
 from ordercast.check.judges.divergence import judge_no_silent_divergence
 from ordercast.check.judges.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
 from ordercast.check.judges.integrity import judge_integrity, judge_no_duplication
-from ordercast.check.judges.liveness import judge_selective_information, judge_termination, judge_uniform_agreement
+from ordercast.check.judges.liveness import (
+    judge_recovery,
+    judge_selective_information,
+    judge_termination,
+    judge_uniform_agreement,
+)
 from ordercast.check.judges.order import judge_order, judge_source_order
 from ordercast.check.judges.packets import judge_genuineness, judge_message_size
 from ordercast.check.judges.views import judge_self_inclusion, judge_virtual_synchrony
@@ -40,6 +45,7 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "acyclic-order": judge_acyclic_order,
     "uniform-agreement": judge_uniform_agreement,
     "termination": judge_termination,
+    "recovery": judge_recovery,
     "P0": _promise_nothing,
     "P1": judge_bounded("P1"),
     "P2": judge_bounded("P2"),

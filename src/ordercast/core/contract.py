@@ -25,13 +25,14 @@ TOTAL_ORDER = (
     "acyclic-order",
     "uniform-agreement",
     "termination",
+    "recovery",
     "R1",
     "no-silent-divergence",
 )
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
 
 
-_LIVENESS = ("uniform-agreement", "atomic-receipt", "termination", "selective-information")
+_LIVENESS = ("uniform-agreement", "atomic-receipt", "termination", "recovery", "selective-information")
 
 
 def is_liveness(name: str) -> bool:

@@ -105,6 +105,7 @@ class InstallView(Effect, frozen=True):
     transitional: tuple[SiteId, ...] = ()
     """Those who come along from the previous view."""
     groups: tuple[GroupId, ...] = ()
+    """Whose members these are. None: it is a view of sites, and each group has those of its members that are in it."""
 
 
 class ExitGroup(Effect, frozen=True):

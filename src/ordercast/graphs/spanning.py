@@ -92,24 +92,62 @@ def _kruskal(topology: Topology, root: SiteId, random: Random | None) -> list[tu
 
 
 def _prim(topology: Topology, root: SiteId, random: Random | None) -> list[tuple[SiteId, SiteId]]:
-    border: list[tuple[float, bool, float, SiteId, SiteId]] = []
+    """Grow from the root by the lightest link that leads outside; among equal ones those of the root, then any."""
+    border = _Border(random)
     inside = {root}
     tree = []
 
     def reach(site: SiteId) -> None:
         for other, weight in topology.neighbours(site):
             if other not in inside:
-                chance = 0.0 if random is None else random.random()
-                heappush(border, (weight, site != root, chance, site, other))
+                border.add((weight, site != root), (site, other))
 
     reach(root)
     while border:
-        *_, site, other = heappop(border)
+        site, other = border.take()
         if other not in inside:
             inside.add(other)
             tree.append((site, other))
             reach(other)
     return tree
+
+
+class _Border:
+    """The links that lead outside, by rank.
+
+    Which of equal ones is next is decided anew each time. (If each link kept the number that it drew when it was
+    reached, these numbers would be weights, and the tree that of Kruskal's rule, which is deeper by half.)
+    """
+
+    def __init__(self, random: Random | None) -> None:
+        self._random = random
+        self._ranks: list[tuple[float, bool]] = []
+        self._links: dict[tuple[float, bool], list[tuple[SiteId, SiteId]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._ranks)
+
+    def add(self, rank: tuple[float, bool], link: tuple[SiteId, SiteId]) -> None:
+        if rank not in self._links:
+            heappush(self._ranks, rank)
+            self._links[rank] = []
+        if self._random is None:
+            heappush(self._links[rank], link)
+        else:
+            self._links[rank].append(link)
+
+    def take(self) -> tuple[SiteId, SiteId]:
+        """The first by name, or any, of the lowest rank."""
+        links = self._links[self._ranks[0]]
+        if self._random is None:
+            link = heappop(links)
+        else:
+            place = self._random.randrange(len(links))
+            links[place], links[-1] = links[-1], links[place]
+            link = links.pop()
+        if not links:
+            del self._links[heappop(self._ranks)]
+        return link
 
 
 def _hang_from(root: SiteId, joined: dict[SiteId, list[SiteId]]) -> dict[SiteId, SiteId]:

@@ -123,6 +123,8 @@ class Instance:
         self.name: InstanceId = core.context.instance
         self.alive = True
         self.wire_errors = 0
+        self.first_wire_error = ""
+        """The first packet that the core took for malformed, and why."""
         self._driver = driver
         self._log = log
         self._recorder = recorder
@@ -215,8 +217,8 @@ class Instance:
         # As `handle`, without a call in between: this is the way of every packet.
         try:
             self.core.step(now, Received(sender, packet, arrival))
-        except WireError:
-            self.wire_errors += 1
+        except WireError as error:
+            self._note_wire_error(f"{type(packet).__name__} of {sender}", error)
         if self.core.outbox or self._check_invariants:
             self._interpret()
 
@@ -224,10 +226,15 @@ class Instance:
         """Feed one event to the core and do what it wants done."""
         try:
             self.core.step(now, event)
-        except WireError:
-            self.wire_errors += 1
+        except WireError as error:
+            self._note_wire_error(type(event).__name__, error)
         if self.core.outbox or self._check_invariants:
             self._interpret()
+
+    def _note_wire_error(self, what: str, error: WireError) -> None:
+        self.wire_errors += 1
+        if not self.first_wire_error:
+            self.first_wire_error = f"{self.context.site} takes {what} for malformed: {error}"
 
     def on_synced(self, position: int) -> None:
         """The log is stable up to a position: release the effects that waited for it."""

@@ -22,7 +22,7 @@ from ordercast.core.tables import (
     to_value,
     toml_text,
 )
-from ordercast.sim.faults import FAULT_KINDS, AnyFault, Outage
+from ordercast.sim.faults import FAULT_KINDS, AnyFault, Crash, Outage
 from ordercast.sim.memory_faults import Drift, LostLog, MemoryFault
 from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
 from ordercast.sim.simulation import Application, Simulation
@@ -65,6 +65,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """Sites that are in no group, sources mostly: the key `sites`."""
     network: NetworkTable = PointToPointTable()
     sync_seconds: float = 0.0
+    stable: bool = True
+    """Whether sites have a log at all; without one nobody who crashes comes back."""
+    checkpoint_records: int | None = None
+    """After so many records a log is summed up; None: after as many as the protocol says."""
     workloads: tuple[Workload, ...] = ()
     faults: tuple[AnyFault, ...] = ()
     options: dict[str, Any] = {}
@@ -79,13 +83,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     def outside_contract(self) -> tuple[str, ...]:
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
         contract = self.protocol.contract
-        # Where a minority may die, a crash without return is no fault that the protocol does not know.
+        # Where a minority may die, a crash is no fault that the protocol does not know; whoever comes back from one is
+        # a stranger, and what is claimed of the run says so.
         # A site that has lost its memory, or its configuration, is refused; what is claimed of such a run says so.
         faults = [
             fault
             for fault in self.faults
-            if not (contract.minority_may_die and getattr(fault, "forever", False))
-            and not isinstance(fault, MemoryFault)
+            if not (contract.minority_may_die and isinstance(fault, Crash)) and not isinstance(fault, MemoryFault)
         ]
         kinds = [kind for kind in sorted({fault.kind for fault in faults}) if kind not in contract.faults]
         words = [f"{contract.name} does not tolerate the fault {kind}" for kind in kinds]
@@ -109,6 +113,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"settle: is 0 or more, not {self.settle}")
         if self.sync_seconds < 0:
             raise UsageError(f"[storage]: sync is 0 or more seconds, not {self.sync_seconds}")
+        if self.checkpoint_records is not None and self.checkpoint_records < 1:
+            raise UsageError(f"[storage]: checkpoint is 1 or more records, not {self.checkpoint_records}")
+        if not self.stable and self.protocol.records and any(map(needs_log, self.faults)):
+            raise UsageError("[storage]: whoever comes back from a crash needs a log; leave out such faults, or log")
         try:
             network = self.network.make(self.sites)
         except UsageError as error:
@@ -195,6 +203,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             duration=self.duration,
             settle=self.settle,
             sync_seconds=self.sync_seconds,
+            stable=self.stable,
+            checkpoint_records=self.checkpoint_records,
             phi_n=self.network.phi_n,
             run=run or f"{self.name}-{seed}",
             parameters={
@@ -206,6 +216,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             check_invariants=check_invariants,
             application=application,
         )
+
+
+def needs_log(fault: AnyFault) -> bool:
+    """Whether a site stops and comes back from its log."""
+    return fault.kind in _FAILURES and fault.kind != "pause" and not getattr(fault, "forever", False)
 
 
 _FAILURES = ("crash", "torn-log", "pause", "away", "rollback", "lost-log", "drift")
@@ -279,7 +294,7 @@ def parse_scenario(
         return to_value(document[key], kind, f"{where}: {key}") if key in document else default
 
     storage = expect_table(document.get("storage", {}), f"{where}: [storage]")
-    check_keys(storage, ("sync",), f"{where}: [storage]")
+    check_keys(storage, ("sync", "log", "checkpoint"), f"{where}: [storage]")
     groups = expect_table(document["groups"], f"{where}: [groups]")
     workloads = expect_tables(document.get("workload", []), f"{where}: workload")
     faults = expect_tables(document.get("fault", []), f"{where}: fault")
@@ -297,6 +312,8 @@ def parse_scenario(
         },
         network=read_network_table(document.get("network", {}), folder, f"{where}: [network]"),
         sync_seconds=to_value(storage.get("sync", 0.0), float, f"{where}: [storage]: sync"),
+        stable=to_value(storage.get("log", True), bool, f"{where}: [storage]: log"),
+        checkpoint_records=to_value(storage.get("checkpoint"), int | None, f"{where}: [storage]: checkpoint"),
         workloads=tuple(
             to_struct(table, Workload, f"{where}: [[workload]] {number}") for number, table in enumerate(workloads, 1)
         ),
@@ -336,12 +353,22 @@ def scenario_document(scenario: Scenario) -> dict[str, Any]:
         "sites": list(scenario.extra_sites),
         "groups": {group: list(members) for group, members in scenario.groups.items()},
         "network": _without_nothing(msgspec.to_builtins(scenario.network)),
-        "storage": {"sync": scenario.sync_seconds} if scenario.sync_seconds else {},
+        "storage": _storage_table(scenario),
         "workload": [_without_nothing(msgspec.to_builtins(workload)) for workload in scenario.workloads],
         "fault": [_without_nothing(msgspec.to_builtins(fault)) for fault in scenario.faults],
         "options": scenario.options,
     }
     return {key: value for key, value in document.items() if value not in ("", [], {})}
+
+
+def _storage_table(scenario: Scenario) -> dict[str, Any]:
+    """What differs from the defaults."""
+    table = {
+        "sync": scenario.sync_seconds or None,
+        "log": None if scenario.stable else False,
+        "checkpoint": scenario.checkpoint_records,
+    }
+    return _without_nothing(table)
 
 
 def _without_nothing(table: dict[str, Any]) -> dict[str, Any]:

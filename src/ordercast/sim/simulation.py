@@ -56,6 +56,11 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
+def _with_checkpoints(protocol: type[Protocol], records: int) -> type[Protocol]:
+    """The protocol, but its logs are summed up after so many records."""
+    return type(protocol.__name__, (protocol,), {"checkpoint_records": records, "__slots__": ()})
+
+
 Application = Callable[[SiteId, float, Deliver | Replay], None]
 
 
@@ -77,6 +82,8 @@ class Simulation:
         duration: float = 10.0,
         settle: float = 10.0,
         sync_seconds: float = 0.0,
+        stable: bool = True,
+        checkpoint_records: int | None = None,
         phi_n: float | None = None,
         run: str = "run",
         parameters: Mapping[str, Any] | None = None,
@@ -85,7 +92,8 @@ class Simulation:
         application: Application | None = None,
     ) -> None:
         self.protocol = protocol
-        self.protocols: dict[InstanceId, type[Protocol]] = {MAIN_INSTANCE: protocol, **(companions or {})}
+        chosen = protocol if checkpoint_records is None else _with_checkpoints(protocol, checkpoint_records)
+        self.protocols: dict[InstanceId, type[Protocol]] = {MAIN_INSTANCE: chosen, **(companions or {})}
         """What runs at each site: the protocol, and instances of others beside it."""
         self.groups = {group: tuple(sorted(set(members))) for group, members in sorted(groups.items())}
         self.network = network
@@ -99,6 +107,7 @@ class Simulation:
         self.duration = duration
         self.settle = settle
         self.sync_seconds = sync_seconds
+        self.stable = stable
         self._phi_n = phi_n
         self.run_name = run
         self.parameters = dict(parameters or {})
@@ -113,6 +122,8 @@ class Simulation:
         """Whether sites greet each other when they start. In all other runs every greeting would be accepted."""
         self.branches: Counter[str] = Counter()
         self.wire_errors = 0
+        self.first_wire_error = ""
+        """A packet that a core took for malformed, and why. What is foreign never reaches a core: a site sent it."""
         self.fault_random = self.random("faults")
         self.recorder = Recorder(run) if tracing else None
         self._rules_of: dict[int, Rule] = {}
@@ -143,6 +154,7 @@ class Simulation:
             random=self.random("instance", site.name, instance, site.incarnation),
             instance=instance,
             incarnation=site.incarnation,
+            stable=self.stable,
         )
         return protocol(context)
 
@@ -179,6 +191,7 @@ class Simulation:
         """Keep what an instance has counted; it is about to end."""
         self.branches.update(instance.core.branches)
         self.wire_errors += instance.wire_errors
+        self.first_wire_error = self.first_wire_error or instance.first_wire_error
 
     # ------------------------------------------------------------------ the run
     def execute(self) -> Simulation:
@@ -256,6 +269,9 @@ class Simulation:
         """What the protocol claims; only what is safe, where a fault strikes that it survives by a refusal."""
         contract = self.protocol.contract
         claimed = contract.guaranteed(self.options)
+        if "crash" not in contract.faults and any(isinstance(each, Crash) and not each.forever for each in self.faults):
+            # Whoever comes back is a stranger to the others, and never gets what it has missed.
+            claimed = tuple(name for name in claimed if name != "no-silent-divergence")
         lost = [fault for fault in self.faults if isinstance(fault, MemoryFault) and not fault.is_survived(contract)]
         return tuple(name for name in claimed if not is_liveness(name)) if lost else claimed
 

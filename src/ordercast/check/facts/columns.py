@@ -82,8 +82,7 @@ class Columns:
         array = self._arrow("message")
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        indices = array.indices.fill_null(-1) if array.indices.null_count else array.indices
-        return indices.to_numpy(zero_copy_only=False), array.dictionary
+        return _codes(array), array.dictionary
 
     @property
     def message(self) -> Ints:
@@ -162,8 +161,14 @@ def _encode(array: pa.Array) -> tuple[Ints, list[str]]:
         return np.full(len(array), -1, dtype=np.int32), []
     if not pa.types.is_dictionary(array.type):
         array = array.dictionary_encode()
-    indices = array.indices.fill_null(-1) if array.indices.null_count else array.indices
-    return indices.to_numpy(zero_copy_only=False), array.dictionary.to_pylist()
+    return _codes(array), array.dictionary.to_pylist()
+
+
+def _codes(array: pa.DictionaryArray) -> Ints:
+    """The indices of an encoded column; -1 for null."""
+    # A caller's own encoding may be narrow or without a sign, and then has no room for what is counted beyond its end.
+    indices = array.indices.cast(pa.int32())
+    return (indices.fill_null(-1) if indices.null_count else indices).to_numpy(zero_copy_only=False)
 
 
 def _index_in(values: pa.Array, names: pa.Array) -> Ints:

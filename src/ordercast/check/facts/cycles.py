@@ -33,11 +33,12 @@ class Cycles:
 
     def graph(self) -> csr_array:
         """An edge from each message to the next one at a site; made anew each time, for it is large."""
+        # Edges that several sites have in common are added up: numbers of a byte would wrap to 0, no edge, at 256.
         orders = self._deliveries.first.messages
         before = np.concatenate([messages[:-1] for messages in orders])
         after = np.concatenate([messages[1:] for messages in orders])
         count = self._columns.message_count
-        return csr_array((np.ones(len(before), dtype=np.int8), (before, after)), shape=(count, count))
+        return csr_array((np.ones(len(before), dtype=bool), (before, after)), shape=(count, count))
 
     def _longest_order_settles_it(self) -> bool:
         """Whether one site's order contains all others: usual in a single group, and far cheaper than a graph."""

@@ -63,6 +63,17 @@ class Outages:
         return correct
 
     @cached_property
+    def back(self) -> dict[int, int]:
+        """Of each site that failed and came back after its last fail, the row where it did."""
+        columns, back = self.columns, {}
+        for site in sorted({int(columns.site[row]) for row in columns.rows("fail").tolist()}):
+            last = columns.rows_at("fail", site)[-1]
+            returns = np.concatenate([columns.rows_at("awake", site), columns.rows_at("recover", site)])
+            if (returns > last).any():
+                back[site] = int(returns[returns > last].min())
+        return back
+
+    @cached_property
     def refusals(self) -> list[Floats]:
         """Per site, when it was refused and stopped, by time."""
         columns, rows = self.columns, self.columns.rows("fail")

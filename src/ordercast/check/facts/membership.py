@@ -116,10 +116,8 @@ class Membership:
         ever = self.initial.copy()
         moves = self.moves
         ever[moves.group[moves.joins], self.columns.site[moves.row[moves.joins]]] = True
-        in_view = np.zeros(len(self.columns.sites), dtype=bool)
-        if len(self.views):
-            in_view[self.columns.site[self.views.rows[self.views.includes_own_site]]] = True
-        ever |= in_view
+        for group, views in self._views_of_groups.items():
+            ever[group, self.columns.site[self.views.rows[views[self.views.includes_own_site[views]]]]] = True
         table = self.destinations | (self.address_groups.astype(np.int32) @ ever.astype(np.int32) > 0)
         return table[address, site]
 
@@ -141,11 +139,20 @@ class Membership:
                         count += self.address_groups[:, group] * (1 if joins else -1)
                     low, high = np.searchsorted(rows, (moves.row[move], end))
                     member[low:high] = count[address[low:high]] > 0
-        if len(self.views):
-            latest = self.views.latest(rows)
-            to_some_group = (np.count_nonzero(self.address_groups, axis=1) > 0)[address]
-            member |= (latest >= 0) & self.views.includes_own_site[latest] & to_some_group
+        for group, views in self._views_of_groups.items():
+            latest = self.views.latest(rows, views)
+            member |= (latest >= 0) & self.views.includes_own_site[latest] & self.address_groups[address, group]
         return member
+
+    @cached_property
+    def _views_of_groups(self) -> dict[int, Ints]:
+        """By group, the view rows that name it. Only these make members of it: who is in a token list or a cluster may
+        be in no group at all."""
+        if not len(self.views):
+            return {}
+        views, names = self.views.groups()
+        group = np.array([self.group_code.get(name, -1) for name in names], dtype=np.int64)
+        return {code: np.unique(views[group == code]) for code in np.unique(group[group >= 0]).tolist()}
 
 
 def _owed_through(times: Floats, joins: Bools, initially: bool, begin: Floats) -> Bools:

@@ -37,14 +37,21 @@ class ViewRows:
     def includes_own_site(self) -> Bools:
         return self.member[np.arange(len(self.rows)), self.columns.site[self.rows]]
 
+    def groups(self) -> tuple[Ints, list[str]]:
+        """Pairs of a view row and a group that it names. A view of a list or a cluster names none."""
+        owner, values = self.columns.lists("groups", self.rows)
+        return np.searchsorted(self.rows, owner), values.to_pylist()
+
     def at(self, site: int) -> slice:
         """The view rows of a site."""
         low, high = np.searchsorted(self.rows, self.columns.site_start[site : site + 2])
         return slice(int(low), int(high))
 
-    def latest(self, rows: Ints) -> Ints:
-        """Of each row, the last view row before it at its site; -1 where there is none."""
-        before = np.searchsorted(self.rows, rows) - 1
-        here = before >= 0
-        here[here] = self.columns.site[self.rows[before[here]]] == self.columns.site[rows[here]]
-        return np.where(here, before, -1)
+    def latest(self, rows: Ints, among: Ints | None = None) -> Ints:
+        """Of each row, the last view row before it at its site, of all or of these; -1 where there is none."""
+        views = np.arange(len(self.rows)) if among is None else among
+        before = np.searchsorted(self.rows[views], rows) - 1
+        latest = np.append(views, -1)[before]
+        here = latest >= 0
+        here[here] = self.columns.site[self.rows[latest[here]]] == self.columns.site[rows[here]]
+        return np.where(here, latest, -1)

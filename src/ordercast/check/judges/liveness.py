@@ -1,4 +1,4 @@
-"""What must happen in the end: agreement and termination, judged in settled runs only."""
+"""What must happen in the end: agreement, termination and recovery, judged in settled runs only."""
 
 from __future__ import annotations
 
@@ -30,6 +30,20 @@ def judge_termination(facts: Facts) -> Finding:
         delivered,
         "{a} is multicast by a correct site, but never delivered at {0}, which is correct",
     )
+
+
+def judge_recovery(facts: Facts) -> Finding:
+    """A site that has come back takes part fully again."""
+    if not facts.run.settled:
+        return NOT_JUDGED
+    back = facts.outages.back
+    why = "{0} comes back at {time} s, and never takes part fully again"
+    witnesses = [
+        facts.witness((site,), (), why, time=f"{facts.columns.time[row]:g}")
+        for site, row in back.items()
+        if not facts.outages.correct[site]
+    ]
+    return Finding(bool(back), witnesses[:WITNESSES_MAX])
 
 
 def judge_selective_information(facts: Facts) -> Finding:

@@ -37,7 +37,14 @@ class BroadcastTree(Protocol):
         name="broadcast-tree",
         title="hosts form a tree over slow and fast links: cheap reliable broadcast, without order unless asked for",
         paper="Garcia-Molina, Kogan, Lynch 1987",
-        guarantees=("integrity", "no-duplication", "single-source-order", "uniform-agreement", "termination"),
+        guarantees=(
+            "integrity",
+            "no-duplication",
+            "single-source-order",
+            "uniform-agreement",
+            "termination",
+            "recovery",
+        ),
         faults=(*EVERY_FAULT, "outage"),
         crash=(
             "the others go on and serve each other; what a crashed host lacks is kept for it, and a source stops when "

@@ -41,7 +41,7 @@ class Fan3(Fan2):
         name="fan-3",
         title="sequence numbers, retransmission and null messages: a site that was down gets everything",
         paper="Spauster 1991, 6.4.4 (Protocol 3)",
-        guarantees=(*Fan2.contract.guarantees, "Q2", "uniform-agreement", "termination"),
+        guarantees=(*Fan2.contract.guarantees, "Q2", "uniform-agreement", "termination", "recovery"),
         faults=Fan2.contract.faults,
         crash="nobody waits until the source's log is full of what the crashed site has not acknowledged",
         branches=(

@@ -64,6 +64,7 @@ class Scalatom(Protocol):
             "acyclic-order",
             "uniform-agreement",
             "termination",
+            "recovery",
             "R1",
             "no-silent-divergence",
             "genuineness",

@@ -47,6 +47,9 @@ _ROLES: tuple[type[Part], ...] = (
     Presence,
 )
 
+_AS_OTHERS = tuple(name for name in TOTAL_ORDER if name != "recovery")
+"""A site that comes back begins anew."""
+
 _ONLY_IN_TOTAL_ORDER = frozenset(
     (
         "multiple-source-order",
@@ -75,7 +78,7 @@ class SelectiveTotal(Protocol):
         name="selective-total",
         title="selective total order on one channel that loses by overrun, without a master",
         paper="Tachikawa and Takizawa",
-        guarantees=(*TOTAL_ORDER, "selective-information", "order-equivalence", "atomic-receipt"),
+        guarantees=(*_AS_OTHERS, "selective-information", "order-equivalence", "atomic-receipt"),
         faults=("loss", "burst-loss", "pause", "skew", "slow-reader", "foreign"),
         crash="the others wait for silence_seconds, deliver what anyone may have delivered, and go on without it",
         branches=tuple(branch for role in _ROLES for branch in role.branches),
@@ -148,7 +151,8 @@ class SelectiveTotal(Protocol):
         """An epoch begins, with new numbers."""
         self.forget_cluster()
         self.cluster = Cluster(epoch, members, self.site, self.options.buffer_messages, self.receipt.free_buffers)
-        self.outbox.append(InstallView("{}:{}:{}".format(*epoch), members, groups=tuple(self.context.groups)))
+        # It names no group: a cluster has the members of all groups, and who is in it need not be in each of them.
+        self.outbox.append(InstallView("{}:{}:{}".format(*epoch), members))
         return self.cluster
 
     def forget_cluster(self) -> None:

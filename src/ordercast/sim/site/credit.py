@@ -42,6 +42,10 @@ class CreditQueue:
             self._credit[instance] -= 1
         return waiting.popleft()
 
+    def count(self) -> int:
+        """How many messages wait."""
+        return sum(map(len, self._waiting.values()))
+
     def forget(self, instance: InstanceId) -> None:
         """The instance has crashed, and its application with it."""
         self._credit.pop(instance, None)

@@ -296,6 +296,11 @@ class SimulatedSite:
         if instance.alive:
             self.processor.do(self._release, instance.name)
 
+    @property
+    def waiting_messages(self) -> int:
+        """Messages of the application that no instance takes."""
+        return self._requests.count()
+
     # ------------------------------------------------------------------ driver: what instances want done
     def trace_time(self) -> float:
         """Simulated time along the site's processor."""

@@ -14,14 +14,16 @@ from ordercast.spark.tasks import ask_together
 from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import ORDER, find_disorder
-from ordercast.spark.verify.large.parts import BY_MESSAGE, judge_by_message
+from ordercast.spark.verify.large.parts import BY_MESSAGE, BY_SITE, judge_by_message, judge_by_site
 from ordercast.spark.verify.large.source import SOURCE_ORDER, find_source_disorder
 from ordercast.spark.verify.large.tables import Limits, complete, tabulate
 from ordercast.trace.schema import Run
 
 _PROMISE_NOTHING: Final = frozenset({"P0", "Q0", "R0"})
 
-LARGE_PROPERTIES: Final[frozenset[str]] = frozenset({*ORDER, *BY_MESSAGE, *_PROMISE_NOTHING, SOURCE_ORDER, DIVERGENCE})
+LARGE_PROPERTIES: Final[frozenset[str]] = frozenset(
+    {*ORDER, *BY_MESSAGE, *BY_SITE, *_PROMISE_NOTHING, SOURCE_ORDER, DIVERGENCE}
+)
 """What can be judged of a run of any size."""
 DEFAULT_LIMITS: Final = Limits()
 
@@ -37,12 +39,15 @@ def judge_large(
     own = complete(events, run)
     findings: dict[str, Finding] = {name: Finding(obliged=True) for name in properties if name in _PROMISE_NOTHING}
     by_message = [name for name in properties if name in BY_MESSAGE]
+    by_site = [name for name in properties if name in BY_SITE]
     by_order = [name for name in properties if name in ORDER or name in (SOURCE_ORDER, DIVERGENCE)]
     questions: list[Callable[[], dict[str, Finding]]] = []
     if by_order:
         questions.append(lambda: _judge_order(spark, own, run, by_order, limits))
     if by_message:
         questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
+    if by_site:
+        questions.append(lambda: judge_by_site(own, run, by_site))
     for found in ask_together(spark, questions):
         findings |= found
     return {name: findings[name].verdict(name, name in run.guarantees) for name in properties}

@@ -105,8 +105,9 @@ def _graph(code: Ints, starts: Ints, count: int) -> csr_array:
     follows = np.ones(len(code), dtype=bool)
     follows[starts[:-1][starts[:-1] < len(code)]] = False
     after = np.flatnonzero(follows)
+    # Edges that several sites have in common are added up, and must not wrap to 0: they are true or not.
     edges = (code[after - 1].astype(np.int32), code[after].astype(np.int32))
-    return csr_array((np.ones(len(after), dtype=np.int8), edges), shape=(count, count))
+    return csr_array((np.ones(len(after), dtype=bool), edges), shape=(count, count))
 
 
 def _free(graph: csr_array, missing: Bools) -> Bools:
@@ -118,7 +119,7 @@ def _free(graph: csr_array, missing: Bools) -> Bools:
     targets = np.flatnonzero(missing).astype(graph.indices.dtype)
     indices = np.concatenate([graph.indices, targets])
     indptr = np.append(graph.indptr, len(indices))
-    from_missing = csr_array((np.ones(len(indices), dtype=np.int8), indices, indptr), shape=(count + 1, count + 1))
+    from_missing = csr_array((np.ones(len(indices), dtype=bool), indices, indptr), shape=(count + 1, count + 1))
     reached = breadth_first_order(from_missing, count, directed=True, return_predecessors=False)
     free = np.ones(count + 1, dtype=bool)
     free[reached] = False

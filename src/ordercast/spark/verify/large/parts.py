@@ -31,6 +31,9 @@ BY_MESSAGE: Final = frozenset(
 """Properties of single messages: what the judges say about one of them hangs on the rows that are about it or serve it,
 and on who was up and member of what."""
 
+BY_SITE: Final = frozenset({"recovery"})
+"""Properties of sites, whatever they deliver: the few rows that are about sites say everything."""
+
 _COLUMNS: Final = ("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "members", "reason")
 """What the judges of parts look at."""
 _ABOUT_A_MESSAGE: Final = ("multicast", "deliver", "rollback")
@@ -70,6 +73,12 @@ def cut_by_message(events: DataFrame, part_rows: int) -> DataFrame:
     served = F.array_distinct(F.transform("messages", part_of))
     sends = relevant.where(F.col("kind") == "send").withColumn("part", F.explode(served))
     return about.unionByName(of_sites).unionByName(sends)
+
+
+def judge_by_site(events: DataFrame, run: Run, properties: Sequence[str]) -> dict[str, Finding]:
+    """Properties of sites: one part, with all that concerns them."""
+    about = events.where(F.col("kind").isin(*_ABOUT_SITES))
+    return judge_parts(about.withColumn("part", F.lit(0)), run, properties)
 
 
 def judge_parts(parts: DataFrame, run: Run, properties: Sequence[str], overlapping: bool = False) -> dict[str, Finding]:
