@@ -30,7 +30,7 @@ async def _main(work: Work) -> None:
     async with ordercast.open(work.config, work.process) as node:
         group = await node.join("all")
         group.on_delivery(lambda delivery: got.update({delivery.message: zlib.crc32(delivery.payload)}))
-        sending = asyncio.create_task(_send(group, work, node.incarnation, no_more))
+        sending = asyncio.create_task(_send(node, group, work, no_more))
         await stop.wait()
         no_more.set()
         await sending
@@ -38,13 +38,16 @@ async def _main(work: Work) -> None:
     (Path(work.folder) / f"{work.process}.json").write_text(json.dumps(result))
 
 
-async def _send(group: ordercast.Group, work: Work, incarnation: int, no_more: asyncio.Event) -> None:
+async def _send(node: ordercast.Node, group: ordercast.Group, work: Work, no_more: asyncio.Event) -> None:
     loop = asyncio.get_running_loop()
     due, number = loop.time(), 0
     while work.rate and not no_more.is_set():
         number += 1
         with suppress(ordercast.OrdercastError):
-            await group.multicast(f"{work.process} {incarnation} {number}".encode().ljust(PAYLOAD_BYTES, b"."))
+            if number == 2:
+                # Nothing leaves before the others have been greeted: what waits meanwhile would be bundled.
+                await node.flush()
+            await group.multicast(f"{work.process} {node.incarnation} {number}".encode().ljust(PAYLOAD_BYTES, b"."))
         # Who was stopped for a while does not make up for it: a burst would be bundled.
         due = max(due + 1 / work.rate, loop.time())
         with suppress(TimeoutError):
