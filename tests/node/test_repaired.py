@@ -157,7 +157,10 @@ def test_a_repaired_log_that_is_rolled_back_later_is_refused_too(tmp_path: Path,
                     await asyncio.sleep(0)
                 for name in ("_end.a", "a"):
                     shutil.copytree(tmp_path / "log" / name, tmp_path / "copy" / name)
-                await deliver_own(groups[0])
+                await groups[0].multicast(b"after the copy")
+                async for delivery in groups[1]:
+                    if delivery.payload == b"after the copy":
+                        break
                 a.kill()
             for name in ("_end.a", "a"):
                 shutil.rmtree(tmp_path / "log" / name)
