@@ -14,7 +14,7 @@ from ordercast.chaos.proxy import Terrain
 from ordercast.chaos.schedule import Kill, Partition, Pause, Plan, Start
 from ordercast.check import choose, judge
 from ordercast.trace import read_events, read_runs
-from ordercast.wire.datagram import DATAGRAM_BYTES_MIN
+from ordercast.wire.datagram import HANDSHAKE_BYTES
 from tests.chaos.tree_worker import PAYLOAD_BYTES
 
 CLUSTERS = {"amsterdam": ("a1", "a2"), "boston": ("b1", "b2"), "chicago": ("c1", "c2", "c3")}
@@ -48,7 +48,7 @@ def _run(
     seen: Counter[tuple[str, str]] = Counter()
 
     def tap(sender: str, receiver: str, size: int) -> None:
-        if size > PAYLOAD_BYTES and size != DATAGRAM_BYTES_MIN:  # which is a greeting
+        if size > PAYLOAD_BYTES and size != HANDSHAKE_BYTES:  # which is a greeting
             seen[sender, receiver] += 1
 
     cluster = Cluster(

@@ -35,11 +35,9 @@ class Presence:
         """Look at everybody; those who are silent."""
         silent = []
         for site, session in self._peers.items():
-            signs = session.signs
-            known = self._signs.get(site)
-            if known is None or known[0] is not session or known[1] != signs:
-                self._signs[site] = session, signs, now
-            elif now - known[2] >= SILENT_SECONDS:
+            since = self._since(site, now)
+            self._signs[site] = session, session.signs, since
+            if now - since >= SILENT_SECONDS:
                 silent.append(site)
         self.deadline = now + LOOK_SECONDS if self._peers else inf
         return silent
