@@ -132,11 +132,13 @@ def test_closing_while_others_close_too_is_no_news(caplog: pytest.LogCaptureFixt
         nodes = [ordercast.open(configuration, name) for name in "abc"]
         for node in nodes:
             await node.__aenter__()
+        groups = [await node.join("g") for node in nodes]
         for node in nodes:
             await node.wait_for_peers()
-            (await node.join("g")).on_batch(lambda _: None)
-        for node in nodes:
             await node.multicast(b"last", ["g"])
+        # Everyone has everything, but nobody may know that of the others: their acknowledgements are on the way.
+        for group in groups:
+            assert await payloads(group, 3) == [b"last"] * 3
         await asyncio.gather(*(node.__aexit__(None, None, None) for node in nodes))
 
     with caplog.at_level(logging.WARNING, logger="ordercast"):
