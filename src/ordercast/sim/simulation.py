@@ -133,8 +133,8 @@ class Simulation:
             names.update(workload.sources)
         self.sites: dict[SiteId, SimulatedSite] = {}
         for name in sorted(names):
-            groups = [group for group, members in self.groups.items() if name in members]
-            recorder = self.recorder.site(name, groups) if self.recorder else None
+            own = [group for group, members in self.groups.items() if name in members]
+            recorder = self.recorder.site(name, own) if self.recorder else None
             self.sites[name] = SimulatedSite(self, name, recorder, self.random("site", name))
         self._site_names = tuple(self.sites)
         network.attach(self)
