@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ordercast.core import MessageId, Multicast, Packet, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.parts.link import Letter, Link
+from ordercast.protocols.parts.link import Letter, Posting
 
 WANTED_MAX = 64
 """Messages asked for with one packet: what one burst of the link can answer."""
@@ -112,7 +112,7 @@ class ReliableMulticast(Part):
     def __init__(
         self,
         host: Protocol,
-        link: Link,
+        link: Posting,
         *,
         eager: bool,
         want_seconds: float,
@@ -161,10 +161,10 @@ class ReliableMulticast(Part):
         self._host.branch("relayed")
         source = multicast.id.source
         others = (s for s in self._destinations(multicast) if s not in (self._host.site, source, but))
-        self._post_copy(tuple(others), multicast)
+        self.post_copy(tuple(others), multicast)
 
-    def _post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
-        """Only the source says which floor it has, since it knows who may rely on that."""
+    def post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
+        """To whoever lacks it. Only the source says which floor it has, since it knows who may rely on that."""
         if multicast.id.source == self._host.site:
             self.multicast(multicast, to)
         elif to:
@@ -261,7 +261,7 @@ class ReliableMulticast(Part):
         for message in want.wanted[:WANTED_MAX]:
             multicast = self._find(message)
             if multicast is not None and sender in self._destinations(multicast):
-                self._post_copy((sender,), multicast)
+                self.post_copy((sender,), multicast)
 
     # ------------------------------------------------------------------ what is over
     def source(self, site: SiteId) -> Finished:
