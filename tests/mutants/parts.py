@@ -39,7 +39,7 @@ def never_forgives(self: Link, site: SiteId) -> None:
 
 
 # ---------------------------------------------------------------------- reliable multicast
-@mutant(MulticastHost, "multicast.post_copy", caught_by="uniform-agreement")
+@mutant(MulticastHost, "multicast._post_copy", caught_by="uniform-agreement")
 def announces_a_wrong_floor(self: ReliableMulticast, to: tuple[SiteId, ...], multicast: Multicast) -> None:
     """A copy says that the message is finished everywhere."""
     self._link.post(to, Data(self._link.next, multicast, (1 << 40, 0)))

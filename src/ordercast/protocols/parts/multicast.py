@@ -161,10 +161,10 @@ class ReliableMulticast(Part):
         self._host.branch("relayed")
         source = multicast.id.source
         others = (s for s in self._destinations(multicast) if s not in (self._host.site, source, but))
-        self.post_copy(tuple(others), multicast)
+        self._post_copy(tuple(others), multicast)
 
-    def post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
-        """To whoever lacks it. Only the source says which floor it has, since it knows who may rely on that."""
+    def _post_copy(self, to: tuple[SiteId, ...], multicast: Multicast) -> None:
+        """Only the source says which floor it has, since it knows who may rely on that."""
         if multicast.id.source == self._host.site:
             self.multicast(multicast, to)
         elif to:
@@ -261,7 +261,7 @@ class ReliableMulticast(Part):
         for message in want.wanted[:WANTED_MAX]:
             multicast = self._find(message)
             if multicast is not None and sender in self._destinations(multicast):
-                self.post_copy((sender,), multicast)
+                self._post_copy((sender,), multicast)
 
     # ------------------------------------------------------------------ what is over
     def source(self, site: SiteId) -> Finished:

@@ -22,7 +22,8 @@ def _options(situation: Situation) -> OptionValues:
         "acknowledge_every": situation.rarely(32, 1, 4),
         "acknowledge_seconds": situation.timeout(0.1),
         "want_seconds": situation.timeout(0.2),
-        "ask_seconds": situation.timeout(0.2),
+        "turn_seconds": 0.02 if len(situation.members) > 6 else random.choice((0.0, 0.0, 0.0, 0.01)),
+        "ask_seconds": max(0.08, situation.timeout(0.4)),
         # Often shorter than a round trip: primaries are suspected wrongly all the time.
         "ping_seconds": ping,
         "suspicion_seconds": round(random.uniform(0.5, 4.0) * ping, 4),

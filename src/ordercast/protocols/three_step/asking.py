@@ -5,6 +5,7 @@ Packets are sent once. What is lost shows here: a message that is not finished a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,9 @@ NAMELESS_TICKS = 256
 
 
 def is_time_to_ask(ticks: int) -> bool:
-    """Whether to ask about a message that is so old: after 2 intervals, after 4 and 8, then after every 16. (At every
-    one: on a slow medium the questions are most of the traffic, and keep the answers away.)"""
-    return ticks in (2, 4, 8) or (ticks > 0 and ticks % 16 == 0)
+    """Whether to ask about a message that is so old: after 2 intervals, after 4, 8 and 16, then after every 32. (At
+    every one: on a slow medium the questions are most of the traffic, and keep the answers away.)"""
+    return ticks in (2, 4, 8, 16) or (ticks > 0 and ticks % 32 == 0)
 
 
 class Asking(Part):
@@ -69,20 +70,29 @@ class Asking(Part):
             self.keep_watching()
 
     def _ask(self, entries: list[Entry]) -> None:
-        """Ask those who may know more: all, or, of what is delivered here, those not known to have taken it."""
+        """Ask those who may know more."""
         core = self._core
         questions: dict[SiteId, list[Asked]] = {}
         for entry in entries:
             asked = Asked(entry.message, entry.address.cells, entry.multicast is not None)
-            is_done = entry.delivered or core.site not in entry.address.sites
-            for site in entry.address.others:
-                if not is_done or site not in entry.settled:
-                    question = questions.setdefault(site, [])
-                    if len(question) < ASKED_MAX:
-                        question.append(asked)
+            for site in self._whom_to_ask(entry):
+                question = questions.setdefault(site, [])
+                if len(question) < ASKED_MAX:
+                    question.append(asked)
         for site, question in questions.items():
             core.branch("asked")
             self._send(site, tuple(question))
+
+    def _whom_to_ask(self, entry: Entry) -> Iterable[SiteId]:
+        """Of what is delivered here, or goes elsewhere, those not known to have taken it; of what has no final
+        timestamp, the cells where it is not fixed; of the rest, our own, which holds it up."""
+        core = self._core
+        if entry.delivered or core.site not in entry.address.sites:
+            return (site for site in entry.address.others if site not in entry.settled)
+        if entry.sequence:
+            return core.cellmates
+        lacking = [cell for cell in entry.address.cells if cell not in entry.fixed]
+        return (site for cell in lacking for site in core.cells.cells[cell] if site != core.site)
 
     def _send(self, site: SiteId, asked: tuple[Asked, ...]) -> None:
         core = self._core
@@ -125,8 +135,6 @@ class Asking(Part):
             if entry.multicast is None and asked.is_here:
                 core.entries.want(entry, sender)
                 core.multicast.ask_at_once()
-            elif entry.multicast is not None and not asked.is_here:
-                core.multicast.post_copy((sender,), entry.multicast)
         if told:
             core.send((sender,), Answer(tuple(told), core.delivery.mark))
         if standing:
@@ -162,6 +170,7 @@ class Asking(Part):
             if told.sequence and not entry.sequence and core.site in entry.address.sites:
                 core.branch("told")
                 core.delivery.on_final(entry, told.sequence)
+                core.ordering.on_final(entry)
             if told.is_taken:
                 core.keeping.note_settled(entry, sender)
 

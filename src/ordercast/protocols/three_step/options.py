@@ -21,6 +21,9 @@ class ThreeStepOptions(Options, frozen=True):
     """Messages that an application takes until the other sites hear of it: an eighth of the window."""
     acknowledge_seconds: float = 0.05
     """How long they wait for that at the most."""
+    turn_seconds: float = 0.0
+    """How long a site gathers what comes before it answers with one record and one packet for each address. 0: as long
+    as there is something to read. On a slow network, where each packet counts, it can be as long as a packet takes."""
     want_seconds: float = 0.05
     """How long a message may be known by name only before somebody is asked for it."""
     ask_seconds: float = 0.1
@@ -47,8 +50,10 @@ class ThreeStepOptions(Options, frozen=True):
             value = getattr(self, name)
             if name.endswith(("_messages", "_every", "_messages_max", "_bytes_max")) and value < 1:
                 raise UsageError(f"{name} is at least 1, not {value}")
-            if name.endswith(("_seconds", "_seconds_max")) and value <= 0:
+            if name.endswith(("_seconds", "_seconds_max")) and value <= 0 and name != "turn_seconds":
                 raise UsageError(f"{name} is positive, not {value}")
+        if self.turn_seconds < 0:
+            raise UsageError(f"turn_seconds is 0 or more, not {self.turn_seconds}")
         if self.kept_messages_max < self.window_messages:
             raise UsageError(
                 f"kept_messages_max = {self.kept_messages_max} is below window_messages = {self.window_messages}"

@@ -69,7 +69,7 @@ class Ordering(Part):
         """Something is to be done at the end of the turn."""
         if not self._dirty:
             self._dirty = True
-            self._core.set_timer("turn", 0.0)
+            self._core.set_timer("turn", self._core.options.turn_seconds)
 
     # ------------------------------------------------------------------ what comes
     def on_body(self, entry: Entry) -> None:
@@ -137,6 +137,14 @@ class Ordering(Part):
         if is_news and voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
             self._core.delivery.hear_primary(count, clock)
         return is_news
+
+    def on_final(self, entry: Entry) -> None:
+        """Somebody has told us the final timestamp: it stands for all proposals.
+
+        (Else: the others have delivered m and forgotten what they proposed; our clock, which nobody raises, is below.)
+        """
+        self._complete.append(entry)
+        self.touch()
 
     # ------------------------------------------------------------------ the end of a turn
     def on_turn_timeout(self) -> None:
@@ -223,9 +231,9 @@ class Ordering(Part):
         highest of them. To whom that is to be said, and for which message's sake; None: to our cell."""
         words: dict[Destinations | None, MessageId] = {}
         for entry in self._complete:
-            if not entry.place or len(entry.standings) < len(entry.address.cells):
+            if not entry.place or not (entry.sequence or len(entry.standings) == len(entry.address.cells)):
                 continue
-            highest = max(standing.timestamp for standing in entry.standings.values())
+            highest = max(entry.sequence, *(standing.timestamp for standing in entry.standings.values()))
             if highest <= entry.highest:
                 continue
             if highest > self.clock:
