@@ -60,7 +60,7 @@ class Ordered(Shape):
         """An epoch begins with these places; also when that is read from the log."""
 
     @abstractmethod
-    def on_started(self) -> None:
+    def on_epoch_started(self) -> None:
         """It has begun: say where we stand, and go on."""
 
     @abstractmethod
@@ -335,7 +335,7 @@ class Primary(Part):
         self._host.append(start)
         self.recall_started(start)
         self._host.branch("started")
-        self._ordered.on_started()
+        self._ordered.on_epoch_started()
 
     def send_start(self, site: SiteId) -> None:
         """Tell a site of the cell how the epoch stands."""

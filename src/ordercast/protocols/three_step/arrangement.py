@@ -26,7 +26,8 @@ def _options(situation: Situation) -> OptionValues:
         "ask_seconds": max(0.08, situation.timeout(0.4)),
         # Often shorter than a round trip: primaries are suspected wrongly all the time.
         "ping_seconds": ping,
-        "suspicion_seconds": round(random.uniform(0.5, 4.0) * ping, 4),
+        "suspicion_seconds": (suspicion := round(random.uniform(0.5, 4.0) * ping, 4)),
+        "suspicion_seconds_max": random.choice((10.0, max(1.0, 2 * suspicion), max(4.0, 2 * suspicion))),
         "retry_seconds": situation.timeout(0.2),
         "blocked_seconds": situation.seconds(0.2, 2.0),
     }

@@ -84,15 +84,17 @@ class Asking(Part):
             self._send(site, tuple(question))
 
     def _whom_to_ask(self, entry: Entry) -> Iterable[SiteId]:
-        """Of what is delivered here, or goes elsewhere, those not known to have taken it; of what has no final
-        timestamp, the cells where it is not fixed; of the rest, our own, which holds it up."""
+        """Of what is delivered here, or goes elsewhere, those not known to have taken it; of the rest, our cell, and
+        those where it is not fixed.
+
+        (Without our own: the other cells have given us up and forgotten m, which our own keeps for us.)
+        """
         core = self._core
         if entry.delivered or core.site not in entry.address.sites:
             return (site for site in entry.address.others if site not in entry.settled)
-        if entry.sequence:
-            return core.cellmates
-        lacking = [cell for cell in entry.address.cells if cell not in entry.fixed]
-        return (site for cell in lacking for site in core.cells.cells[cell] if site != core.site)
+        lacking = () if entry.sequence else (cell for cell in entry.address.cells if cell not in entry.fixed)
+        elsewhere = (site for cell in lacking if cell != core.ordering.cell for site in core.cells.cells[cell])
+        return (*core.cellmates, *elsewhere)
 
     def _send(self, site: SiteId, asked: tuple[Asked, ...]) -> None:
         core = self._core

@@ -87,8 +87,8 @@ class Ordering(Part):
             raise WireError(f"{sender} is in no cell, and proposes")
         voices = self.voices[cell]
         primary = voices.sites[packet.epoch % len(voices.sites)]
-        if cell == self.cell and sender != core.site and not core.primary.hear(sender, packet.epoch):
-            return
+        if cell == self.cell:
+            core.primary.hear(sender, packet.epoch)
         last = 0
         for proposal in packet.proposals:
             if proposal.place < 1 or proposal.timestamp < 1 or proposal.place <= last:
@@ -393,7 +393,7 @@ class Ordering(Part):
             self._early_epoch = epoch
         self.trim()
 
-    def on_started(self) -> None:
+    def on_epoch_started(self) -> None:
         """It has begun: our word goes to the cell, and for each unfinished message as in rule 3; the primary proposes
         the unfinished places to the destinations in other cells, and what is at no place anew."""
         core = self._core
