@@ -7,14 +7,13 @@ from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.protocols.parts.keeping import Keeping
 from ordercast.protocols.parts.kept import Kept
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Place, Promise, Promised, Resumption, Started
+from ordercast.protocols.parts.primary_packets import Promised, Resumption, Started
 from ordercast.protocols.three_step import ThreeStep
 from ordercast.protocols.three_step.asking import Asking
 from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.ordering import Ordering
-from ordercast.protocols.three_step.packets import Acceptance, Accepted, Delivered, Skipped
+from ordercast.protocols.three_step.packets import Acceptance, Delivered, Skipped
 from ordercast.protocols.three_step.returning import Returning
-from ordercast.protocols.three_step.voices import Voices
 from tests.mutants.registry import call_without_log, mutant
 
 
@@ -29,13 +28,6 @@ def a_accepts_after_it_has_promised(self: Ordering) -> None:
             self.voices[cell].fix()
         self._heard.clear()
         self._core.delivery.deliver()
-
-
-@mutant(ThreeStep, "primary.clock_of")
-def b_starts_with_its_own_clock(self: Primary, reports: list[Promise]) -> int:
-    """(b) The clock of the new primary is its own, not the highest that was reported."""
-    own = reports[-1]
-    return max((own.clock, *(place.timestamp for place in Primary.choose(self, reports).places)))
 
 
 @mutant(ThreeStep, "delivery.is_primary_past")
@@ -63,34 +55,6 @@ def e_accepts_with_gaps(self: Ordering, acceptances: list[Acceptance]) -> None:
             acceptances.append(self._place(proposal.message, proposal.timestamp))
 
 
-@mutant(ThreeStep, "delivery.is_majority_past")
-def f_counts_words_of_later_epochs(self: Delivery, t: int) -> bool:
-    """(f) For (ii) words of later epochs count, which were said after the promise."""
-    voices = self._core.ordering.own_voices
-    clocks = [voice.clock for voice in voices.said.values() if voice.epoch >= self._core.primary.started]
-    return sum(clock >= t for clock in clocks) >= voices.majority
-
-
-@mutant(ThreeStep, "primary.choose")
-def g_takes_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
-    """(g) The longest report, not the one of the latest epoch."""
-    return max(reports, key=lambda report: report.base + len(report.places))
-
-
-@mutant(ThreeStep, "ordering._hear")
-def h_adds_words_of_two_epochs(
-    self: Ordering, voices: Voices, site: SiteId, epoch: int, count: int, clock: int
-) -> bool:
-    """(h) What was accepted in an epoch counts in the next one as well."""
-    return Ordering._hear(self, voices, site, epoch, max(count, voices.said[site].count), clock)
-
-
-@mutant(ThreeStep, "ordering.recall_accepted")
-def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
-    """(i) After a crash the clock knows the timestamps that were accepted, not those of other cells that raised it."""
-    Ordering.recall_accepted(self, Accepted(record.first, record.acceptances, 0))
-
-
 @mutant(ThreeStep, "primary._promise")
 def i_forgets_its_promise(self: Primary, epoch: int) -> None:
     """(i) A promise is made and not logged."""
@@ -110,12 +74,6 @@ def j_leaves_out_equal_timestamps(self: Delivery, t: int) -> bool:
 
 
 # ---------------------------------------------------------------------- (k) to (n): stuck
-@mutant(ThreeStep, "ordering.has_bodies", caught_by="termination")
-def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place, ...]) -> bool:
-    """(k) A report counts, and a start is taken, when the messages are known by name only."""
-    return True
-
-
 @mutant(ThreeStep, "primary.hear", caught_by="termination")
 def l_follows_nobody(self: Primary, sender: SiteId, epoch: int) -> bool:
     """(l) Who hears of a higher epoch does not promise it."""

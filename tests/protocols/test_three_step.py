@@ -128,7 +128,7 @@ def test_any_layout_of_groups_is_in_one_acyclic_order() -> None:
 def stall(simulation: Simulation, since: float, sites: tuple[str, ...]) -> float:
     """Seconds from then on until each of these sites has delivered something that was multicast later."""
     later = {row["message"] for row in rows_of(simulation, "multicast") if row["time"] > since}
-    first = {}
+    first: dict[str, float] = {}
     for row in rows_of(simulation, "deliver"):
         if row["message"] in later:
             first.setdefault(row["site"], row["time"])

@@ -140,9 +140,10 @@ class PrimaryHost(Host):
                     self.link.post(self.others, given)
         elif self.primary.may_speak:
             before = len(self.places)
-            while (message := self.early.get((self.primary.started, len(self.places) + 1), None)) in self.got:
-                assert message is not None
-                self.accept(message)
+            while following := self.early.get((self.primary.started, len(self.places) + 1)):
+                if following not in self.got:
+                    break
+                self.accept(following)
             if len(self.places) > before:
                 self.tell(self.others)
         if self.primary.may_speak:
