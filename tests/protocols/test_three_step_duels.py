@@ -9,14 +9,13 @@ from typing import Any
 import pytest
 
 from ordercast.check import judge
-from ordercast.core import Context, InvariantViolation, SiteId
+from ordercast.core import Context, InvariantViolation
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Place, Promise
+from ordercast.protocols.parts.primary_packets import Promise
 from ordercast.protocols.three_step import ThreeStep
 from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.ordering import Ordering
 from ordercast.protocols.three_step.packets import Accepted
-from ordercast.protocols.three_step.voices import Voices
 from tests.mutants.registry import break_part
 from tests.protocols.three_step_duels import duel
 
@@ -44,31 +43,9 @@ def f_counts_words_of_later_epochs(self: Delivery, t: int) -> bool:
     return sum(clock >= t for clock in clocks) >= voices.majority
 
 
-def g_takes_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
-    """(g) The longest report, not the one of the latest epoch."""
-    return max(reports, key=lambda report: report.base + len(report.places))
-
-
-def h_adds_words_of_two_epochs(
-    self: Ordering, voices: Voices, site: SiteId, epoch: int, count: int, clock: int
-) -> bool:
-    """(h) What was accepted in an epoch counts in the next one as well."""
-    return Ordering._hear(self, voices, site, epoch, max(count, voices.said[site].count), clock)
-
-
 def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
     """(i) After a crash the clock knows the timestamps that were accepted, not those of other cells that raised it."""
     Ordering.recall_accepted(self, Accepted(record.first, record.acceptances, 0))
-
-
-def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place, ...]) -> bool:
-    """(k) A report counts, and a start is taken, when the messages are known by name only."""
-    return True
-
-
-MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
-    ("primary.clock_of", b_starts_with_its_own_clock, 62),
-]
 
 
 def mutated(method: str, function: Callable[..., Any]) -> type[ThreeStep]:
