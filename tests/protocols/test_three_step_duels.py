@@ -48,6 +48,13 @@ def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
     Ordering.recall_accepted(self, Accepted(record.first, record.acceptances, 0))
 
 
+MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
+    ("primary.clock_of", b_starts_with_its_own_clock, 62),
+    ("delivery.is_majority_past", f_counts_words_of_later_epochs, 35),
+    ("ordering.recall_accepted", i_forgets_its_clock, 26),
+]
+
+
 def mutated(method: str, function: Callable[..., Any]) -> type[ThreeStep]:
     part, _, name = method.partition(".")
 
