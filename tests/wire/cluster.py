@@ -10,11 +10,13 @@ import msgspec
 
 from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, SiteId
 from ordercast.wire import ClusterKeys, Codec, Endpoint, Outgoing
+from ordercast.wire.numbers import SPARE
 
 NAMES = ("a", "b", "c")
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
 START = 100.0
+DESTINATION_BYTES = -(-(len(NAMES) + SPARE) // 8)
 
 
 class Note(Packet, frozen=True):

@@ -13,7 +13,7 @@ import pytest
 
 from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, WireError
 from ordercast.wire import Codec, Endpoint
-from ordercast.wire.datagram import HEADER, HELLO, PLAINTEXT, REPAIR, VERSION
+from ordercast.wire.datagram import HEADER, HELLO, KIND_MAX, PLAINTEXT, VERSION
 from tests.wire.cluster import CODEC, Cluster, Note, Other, flushed, known_cluster, make_cluster, make_endpoint
 
 DATAGRAMS = int(os.environ.get("ORDERCAST_FUZZ_DATAGRAMS", "20000"))
@@ -71,7 +71,7 @@ def repeat(data: bytearray, random: Random) -> None:
 
 def change_kind(data: bytearray, random: Random) -> None:
     if len(data) > 1:
-        data[1] = random.choice((0, PLAINTEXT)) | random.randrange(HELLO, REPAIR + 1)
+        data[1] = random.choice((0, PLAINTEXT)) | random.randrange(HELLO, KIND_MAX + 1)
 
 
 def change_counter(data: bytearray, random: Random) -> None:
@@ -96,7 +96,7 @@ def random_datagram(random: Random) -> bytes:
     """Nothing but noise, now and then behind a sound beginning."""
     noise = random.randbytes(random.choice((0, 1, 17, 18, 19, 40, 100, 1450)))
     return (
-        bytes((VERSION, random.randrange(1, 8) | random.choice((0, PLAINTEXT)))) + noise
+        bytes((VERSION, random.randrange(HELLO, KIND_MAX + 2) | random.choice((0, PLAINTEXT)))) + noise
         if random.random() < 0.5
         else noise
     )

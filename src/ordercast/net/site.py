@@ -32,7 +32,8 @@ from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance, MessageNumbers
 from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
-from ordercast.wire.endpoint import Endpoint, Outgoing
+from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.outbox import Outgoing
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far

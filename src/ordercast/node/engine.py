@@ -24,7 +24,7 @@ from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
 from ordercast.wire.endpoint import Endpoint
-from ordercast.wire.handshake import History
+from ordercast.wire.greeting import History
 from ordercast.wire.keys import ClusterKeys, read_keys
 
 logger = logging.getLogger("ordercast.node")
