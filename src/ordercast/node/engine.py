@@ -95,11 +95,13 @@ class Engine:
         if folder is None:
             return None
         contract = self.protocol.contract
+        contract = contract.with_options(contract.options(**self._configuration.options))
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,
             groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guaranteed(contract.options(**self._configuration.options))),
+            guarantees=list(contract.guarantees),
+            services={service: list(names) for service, names in contract.services.items()},
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 

@@ -11,7 +11,16 @@ from threading import get_ident
 
 from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
-from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, InstallView, Replay
+from ordercast.core.effects import (
+    Activate,
+    Deliver,
+    EnterGroup,
+    ExitGroup,
+    InstallView,
+    JoinRefused,
+    Replay,
+    ServiceUnavailable,
+)
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
@@ -159,12 +168,29 @@ class Internals:
             effect.group,
         )
 
+    def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
+        """A join will not come about."""
+        logger.warning("process %s cannot join group %s: %s", self.process, effect.group, effect.reason)
+
+    def activate(self, instance: InstanceId, effect: Activate) -> None:
+        """What is delivered in a group has another service from here on."""
+
+    def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
+        """A service cannot be had."""
+        logger.warning(
+            "process %s cannot have service %s in group %s: %s",
+            self.process,
+            effect.service,
+            effect.group,
+            effect.reason,
+        )
+
     # ------------------------------------------------------------------ flow
-    def credit(self, instance: InstanceId, available: int) -> None:
+    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
         """The protocol takes so many more bundles."""
         self.sender.on_credit(available)
 
-    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
+    def blocked(self, instance: InstanceId, by: str, reason: str, group: GroupId | None) -> None:
         """Something is in the way, or no longer."""
         self.obstacles.change(by, reason)
 
