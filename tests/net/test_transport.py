@@ -97,8 +97,20 @@ def test_a_process_is_reached_where_it_says_that_it_listens() -> None:
 
 @pytest.mark.parametrize(
     "address",
-    ["", " ", "127.0.0.1", "127.0.0.1 0", "127.0.0.1 65536", "127.0.0.1 x", "localhost 7001", "0.0.0.0 7001"]
-    + ["224.0.0.1 7001", "::1 7001", "ff02::1 7001", ":: 7001"],
+    [
+        "",
+        " ",
+        "127.0.0.1",
+        "127.0.0.1 0",
+        "127.0.0.1 65536",
+        "127.0.0.1 x",
+        "localhost 7001",
+        "0.0.0.0 7001",
+        "224.0.0.1 7001",
+        "::1 7001",
+        "ff02::1 7001",
+        ":: 7001",
+    ],
 )
 def test_an_address_that_is_not_one_of_a_single_process_of_this_family_is_not_used(address: str) -> None:
     with transport_to(free_ports(1)[0]) as transport:
