@@ -50,8 +50,9 @@ class Internals:
         self.sender = Sender(loop, engine.site.request, configuration.payload_max)
         """The way out."""
         heard = engine.protocol.wants_consumed
+        self.views = Views(engine.groups)
         self.receiver = Receiver(
-            [name for name, members in engine.groups.items() if process in members],
+            [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
             with_history=configuration.control is not None,
@@ -62,7 +63,6 @@ class Internals:
             self.receiver.deliver if heard else self._deliver_unheard
         )
         """Takes bundles from the protocol."""
-        self.views = Views(engine.groups)
         self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
@@ -154,7 +154,8 @@ class Internals:
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """The members of a group have agreed on who they are."""
-        self.views.install(effect)
+        for view in self.views.install(effect):
+            self.receiver.install(view)
 
     def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
         """The deliveries of a group go on here, perhaps behind a gap."""
