@@ -217,16 +217,21 @@ def test_strangers_are_told_of_by_name_up_to_a_bound(caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize("insecure", [False, True])
 def test_a_process_that_is_not_configured_at_the_others_is_told_so_and_ends(insecure: bool) -> None:
     cluster = make({"a": ONE, "b": ONE}, insecure=insecure, processes=("a", "b"))
-    located: list[tuple[SiteId, str]] = []
+    located: set[tuple[SiteId, str]] = set()
+
+    def locate(stranger: SiteId, address: str) -> bool:
+        located.add((stranger, address))
+        return True
+
     for endpoint in cluster.endpoints.values():
-        endpoint.locate_by(lambda stranger, address: not located.append((stranger, address)))
+        endpoint.locate_by(locate)
     cluster.introduce()
     agreed = ONE | {"[processes]": ["a", "b", "d"]}
     cluster.endpoints["d"] = d = make_endpoint(
         "d", agreed=agreed, insecure=insecure, processes=("a", "b", "d"), address="127.0.0.1 7004"
     )
     cluster.pass_time(LONG_ENOUGH)
-    assert set(located) == {("d", "127.0.0.1 7004")}
+    assert located == {("d", "127.0.0.1 7004")}
     assert d.refusals == {
         name: f"process d refuses {name}: {name} has no process d in [processes]: add it at all of them"
         for name in "ab"
