@@ -36,6 +36,7 @@ def open_endpoint(
         1450,
         Random(f"{name} {seed}").randbytes,
         listens=listens or address_of(name),
+        opens=True,
         processes_max=processes_max,
     )
 

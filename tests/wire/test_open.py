@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from ordercast.core import MAIN_INSTANCE, SiteId, UsageError
-from ordercast.wire.datagram import ANNOUNCEMENT, HANDSHAKE_BYTES, HELLO
+from ordercast.wire.datagram import ANNOUNCEMENT, HANDSHAKE_BYTES, HELLO, REFUSAL
 from ordercast.wire.door import STARTS_MAX
 from ordercast.wire.endpoint import SIGHTINGS_MAX
 from ordercast.wire.greeting import Sighting
@@ -100,7 +100,7 @@ def test_a_configured_cluster_still_refuses_strangers_and_does_not_listen_to_ann
         a.receive(outgoing.buffer, cluster.now, address_of("z"))
     a.receive(stranger.announce(), cluster.now, address_of("z"))
     assert a.counters == {"unknown-process": 2}
-    assert not a.flush()
+    assert [outgoing.buffer[1] for outgoing in a.flush()] == [REFUSAL]
     assert not a.sightings
 
 

@@ -12,6 +12,7 @@ from ordercast.net import junk, sockets
 from ordercast.net.disturbance import Disturbance, DisturbedSocket
 from ordercast.net.polling import BusyPoll
 from ordercast.net.sockets import Resolved, SocketAddress
+from ordercast.wire.whereabouts import Address
 
 DRAIN_MAX = 64
 """Times that a socket is read before anything else gets its turn: a socket buffer's worth of the largest datagrams."""
@@ -171,7 +172,15 @@ class Transport:
                     # Such a socket is told what became of earlier datagrams (nobody listens there), and then this one
                     # has not left; or its buffer is full. The other one has its own.
                     pass
-            self._send(buffer, segment, addresses[site])
+            address = addresses.get(site)
+            # (Whoever is not there any more may still be sent to, in a cluster that processes leave.)
+            if address is not None:
+                self._send(buffer, segment, address)
+
+    def send_to(self, where: Address, datagram: bytes | memoryview) -> None:
+        """Send one datagram to an address, by the common socket, so that whoever is there sees where this process
+        listens."""
+        self._send(datagram, None, where)
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""

@@ -76,6 +76,7 @@ class Engine:
                 agreed=configuration.agreed(),
                 history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
+                listens=addresses[process].address[:2],
             )
             self.site = LiveSite(
                 loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder
@@ -94,11 +95,13 @@ class Engine:
         if folder is None:
             return None
         contract = self.protocol.contract
+        contract = contract.with_options(contract.options(**self._configuration.options))
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,
             groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guaranteed(contract.options(**self._configuration.options))),
+            guarantees=list(contract.guarantees),
+            services={service: list(names) for service, names in contract.services.items()},
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 

@@ -91,6 +91,7 @@ class Endpoint:
         history: History = _NO_HISTORY,
         memory: Memory | None = None,
         listens: Address | None = None,
+        opens: bool = False,
         processes_max: int = STRANGERS_MAX,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
@@ -98,11 +99,10 @@ class Endpoint:
         `hears_itself`: its own datagrams are taken like the others', where they stand among them.
         Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
         that have lost some of the history that is in the `memory`; `history` is what this one tells of its own.
-        Where `listens` says at which address this process is found, whoever holds the key may come, until there are
-        `processes_max` with this one; else only those who are among the `processes`, or are added."""
+        `listens` is where those find it who do not know it. Where it `opens`, whoever holds the key may come, until
+        there are `processes_max` with this one; else only those who are among the `processes`, or are added."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
-        opens = listens is not None
         if opens and not 2 <= processes_max <= PROCESSES_MAX:
             raise UsageError(f"processes_max is 2 to {PROCESSES_MAX}, not {processes_max}")
         self.counters: Counter[str] = Counter()
@@ -136,6 +136,7 @@ class Endpoint:
             history,
             self._memory,
             listens,
+            opens,
             processes_max,
         )
         self._sessions = self._handshake.sessions

@@ -27,7 +27,7 @@ POSITION_MAX = (1 << 63) - 1
 
 NO_NONCE = bytes(NONCE_BYTES)
 NOWHERE: Address = ("", 0)
-"""What a process of a configured cluster tells of its address: the others know it from their configuration."""
+"""What a process tells of its address that does not know it."""
 
 Nonce = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
 _Incarnation = Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
@@ -63,7 +63,7 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     heard: Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
     """Up to where the sender has heard the addressee's log to be stable."""
     listens: tuple[_Host, _Port]
-    """Where the sender listens, in a cluster that strangers may join."""
+    """Where the sender listens, for those who do not know it."""
 
 
 class Announcement(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):

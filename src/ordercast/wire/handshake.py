@@ -70,11 +70,12 @@ class Handshake:
         history: History,
         memory: Memory,
         listens: Address | None,
+        opens: bool,
         processes_max: int,
     ) -> None:
         """`places` are all processes that are configured; `secret` makes the nonces; `agreed` is what all must agree on
-        (see `Agreement`). Where `listens` says at which address the others find this process, all who hold the key may
-        come, as long as they are no more than `processes_max` with this one."""
+        (see `Agreement`); `listens` is where those find this process who do not know it. Where it `opens`, all who hold
+        the key may come, as long as they are no more than `processes_max` with this one."""
         self.sessions: dict[bytes, PeerSession] = {}
         """By the name that datagrams bear."""
         self.peers: dict[SiteId, PeerSession] = {}
@@ -98,14 +99,15 @@ class Handshake:
         self._agreement = Agreement(agreed)
         self._history = history
         self._memory = memory
-        self._listens = listens
+        self._listens = listens or NOWHERE
+        self._opens = opens
         self._processes_max = processes_max
         self._differs: tuple[float, str] | None = None
         """When the first process was met that differs, and the line about it."""
         others = [site for site in places if site != process]
         self._salutes = Salutes(others, self.peers)
         self.presence = Presence(self.peers)
-        self._door = Door(cluster, process, others, keys, self.refusals, listens is not None)
+        self._door = Door(cluster, process, others, keys, self.refusals, opens)
         self._marked = Marked(cluster, process, keys, own, self._door)
         self._encode = msgspec.msgpack.Encoder().encode
         self._greetings = msgspec.msgpack.Decoder(Greeting)
@@ -155,7 +157,7 @@ class Handshake:
         if now >= self.presence.deadline or self.presence.deadline == inf:
             for silent in self.presence.look(now):
                 self._salutes.doubt(silent, now)
-            if self._listens is not None:
+            if self._opens:
                 for site in self.presence.long_gone(now):
                     self.forget(site, now)
         due = [self.greet(site, self.addresses.get(site), now) for site in self._salutes.due(now)]
@@ -173,7 +175,7 @@ class Handshake:
 
     def announce(self) -> bytes:
         """What to say to whoever may hear it."""
-        content = Announcement(self._cluster, self._incarnation, self._listens or NOWHERE)
+        content = Announcement(self._cluster, self._incarnation, self._listens)
         return self._marked.make(ANNOUNCEMENT, ANYONE, self._encode(content))
 
     # ------------------------------------------------------------------ datagrams
@@ -199,7 +201,7 @@ class Handshake:
             self._history.position,
             self._history.began,
             self._memory.heard.get(to, 0),
-            self._listens or NOWHERE,
+            self._listens,
         )
         content = self._encode(greeting)
         if differs_from is not None:
@@ -222,10 +224,17 @@ class Handshake:
             raise Dropped("misaddressed")
         if greeting.cluster != self._cluster:
             raise Dropped("another-cluster")
+        if sender not in self._salutes and not (self._opens and sender != self._process):
+            return self._refuse_stranger(kind, sender, greeting, now)
         if greeting.place >= greeting.places:
             raise Dropped("garbage")
+        if greeting.place < 0 and not self._opens:
+            if kind == REFUSAL and self._nonces.is_fresh(greeting.echo, now, b"hello", sender, None):
+                self._on_difference(sender, greeting, now)
+                return None
+            raise Dropped("stale" if kind == REFUSAL else "garbage")
         if kind == HELLO:
-            where = None if self._listens is None else choose_address(greeting.listens, source)
+            where = choose_address(greeting.listens, source) if self._opens else None
             if where is not None and not is_usable(where):
                 raise Dropped("garbage")
             if not self._is_welcome(sender, keys, greeting):
@@ -257,7 +266,7 @@ class Handshake:
         self, name: bytes, counter: int, datagram: memoryview, now: float, source: Address | None
     ) -> Sighting | None:
         """Somebody says where it is; None when that is not worth hearing."""
-        if self._listens is None:
+        if not self._opens:
             raise Dropped("unknown-process")
         if name in self.sessions:
             return None  # anybody could have sent it, and nothing comes of it
@@ -281,7 +290,7 @@ class Handshake:
     ) -> tuple[bytes, Address | None]:
         """For what the nonce was made that is echoed, and where it was sent to; `Dropped` when it is not ours."""
         is_fresh = self._nonces.is_fresh
-        ways: Sequence[Address | None] = (None,) if self._listens is None else candidates(greeting.listens, source)
+        ways: Sequence[Address | None] = candidates(greeting.listens, source) if self._opens else (None,)
         for where in ways:
             if is_fresh(greeting.echo, now, b"hello", sender, where):
                 return b"hello", where
@@ -299,17 +308,11 @@ class Handshake:
 
     def _open(self, name: bytes, counter: int, datagram: memoryview) -> tuple[SiteId, BootKeys, Greeting]:
         try:
-            sender, keys, greeting = self._marked.open(name, counter, datagram, self._greetings)
+            return self._marked.open(name, counter, datagram, self._greetings)
         except Dropped as dropped:
             if dropped.reason == "forged":
                 self.suspect(datagram, "forged")
             raise
-        if sender == self._process or (sender not in self._salutes and self._listens is None):
-            # It has the key, so its name is worth a line. It cannot be answered: nobody here knows where it is.
-            if sender != self._process:
-                self.refusals.suspect(sender, "unknown-process")
-            raise Dropped("unknown-process")
-        return sender, keys, greeting
 
     # ------------------------------------------------------------------ sessions
     def _is_welcome(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> bool:
@@ -391,6 +394,21 @@ class Handshake:
             self.refusals.suspect(sender, "was-here")
         return sender, self._make(REFUSAL, sender, nonce, greeting.nonce), where
 
+    def _refuse_stranger(self, kind: int, sender: SiteId, greeting: Greeting, now: float) -> Answer | None:
+        """The sender has the key and is not configured here: its name is worth a line, and so is the answer."""
+        self._counters["unknown-process"] += 1
+        if sender == self._process:
+            return None
+        self.refusals.suspect(sender, "unknown-process")
+        if (
+            kind == HELLO
+            and sender in self.refusals.lines
+            and is_usable(greeting.listens)
+            and self._door.answers_strangers(now)
+        ):
+            return sender, self._make(REFUSAL, sender, echo=greeting.nonce), greeting.listens
+        return None
+
     def _on_refusal(self, sender: SiteId, greeting: Greeting, now: float) -> bytes:
         if greeting.agreed == self._agreement.digests:
             self._on_surpassed(sender, greeting)
@@ -408,8 +426,12 @@ class Handshake:
 
     def _on_difference(self, sender: SiteId, greeting: Greeting, now: float) -> None:
         """The sender is there now, and has told in what it differs. Whoever has met others goes on without it."""
-        difference = self._agreement.explain(greeting.agreed, greeting.told)
-        line = self.refusals.prove(sender, f"{difference}; use one configuration file for all processes")
+        if greeting.place < 0 and not self._opens:
+            reason = f"{sender} has no process {self._process} in [processes]: add it at all of them"
+        else:
+            difference = self._agreement.explain(greeting.agreed, greeting.told)
+            reason = f"{difference}; use one configuration file for all processes"
+        line = self.refusals.prove(sender, reason)
         if self._differs is None:
             self._differs = now, line
 
@@ -429,7 +451,7 @@ class Handshake:
                 f"{self._process} was here before with a later log than this one, says {sender}: give it the log that "
                 f"it had, or restart all processes; or a second process runs under its name"
             )
-        elif self._listens is not None:
+        elif self._opens:
             self.refused = (
                 f"{self._process} was here before, or another process runs under its name, says {sender}: choose "
                 f"another name, or wait a minute if it has just ended"
