@@ -103,6 +103,8 @@ class LiveSite:
         self._everyone = sites
         self._others = tuple(site for site in sites if site != name)
         self._arrivals: dict[InstanceId, Arrival] = {}
+        self._listeners: dict[InstanceId, Callable[[SiteId, Packet], None]] = {}
+        """Who takes packets beside the instances."""
         self._endpoint = endpoint
         self._application = application
         self._start_sync = start_sync
@@ -222,6 +224,8 @@ class LiveSite:
                 instance = awake.get(name)
                 if instance is not None:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                elif name in self._listeners:
+                    self._listeners[name](sender, packet)
                 elif name == NET_INSTANCE and self._prober is not None:
                     self._prober.on_packet(sender, packet, multicast)
                 elif self._roll_call is not None and len(self._early) < EARLY_MAX:
@@ -231,6 +235,19 @@ class LiveSite:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
             return False
+
+    def hear(self, name: InstanceId, listener: Callable[[SiteId, Packet], None]) -> None:
+        """Packets under this name, which is no instance's, go to a listener."""
+        self._listeners[name] = listener
+
+    def say(self, to: SiteId, name: InstanceId, packet: Packet) -> None:
+        """Send a packet under such a name to one process; it leaves at the end of the turn."""
+        if to in self._others:
+            self._endpoint.send((to,), name, packet)
+
+    def step(self, function: Callable[[float], object]) -> None:
+        """Let a listener do something in a turn of its own; the function gets the time."""
+        self._enter(function)
 
     def end_turn(self) -> None:
         """Let everything leave that the last steps have written, packed together; then the application gets what they

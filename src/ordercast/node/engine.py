@@ -17,6 +17,7 @@ from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup, nowhere, resolve_all
+from ordercast.node.state_packets import STATE_INSTANCE, STATE_PACKETS
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -68,7 +69,13 @@ class Engine:
                 process,
                 self.sites,
                 keys,
-                Codec({MAIN_INSTANCE: self.protocol.packets, NET_INSTANCE: (Probe, Heard)}),
+                Codec(
+                    {
+                        MAIN_INSTANCE: self.protocol.packets,
+                        NET_INSTANCE: (Probe, Heard),
+                        STATE_INSTANCE: STATE_PACKETS,
+                    }
+                ),
                 incarnation=self.journal.incarnation,
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,

@@ -20,6 +20,7 @@ from ordercast.node.journal import Attachment
 from ordercast.node.obstacles import Obstacles
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
+from ordercast.node.state_transfer import StateTransfer
 from ordercast.node.views import Views
 
 logger = logging.getLogger("ordercast.node")
@@ -53,6 +54,8 @@ class Internals:
             self.receiver.deliver if heard else self._deliver_unheard
         )
         """Takes bundles from the protocol."""
+        self.transfer = StateTransfer(loop, process, engine.site, engine.transport.buffer_bytes, self.receiver.counters)
+        """Beside both."""
         self.views = Views(engine.groups)
         self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
         self._last_address: Address | None = None
@@ -75,6 +78,7 @@ class Internals:
             with ExitStack() as steps:
                 for step in (
                     self.obstacles.stop,
+                    self.transfer.stop,
                     partial(self.engine.stop, settled),
                     partial(self.sender.fail, self.failure or NodeClosed("the node is closed")),
                     partial(self.receiver.close, self.failure),
