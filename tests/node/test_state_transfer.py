@@ -33,6 +33,7 @@ from ordercast.node.state_packets import (
 )
 from ordercast.node.state_taking import AHEAD_MAX, OFFER_SECONDS, SILENT_SECONDS, Taking
 from ordercast.node.state_window import TARGET_SECONDS, TIMEOUT_MAX, WINDOW_MIN, Window
+from ordercast.storage.states import read_state, write_state
 from ordercast.wire.codec import Codec
 from tests.node.cluster import make_configuration, open_nodes, run
 
@@ -444,7 +445,7 @@ def test_a_giver_whose_bytes_are_not_those_that_it_offered_is_named_once_and_ano
     run(main())
 
 
-def test_a_state_that_was_given_outlives_a_restart_of_the_only_one_that_is_left(tmp_path: Path) -> None:
+def test_a_state_that_was_given_is_kept_beside_the_log_and_outlives_all_who_could_give_it_again(tmp_path: Path) -> None:
     async def main() -> None:
         configuration = make_configuration("ab", log_directory=str(tmp_path))
         async with open_nodes(configuration) as nodes:
@@ -452,16 +453,47 @@ def test_a_state_that_was_given_outlives_a_restart_of_the_only_one_that_is_left(
             await _miss(nodes[1], first)
             assert await second.call(Archive.touch) == 2
             journal = nodes[1].internals.engine.journal
-            while journal.kept_state("replicated g") is None:
+            while (kept := journal.kept_state("replicated g")) is None:
                 await asyncio.sleep(0)
-            before = second.state
+            offset, content, schema = msgspec.msgpack.decode(kept)
+            given = msgspec.msgpack.decode(content, type=Archive)
+            assert given.writes == 1
+            assert schema == second._schema.name
+            # The log of this test has what was missed, too: another state shows which of the two is read.
+            other = [offset, msgspec.msgpack.encode(Archive([b"kept"], 100)), schema]
+            journal.keep_state("replicated g", msgspec.msgpack.encode(other))
             nodes[0].kill()
         async with ordercast.open(configuration, "b") as again:
-            # The log of this test still has what was missed; the state must not be read from there.
-            replica = Replicated(Archive())
-            await replica.join(again, "g")
+            replica = await Replicated(Archive()).join(again, "g")
+            assert replica.state == Archive([b"kept"], 101), "and what the log has since then"
+
+    run(main())
+
+
+def test_a_gap_before_what_the_state_contains_is_none() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("a")) as nodes:
+            (replica,) = await _archives(nodes, 1)
+            replica._on_gap(replica.applied)
             assert replica.state is not None
-            assert replica.state.pages == before.pages  # type: ignore[union-attr]
-            assert replica.state.writes == 2
+
+    run(main())
+
+
+def test_a_state_that_is_damaged_or_cannot_be_kept_is_given_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_state(tmp_path, "x", b"content")
+    assert read_state(tmp_path, "x") == b"content"
+    assert read_state(tmp_path, "y") is None
+    (path,) = (tmp_path / "states").iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read_state(tmp_path, "x") is None
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("a", log_directory=str(tmp_path / "log"))) as (a,):
+            (tmp_path / "log" / "a" / "states").write_text("a file in the place of the folder")
+            a.internals.engine.journal.keep_state("x", b"")
+            assert "cannot keep the state of x" in caplog.text
 
     run(main())
