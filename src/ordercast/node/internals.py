@@ -60,6 +60,7 @@ class Internals:
             with_history=configuration.control is not None,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
+            in_source_order="single-source-order" in engine.contract.guarantees,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
