@@ -10,8 +10,9 @@ from contextlib import ExitStack
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
+from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE, Heard, Probe
-from ordercast.net.site import Application, LiveSite
+from ordercast.net.site import LiveSite
 from ordercast.net.sockets import Resolved, resolve, tell_address
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration

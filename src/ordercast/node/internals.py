@@ -38,7 +38,7 @@ logger = logging.getLogger("ordercast.node")
 
 class Internals:
     """One process from its start to its end. It is what a live site calls its application (see
-    `ordercast.net.site.Application`)."""
+    `ordercast.net.application.Application`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
         """Open everything; `UsageError` when something cannot be opened."""
