@@ -227,7 +227,7 @@ def test_a_scenario_with_changes_is_written_and_read_again() -> None:
     written = scenario(DOCUMENT + JOIN + LEAVE + service)
     assert parse_scenario(tomllib.loads(dump_scenario(written)), find) == written
     assert written.changes[2] == Change(kind="service", at=3.0, sites=("a",), group="g", service="fast", sources=("b",))
-    assert (written.sites, written.late_sites) == (("a", "b", "d"), {"d"})
+    assert (written.sites, written.late_sites) == (("a", "b", "d"), frozenset("d"))
 
 
 @pytest.mark.parametrize(
