@@ -102,6 +102,8 @@ class Outcome(msgspec.Struct):
     """Process -> the most memory that it took."""
     acknowledged: dict[SiteId, list[str]] = {}
     """Process -> the orders of which it has told whoever gave them that they were applied."""
+    forgotten: list[SiteId] = []
+    """Who has come back with an older log that nobody refused: it delivers once more what it has forgotten."""
 
     @property
     def trace(self) -> Path:
@@ -203,6 +205,7 @@ class Harness:
             record.flooded,
             processes.peaks,
             {name: _read_receipts(self._folder, name) for name in names},
+            record.forgotten,
         )
 
     def _open_hub(self, real: Mapping[SiteId, tuple[str, int]]) -> LossyHub:
