@@ -247,7 +247,7 @@ def test_packets_outside_their_bounds_are_malformed(packet: Packet) -> None:
     buffer = bytearray()
     codec.encode_into(STATE_INSTANCE, packet, buffer, 0)
     with pytest.raises(WireError):
-        codec.decode(buffer)
+        codec.decode(bytes(buffer))
 
 
 # ------------------------------------------------------------------ on sockets
