@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
+from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE, Heard, Probe
-from ordercast.net.site import Application, LiveSite
+from ordercast.net.site import LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup, nowhere, resolve_all
+from ordercast.node.state_packets import STATE_INSTANCE, STATE_PACKETS
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -49,6 +51,9 @@ class Engine:
         self._configuration = configuration
         self.process = process
         self.protocol: type[Protocol] = find_protocol(configuration.protocol)
+        promised = self.protocol.contract
+        self.contract = promised.with_options(promised.options(**configuration.options))
+        """What holds with the options that are configured."""
         self.sites = tuple(sorted(configuration.processes))
         self.groups: dict[GroupId, tuple[SiteId, ...]] = {
             name: tuple(sorted(members)) for name, members in configuration.groups.items()
@@ -68,7 +73,13 @@ class Engine:
                 process,
                 self.sites,
                 keys,
-                Codec({MAIN_INSTANCE: self.protocol.packets, NET_INSTANCE: (Probe, Heard)}),
+                Codec(
+                    {
+                        MAIN_INSTANCE: self.protocol.packets,
+                        NET_INSTANCE: (Probe, Heard),
+                        STATE_INSTANCE: STATE_PACKETS,
+                    }
+                ),
                 incarnation=self.journal.incarnation,
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,
@@ -83,7 +94,10 @@ class Engine:
             )
             self.transport = self._open_sockets(loop, addresses)
         except BaseException:
-            self.journal.close(settled=False)
+            with ExitStack() as steps:
+                if self.recorder is not None:
+                    steps.callback(self.recorder.close, False)
+                steps.callback(self.journal.close, False)
             raise
         self.journal.site = self.site
         for name in missing:
@@ -94,8 +108,7 @@ class Engine:
         folder = self._configuration.trace_directory
         if folder is None:
             return None
-        contract = self.protocol.contract
-        contract = contract.with_options(contract.options(**self._configuration.options))
+        contract = self.contract
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,

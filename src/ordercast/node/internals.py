@@ -21,6 +21,7 @@ from ordercast.core.effects import (
     Replay,
     ServiceUnavailable,
 )
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
@@ -29,6 +30,7 @@ from ordercast.node.journal import Attachment
 from ordercast.node.obstacles import Obstacles
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
+from ordercast.node.state_transfer import StateTransfer
 from ordercast.node.views import Views
 
 logger = logging.getLogger("ordercast.node")
@@ -36,7 +38,7 @@ logger = logging.getLogger("ordercast.node")
 
 class Internals:
     """One process from its start to its end. It is what a live site calls its application (see
-    `ordercast.net.site.Application`)."""
+    `ordercast.net.application.Application`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
         """Open everything; `UsageError` when something cannot be opened."""
@@ -47,7 +49,8 @@ class Internals:
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
         self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
-        self.sender = Sender(loop, engine.site.request, configuration.payload_max)
+        self._callbacks = callbacks = Callbacks()
+        self.sender = Sender(loop, engine.site.request, configuration.payload_max, callbacks)
         """The way out."""
         heard = engine.protocol.wants_consumed
         self.views = Views(engine.groups)
@@ -57,12 +60,16 @@ class Internals:
             engine.journal.attachment,
             with_history=configuration.control is not None,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
+            callbacks=callbacks,
+            in_source_order="single-source-order" in engine.contract.guarantees,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
             self.receiver.deliver if heard else self._deliver_unheard
         )
         """Takes bundles from the protocol."""
+        self.transfer = StateTransfer(loop, process, engine.site, engine.transport.buffer_bytes, self.receiver.counters)
+        """Beside both."""
         self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
@@ -84,6 +91,7 @@ class Internals:
             with ExitStack() as steps:
                 for step in (
                     self.obstacles.stop,
+                    self.transfer.stop,
                     partial(self.engine.stop, settled),
                     partial(self.sender.fail, self.failure or NodeClosed("the node is closed")),
                     partial(self.receiver.close, self.failure),
@@ -257,6 +265,8 @@ class Internals:
         self.engine.site.hand_over()
         # Whoever has not come yet to ask for its own must find it next time.
         snapshots: dict[str, bytes | None] = {**self._kept_snapshots()}
+        self._callbacks.running += 1
         snapshots |= {name: take() for name, take in self._take_snapshots.items()}
+        self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)

@@ -138,6 +138,7 @@ class Node:
             "blocked": internals.obstacles.told or None,
             "idle": internals.sender.is_idle,
             "offsets": receiver.offsets(),
+            "transfers": internals.transfer.progress(),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),
         }
