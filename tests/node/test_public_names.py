@@ -31,6 +31,8 @@ NODE = {
 }
 GROUP = {
     "batches",
+    "choose",
+    "choose_role",
     "events",
     "flush",
     "leave",

@@ -264,11 +264,10 @@ class _Reader:
             raise UsageError(f"{where}: is empty; name at least one group and its members")
         groups: dict[GroupId, tuple[SiteId, ...]] = {}
         for name, value in table.items():
-            if not name or not name.isprintable() or " " in name or len(name) > NAME_CHARACTERS_MAX:
-                raise UsageError(
-                    f"{where}: {name!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, "
-                    f"without blanks"
-                )
+            try:
+                check_group_name(name)
+            except UsageError as error:
+                raise UsageError(f"{where}: {error}") from error
             members: tuple[SiteId, ...] = to_value(value, tuple[str, ...], f"{where}: {name}")
             if not members:
                 raise UsageError(f"{where}: {name} has no members; name at least one process")
@@ -327,6 +326,17 @@ def check_name(name: str) -> str:
             f"digit first"
         )
     return name
+
+
+def check_group_name(name: str) -> None:
+    """Names of groups stand in datagrams and tables, and in a list with commas on a command line."""
+    if not isinstance(name, str):
+        raise TypeError(f"a group's name is a text, not {type(name).__name__}")
+    if not name or not name.isprintable() or " " in name or len(name) > NAME_CHARACTERS_MAX:
+        shown = name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}…"
+        raise UsageError(
+            f"{shown!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, without blanks"
+        )
 
 
 def _check_interface(text: str) -> str:
