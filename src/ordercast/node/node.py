@@ -12,7 +12,7 @@ from typing import Any
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node.addresses import show_address
-from ordercast.node.configuration import Configuration, check_group_name, read_configuration
+from ordercast.node.configuration import Configuration, check_group_name, check_process, read_configuration
 from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
@@ -26,10 +26,7 @@ class Node:
     """One process. Made by `ordercast.open`; everything happens in the event loop that enters it."""
 
     def __init__(self, configuration: Configuration, process: SiteId) -> None:
-        if process not in configuration.processes:
-            raise UsageError(
-                f"there is no process {process!r} in [processes]; known: {', '.join(sorted(configuration.processes))}"
-            )
+        check_process(configuration, process)
         self.configuration = configuration
         self.process = process
         self._entered: Internals | None = None
