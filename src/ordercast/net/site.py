@@ -153,6 +153,7 @@ class LiveSite:
         whoever knows of a later history ends it first. `lost` is what the instances are told of their log.
         """
         self._transport = transport
+        self._endpoint.locate_by(transport.locate)
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
         try:

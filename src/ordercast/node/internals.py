@@ -21,6 +21,7 @@ from ordercast.core.effects import (
     Replay,
     ServiceUnavailable,
 )
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
@@ -56,9 +57,11 @@ class Internals:
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
         self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
-        self._contract = engine.protocol.contract
+        self._contract = contract = engine.protocol.contract
+        self._callbacks = callbacks = Callbacks()
+        payload_max = configuration.payload_max
         self.senders = Senders(
-            loop, lambda: Sender(loop, engine.site.request, configuration.payload_max, not self._contract.dynamic)
+            loop, lambda: Sender(loop, engine.site.request, payload_max, callbacks, not contract.dynamic)
         )
         """The ways out."""
         self.sender = self.senders.main
@@ -72,6 +75,7 @@ class Internals:
             engine.journal.attachment,
             with_history=configuration.control is not None,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
+            callbacks=callbacks,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
@@ -383,6 +387,8 @@ class Internals:
         self.engine.site.hand_over()
         # Whoever has not come yet to ask for its own must find it next time.
         snapshots: dict[str, bytes | None] = {**self._kept_snapshots()}
+        self._callbacks.running += 1
         snapshots |= {name: take() for name, take in self._take_snapshots.items()}
+        self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)

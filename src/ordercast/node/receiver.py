@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.deliveries import Shared, View
 from ordercast.node.history import History
 from ordercast.node.inbox import Inbox
@@ -31,6 +32,7 @@ class Receiver:
         attachment: Attachment,
         with_history: bool,
         on_taken: Callable[[], None],
+        callbacks: Callbacks | None = None,
     ) -> None:
         """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
         the start."""
@@ -39,6 +41,7 @@ class Receiver:
         self.claimed: set[GroupId] = set()
         """The groups that the application has joined."""
         self._on_taken = on_taken
+        self._callbacks = callbacks or Callbacks()
         self._assembly = Assembly(payload_max, self.counters)
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
@@ -96,7 +99,7 @@ class Receiver:
 
     def open(self, group: GroupId, offset: int) -> Inbox:
         """Deliveries of a group are kept from now on; the next one has this offset."""
-        inbox = Inbox((group,), offset, self.counters)
+        inbox = Inbox((group,), offset, self.counters, self._callbacks)
         if self._with_history:
             inbox.history = self.histories[group] = History(group, offset)
         self._inboxes.append(inbox)
@@ -132,7 +135,7 @@ class Receiver:
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
-        merged = Inbox(names, counters=self.counters)
+        merged = Inbox(names, counters=self.counters, callbacks=self._callbacks)
         for name, view in views.items():
             if not any(name in inbox.groups for inbox in own):
                 merged.install(view, self._ordinal)
