@@ -49,6 +49,9 @@ class Engine:
         self._configuration = configuration
         self.process = process
         self.protocol: type[Protocol] = find_protocol(configuration.protocol)
+        promised = self.protocol.contract
+        self.contract = promised.with_options(promised.options(**configuration.options))
+        """What holds with the options that are configured."""
         self._sites = tuple(sorted(configuration.processes))
         self._groups: dict[GroupId, tuple[SiteId, ...]] = {
             name: tuple(sorted(members)) for name, members in configuration.groups.items()
@@ -94,8 +97,7 @@ class Engine:
         folder = self._configuration.trace_directory
         if folder is None:
             return None
-        contract = self.protocol.contract
-        contract = contract.with_options(contract.options(**self._configuration.options))
+        contract = self.contract
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,

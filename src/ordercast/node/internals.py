@@ -57,7 +57,7 @@ class Internals:
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
         self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
-        self._contract = contract = engine.protocol.contract
+        self._contract = contract = engine.contract
         self._callbacks = callbacks = Callbacks()
         payload_max = configuration.payload_max
         self.senders = Senders(
@@ -76,6 +76,7 @@ class Internals:
             with_history=configuration.control is not None,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
+            in_source_order="single-source-order" in engine.contract.guarantees,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (

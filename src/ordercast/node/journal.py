@@ -14,6 +14,7 @@ import msgspec
 from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, StorageError, UsageError
 from ordercast.core.memory import Memory
 from ordercast.net.site import LiveSite
+from ordercast.node.bundles import Piece
 from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import Batch
 from ordercast.runtime import Instance
@@ -67,6 +68,8 @@ class Attachment(msgspec.Struct, frozen=True):
     """What the application itself wanted kept."""
     named: dict[str, bytes] = {}
     """The same, for those who share the process with others and have a name."""
+    pieces: list[Piece] = []
+    """Of large messages of which others had not come."""
 
 
 class Journal:

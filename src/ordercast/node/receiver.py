@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 
-from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
+import msgspec
+
+from ordercast.core import AddressMemo, GroupId, InstanceId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
 from ordercast.node.callbacks import Callbacks
@@ -33,16 +35,19 @@ class Receiver:
         with_history: bool,
         on_taken: Callable[[], None],
         callbacks: Callbacks | None = None,
+        in_source_order: bool = True,
     ) -> None:
         """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
-        the start."""
+        the start. `in_source_order`: what a source sends to a group is delivered in that order."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
         """The groups that the application has joined."""
         self._on_taken = on_taken
         self._callbacks = callbacks or Callbacks()
+        self._in_source_order = in_source_order
         self._assembly = Assembly(payload_max, self.counters)
+        self._assembly.restore(attachment.pieces)
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
@@ -65,11 +70,13 @@ class Receiver:
         payload: Payload = multicast.payload
         unpacked: list[bytes] | None = None
         if payload[:1] == PIECE_MARK:
-            whole = self._add_piece(multicast.id, multicast.groups, payload)
+            whole = self._add_piece(multicast, payload)
             if whole is None:
                 self._on_taken()
                 return
             payload, unpacked = whole, [whole]
+            if not self._in_source_order:
+                multicast = msgspec.structs.replace(multicast, count=1)  # perhaps it is not the last piece
         route = self._routes[multicast.groups, None]
         if not route:
             self._on_taken()
@@ -85,13 +92,26 @@ class Receiver:
             if view.group in inbox.groups:
                 inbox.install(view, self._ordinal)
 
-    def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
+    def _add_piece(self, multicast: Multicast, payload: Payload) -> bytes | None:
+        message, groups = multicast.id, multicast.groups
         try:
-            return self._assembly.add(message, groups, payload)
+            whole = self._assembly.add(message, groups, payload)
+            if whole is None and multicast.count and self._in_source_order:
+                # The last piece, and others have not come: they lie in a gap.
+                self._assembly.give_up(message, groups, payload)
+                self._skip(multicast)
+            return whole
         except WireError as error:
             self.counters["bad-bundles"] += 1
             logger.warning("dropped from %s: %s", message.source, error)
+            self._skip(multicast)
             return None
+
+    def _skip(self, multicast: Multicast) -> None:
+        """What this counts for is delivered elsewhere, or has its place there; not here."""
+        for inbox in self._routes[multicast.groups, None]:
+            if multicast.count and len(inbox.groups) == 1 and inbox.groups[0] != DIRECT:
+                self.enter(inbox.groups[0], inbox.offset + multicast.count)
 
     def _find_route(self, groups: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> tuple[Inbox, ...]:
         wanted = groups or (DIRECT,)
@@ -195,4 +215,4 @@ class Receiver:
             for batch in inbox.untaken()
         ]
         named = {name: snapshot for name, snapshot in snapshots.items() if name}
-        return Attachment(self.offsets(), untaken, snapshots.get(""), named)
+        return Attachment(self.offsets(), untaken, snapshots.get(""), named, self._assembly.pieces())
