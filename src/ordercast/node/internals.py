@@ -100,18 +100,21 @@ class Internals:
         if self.over.is_set():
             return
         self.over.set()
+        why = self.failure or NodeClosed("the node is closed")
+        all_steps: tuple[Callable[[], None], ...] = (
+            self.obstacles.stop,
+            *(obstacles.stop for obstacles in self._obstacles_in.values()),
+            partial(self.engine.stop, settled),
+            partial(self.senders.fail, why),
+            partial(self.membership.end, why),
+            partial(self.receiver.close, self.failure),
+            partial(self.views.end, self.failure),
+            self.peers_changed,
+        )
         try:
             # Every step, whatever the others raise: somebody waits for each of them.
             with ExitStack() as steps:
-                for step in (
-                    *(obstacles.stop for obstacles in (self.obstacles, *self._obstacles_in.values())),
-                    partial(self.engine.stop, settled),
-                    partial(self.senders.fail, self.failure or NodeClosed("the node is closed")),
-                    partial(self.membership.end, self.failure or NodeClosed("the node is closed")),
-                    partial(self.receiver.close, self.failure),
-                    partial(self.views.end, self.failure),
-                    self.peers_changed,
-                ):
+                for step in all_steps:
                     steps.callback(step)
         except Exception as error:
             foreseen = isinstance(error, OrdercastError | OSError)
@@ -273,6 +276,18 @@ class Internals:
             async with asyncio.timeout(CLOSE_STILL_SECONDS):
                 await asyncio.gather(*map(self.membership.give_up, joined))
 
+    async def leave_named(self, name: GroupId) -> None:
+        """The same for a group by its name, whoever has joined it; `UsageError` when there is nothing to leave."""
+        inbox = self.receiver.find(name)
+        if inbox is None:
+            raise UsageError(f"process {self.process} is not in group {name!r}: there is nothing to leave")
+        if self.engine.is_configured(name):
+            raise UsageError(f"the configuration has process {self.process} in group {name!r}, and there it stays")
+        if len(inbox.groups) > 1:
+            others = ", ".join(group for group in inbox.groups if group != name)
+            raise UsageError(f"the application takes {name!r} together with {others}: let it leave all of them")
+        await self.leave((name,), inbox)
+
     async def leave(self, names: tuple[GroupId, ...], inbox: Inbox) -> None:
         """Take no more deliveries, and be out of those groups that no file puts this process into."""
         joined = [name for name in names if not self.engine.is_configured(name)]
@@ -368,7 +383,8 @@ class Internals:
         """The last deliveries of a group, where the configuration has a `control`."""
         self.views.members(group)
         if group not in self.receiver.histories:
-            raise UsageError(f"process {self.process} is not in group {group!r} and sees nothing of it")
+            join = "; join it first" if self.is_dynamic else ""
+            raise UsageError(f"process {self.process} is not in group {group!r} and sees nothing of it{join}")
         return self.receiver.histories[group]
 
     def keep_snapshot(self, take: Callable[[], bytes | None], name: str) -> bytes | None:

@@ -132,6 +132,7 @@ class Node:
             "blocked": internals.told_obstacles() or None,
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
+            "groups": internals.views.describe(receiver.claimed),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),
         }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from typing import Any
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.core.effects import InstallView
@@ -32,6 +33,18 @@ class Views:
     def current(self, group: GroupId) -> View:
         """The last view of a group, as whoever comes to it gets it first."""
         return self._views[group].follow(())
+
+    def describe(self, joined: Collection[GroupId]) -> dict[GroupId, dict[str, Any]]:
+        """Every group that this process knows of, its members, and whether the application has joined it."""
+        names = sorted({*self._views, *self._groups()})
+        return {
+            name: {
+                "members": self.members(name),
+                "view": self._views[name].view if name in self._views else None,
+                "joined": name in joined,
+            }
+            for name in names
+        }
 
     def forget(self, group: GroupId) -> None:
         """This process is out of a group, and hears no more of who is in it."""
