@@ -21,6 +21,8 @@ DOWN_SECONDS = 0.3
 LOGGED_SECONDS = 5.0
 """How long a rollback waits until something was logged since the copy."""
 
+HEARD_SECONDS = 0.5
+"""How long a process may tell the others of what it has logged since."""
 REFUSED_SECONDS = 1.0
 """How long a process that is back and reaches everybody is watched: it may still be refused."""
 
@@ -83,7 +85,8 @@ class Histories:
         record.say(f"{process} is killed, and its log is that of {action.copied:.1f} s again")
         why = await self._start(process, REFUSED_SECONDS)
         if why is None:
-            record.say(f"{process} is back with its old log, and nobody refuses it")
+            record.forgotten.append(process)
+            record.say(f"{process} is back with its old log, and nobody refuses it: nobody relied on what it lacks")
             return
         record.refused(process, "a rollback", why)
         await self._give_back(process, kept)
@@ -96,6 +99,8 @@ class Histories:
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.1)
+        # Were it killed at once, the others could not have heard of what it has logged, and would not miss it.
+        await asyncio.sleep(HEARD_SECONDS)
         return True
 
     # ------------------------------------------------------------------ lost logs

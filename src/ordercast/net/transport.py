@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from ordercast.core import SiteId
+from ordercast.core.forks import disown_in_forks
 from ordercast.net import junk, sockets
 from ordercast.net.disturbance import Disturbance, DisturbedSocket
 from ordercast.net.polling import BusyPoll
@@ -77,6 +78,7 @@ class Transport:
         self._something_came = False
         self._polls = BusyPoll(loop, busy_poll_seconds) if busy_poll_seconds else None
         loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
+        disown_in_forks(self)
 
     # ------------------------------------------------------------------ IP multicast
     def join_multicast(self, group: str, port: int, interface: str, own_host_too: bool, buffer_bytes: int) -> None:
@@ -262,6 +264,15 @@ class Transport:
             self._loop.remove_writer(opened.fileno())
             opened.close()
         for opened in self._connected.values():
+            opened.close()
+
+    def disown(self) -> None:
+        """Close the sockets of a process of which this is a fork.
+
+        (A child that lives on would hold the address, and the process could not come back after a crash.) The event
+        loop is not told: it has its own list in common with the process' loop.
+        """
+        for opened in (*self._open_sockets(), *self._connected.values()):
             opened.close()
 
     def _open_sockets(self) -> list[socket.socket]:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from ordercast.core import OrdercastError, UsageError
+from ordercast.core.forks import disown_in_forks
 from ordercast.node.deliveries import Delivery
 from ordercast.wire.keys import fingerprint
 
@@ -125,6 +126,7 @@ class ControlServer:
         self._path = path
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        disown_in_forks(self)
 
     async def start(self) -> None:
         """Begin to listen; `UsageError` when the socket cannot be made."""
@@ -144,6 +146,18 @@ class ControlServer:
         except OSError as error:
             reason = error.strerror or str(error)
             raise UsageError(f"cannot make the control socket {self._path} ({reason}): correct `control`") from None
+
+    def disown(self) -> None:
+        """Do not listen for the process of which this is a fork.
+
+        (A child that lives on would let commands connect after a crash of the process, and never answer.) What takes
+        the descriptor's place keeps the number from being given to a file, which the event loop could close.
+        """
+        if self._server is not None:
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            for listening in self._server.sockets:
+                os.dup2(nothing, listening.fileno(), inheritable=False)
+            os.close(nothing)
 
     async def stop(self) -> None:
         """Close the socket and everything that goes on over it."""

@@ -86,7 +86,10 @@ class Engine:
             )
             self.transport = self._open_sockets(loop, addresses)
         except BaseException:
-            self.journal.close(settled=False)
+            with ExitStack() as steps:
+                if self.recorder is not None:
+                    steps.callback(self.recorder.close, False)
+                steps.callback(self.journal.close, False)
             raise
         self.journal.site = self.site
         for name in missing:

@@ -5,15 +5,14 @@ There is one counter for all destinations, for a datagram is sealed once and goe
 
 from __future__ import annotations
 
-import os
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from weakref import WeakSet
 
 from cryptography.exceptions import InvalidTag
 
 from ordercast.core import SiteId
+from ordercast.core.forks import disown_in_forks
 from ordercast.wire.datagram import (
     EPOCH_BITS,
     EPOCH_MAX,
@@ -85,7 +84,7 @@ class OwnSession:
         self.header_bytes = HEADER.size + destination_bytes
         """Of a datagram with frames."""
         self._enter_epoch(0)
-        _own_sessions.add(self)
+        disown_in_forks(self)
 
     def _enter_epoch(self, epoch: int) -> None:
         self._epoch = epoch
@@ -149,18 +148,6 @@ class OwnSession:
         # Not stored before: whatever interrupts the loop, these datagrams have not left.
         self.counter = counter
         return b"".join(pieces), self.header_bytes + FRAGMENT_FIELDS.size + size + self.tag_bytes
-
-
-_own_sessions: WeakSet[OwnSession] = WeakSet()
-
-
-def _disown_all() -> None:
-    for session in list(_own_sessions):
-        session.disown()
-
-
-# Costs nothing where no one forks; a look at the process' number would cost a system call for each datagram.
-os.register_at_fork(after_in_child=_disown_all)
 
 
 class PeerSession:
