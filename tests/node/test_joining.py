@@ -26,7 +26,7 @@ def configuration(names: str = "abc", **keys: Any) -> dict[str, Any]:
 
 async def until(is_so: Any) -> None:
     while not is_so():
-        await asyncio.sleep(0.001)
+        await asyncio.sleep(0)
 
 
 def test_a_group_that_no_file_names_comes_into_being_and_offsets_go_on_for_who_comes_later() -> None:
