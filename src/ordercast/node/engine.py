@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
+from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE, Heard, Probe
-from ordercast.net.site import Application, LiveSite
+from ordercast.net.site import LiveSite
 from ordercast.net.sockets import Resolved, resolve, tell_address
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup, nowhere, resolve_all
+from ordercast.node.state_packets import STATE_INSTANCE, STATE_PACKETS
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -71,7 +73,13 @@ class Engine:
                 process,
                 self._sites,
                 keys,
-                Codec({MAIN_INSTANCE: self.protocol.packets, NET_INSTANCE: (Probe, Heard)}),
+                Codec(
+                    {
+                        MAIN_INSTANCE: self.protocol.packets,
+                        NET_INSTANCE: (Probe, Heard),
+                        STATE_INSTANCE: STATE_PACKETS,
+                    }
+                ),
                 incarnation=self.journal.incarnation,
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,

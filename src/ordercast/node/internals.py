@@ -33,6 +33,7 @@ from ordercast.node.obstacles import Obstacles
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
+from ordercast.node.state_transfer import StateTransfer
 from ordercast.node.views import Views
 
 logger = logging.getLogger("ordercast.node")
@@ -45,7 +46,7 @@ CLOSE_STILL_SECONDS = 1.0
 
 class Internals:
     """One process from its start to its end. It is what a live site calls its application (see
-    `ordercast.net.site.Application`)."""
+    `ordercast.net.application.Application`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
         """Open everything; `UsageError` when something cannot be opened."""
@@ -83,6 +84,8 @@ class Internals:
             self.receiver.deliver if heard else self._deliver_unheard
         )
         """Takes bundles from the protocol."""
+        self.transfer = StateTransfer(loop, process, engine.site, engine.transport.buffer_bytes, self.receiver.counters)
+        """Beside both."""
         self.obstacles = self._make_obstacles(None)
         """What is in the way of everything."""
         self._obstacles_in: dict[GroupId, Obstacles] = {}
@@ -104,6 +107,7 @@ class Internals:
         all_steps: tuple[Callable[[], None], ...] = (
             self.obstacles.stop,
             *(obstacles.stop for obstacles in self._obstacles_in.values()),
+            self.transfer.stop,
             partial(self.engine.stop, settled),
             partial(self.senders.fail, why),
             partial(self.membership.end, why),

@@ -133,6 +133,7 @@ class Node:
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
             "groups": internals.views.describe(receiver.claimed),
+            "transfers": internals.transfer.progress(),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),
         }
