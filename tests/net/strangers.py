@@ -126,7 +126,8 @@ class Stranger:
 
     @property
     def peers(self) -> list[SiteId]:
-        return sorted(self.endpoint.established)
+        """Who was found."""
+        return sorted(self.discovery.status()["found"])
 
     def start(self) -> None:
         self.site.start(self.transport, self._multicast, discovery=self.discovery)
