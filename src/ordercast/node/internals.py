@@ -246,6 +246,7 @@ class Internals:
             for name in names:
                 if not self.engine.is_configured(name):
                     await self.wait_started()
+                    await self.membership.wait_left(name)
                     if self.process not in self.engine.groups.get(name, ()):
                         await self.membership.enter(name, role, service)
                         entered.append(name)
