@@ -13,7 +13,7 @@ from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, Us
 from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE, Heard, Probe
 from ordercast.net.site import LiveSite
-from ordercast.net.sockets import Resolved, resolve, tell_address
+from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
@@ -26,7 +26,7 @@ from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
 from ordercast.wire.endpoint import Endpoint
-from ordercast.wire.handshake import History
+from ordercast.wire.greeting import History
 from ordercast.wire.keys import ClusterKeys, read_keys
 
 logger = logging.getLogger("ordercast.node")
@@ -87,7 +87,7 @@ class Engine:
                 agreed=configuration.agreed(),
                 history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
-                address=tell_address(addresses[process]),
+                listens=addresses[process].address[:2],
             )
             self.site = LiveSite(
                 loop, process, self._sites, self.endpoint, application, self.journal.start_sync, self.recorder
