@@ -107,7 +107,8 @@ class Histories:
     async def lose(self, action: LostLog) -> None:
         """Kill, remove the log, start; and what an operator would do then."""
         process, record = action.process, self._record
-        record.happened["lost-log"] += await self._processes.kill(process)
+        struck = await self._processes.kill(process)
+        record.happened["lost-log"] += struck
         kept = self._put_aside(process)
         record.say(f"{process} is killed, and its log is lost")
         why = await self._start(process, REFUSED_SECONDS)
