@@ -186,7 +186,8 @@ class Histories:
     async def stay_away(self, action: Away) -> None:
         """Kill, and start after long; meanwhile the others go on, or say for whom they wait."""
         process, processes, record = action.process, self._processes, self._record
-        record.happened["away"] += await processes.kill(process)
+        struck = await processes.kill(process)
+        record.happened["away"] += struck
         record.say(f"{process} is away for {action.seconds:.1f} s")
         began = time.monotonic()
         first: dict[SiteId, int] = {}
