@@ -113,14 +113,14 @@ def test_a_process_is_added_and_removed_while_the_cluster_runs(
 
     async def main_test() -> None:
         async with open_nodes(tomllib.loads(before)) as (a, b):
-            words = ("processes", "add", "d", f"127.0.0.1:{port}")
-            code, out, err = await ask(*words, "--json")
+            addition = ("processes", "add", "d", f"127.0.0.1:{port}")
+            code, out, err = await ask(*addition, "--json")
             assert (code, err) == (0, "")
             expected = {"process": "a", "added": "d", "processes": ["a", "b", "d"], "written": True}
             assert json.loads(out) == expected
             assert tomllib.loads(config.read_text())["added"] == {"d": f"127.0.0.1:{port}"}
             assert config.read_text().startswith(before), "nothing else is touched"
-            assert (await ask(*words, process="b"))[0] == 0
+            assert (await ask(*addition, process="b"))[0] == 0
             # Those who start with the old file agree with those who have the new one.
             old, new = read_configuration(tomllib.loads(before), {}, {}), read_configuration(config, {}, {})
             assert old.agreed() == new.agreed()
