@@ -26,6 +26,10 @@ class Requests(ABC):
         """The application wants to be out of a group."""
         self._ask(lambda now: self.instances[MAIN_INSTANCE].leave(now, group))
 
+    def remove(self, site: SiteId) -> None:
+        """An operator wants another process out of every group."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].remove(now, site))
+
     def choose_role(self, group: GroupId, role: str) -> None:
         """The application wants another role."""
         self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_role(now, group, role))
