@@ -39,7 +39,8 @@ from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance, MessageNumbers
 from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
-from ordercast.wire.endpoint import Endpoint, Outgoing
+from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.outbox import Outgoing
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far
@@ -114,7 +115,6 @@ class LiveSite:
         whoever knows of a later history ends it first. `lost` is what the instances are told of their log.
         """
         self._transport = transport
-        self._endpoint.locate_by(transport.locate)
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
         try:
@@ -235,7 +235,9 @@ class LiveSite:
             # First the trace, then the network: a process that is killed in between has not sent.
             self._recorder.flush()
         for outgoing in endpoint.flush():
-            if self._by_unicast:
+            if outgoing.where is not None:
+                transport.send_to(outgoing.where, outgoing.buffer)
+            elif self._by_unicast:
                 transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
             else:
                 self._send(transport, outgoing)

@@ -13,6 +13,7 @@ from ordercast.net import junk, sockets
 from ordercast.net.disturbance import Disturbance, DisturbedSocket
 from ordercast.net.polling import BusyPoll
 from ordercast.net.sockets import Resolved, SocketAddress
+from ordercast.wire.whereabouts import Address
 
 DRAIN_MAX = 64
 """Times that a socket is read before anything else gets its turn: a socket buffer's worth of the largest datagrams."""
@@ -100,14 +101,6 @@ class Transport:
         """From now on a process is reached there, by the common socket."""
         self._addresses[site] = where.address
 
-    def locate(self, site: SiteId, address: str) -> bool:
-        """A process says where it listens (see `tell_address`): from now on it is reached there, if that can be."""
-        where = sockets.read_address(address)
-        if where is None or where.family != self._socket.family:
-            return False
-        self.set_address(site, where)
-        return True
-
     def use_channel(self, hub: Resolved) -> None:
         """Where the hub is that shows everybody everything in one order."""
         self._channel_address = hub.address
@@ -181,7 +174,15 @@ class Transport:
                     # Such a socket is told what became of earlier datagrams (nobody listens there), and then this one
                     # has not left; or its buffer is full. The other one has its own.
                     pass
-            self._send(buffer, segment, addresses[site])
+            address = addresses.get(site)
+            # (Whoever is not there any more may still be sent to, in a cluster that processes leave.)
+            if address is not None:
+                self._send(buffer, segment, address)
+
+    def send_to(self, where: Address, datagram: bytes | memoryview) -> None:
+        """Send one datagram to an address, by the common socket, so that whoever is there sees where this process
+        listens."""
+        self._send(datagram, None, where)
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""

@@ -51,16 +51,14 @@ class Receiver:
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
+        self._with_history = with_history
+        self._inboxes: list[Inbox] = []
         first = {view.group: view for view in views}
-        self._inboxes = [
-            Inbox((name,), attachment.offsets.get(name, 0), self.counters, self._callbacks) for name in (*first, DIRECT)
-        ]
-        for inbox in self._inboxes:
-            name = inbox.groups[0]
+        # Groups that were joined while the process ran are in the attachment alone.
+        for name in dict.fromkeys((*first, *attachment.offsets, DIRECT)):
+            inbox = self.open(name, attachment.offsets.get(name, 0))
             if name in first:
                 inbox.install(first[name], 0)
-            if with_history:
-                inbox.history = self.histories[name] = History(name, inbox.offset)
         for waiting in attachment.untaken:
             for inbox in self._inboxes:
                 if inbox.groups == (waiting.inbox,):
@@ -118,6 +116,28 @@ class Receiver:
     def _find_route(self, groups: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> tuple[Inbox, ...]:
         wanted = groups or (DIRECT,)
         return tuple(inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(wanted))
+
+    def open(self, group: GroupId, offset: int) -> Inbox:
+        """Deliveries of a group are kept from now on; the next one has this offset."""
+        inbox = Inbox((group,), offset, self.counters, self._callbacks)
+        if self._with_history:
+            inbox.history = self.histories[group] = History(group, offset)
+        self._inboxes.append(inbox)
+        self._routes.clear()
+        return inbox
+
+    def find(self, group: GroupId) -> Inbox | None:
+        """Where the deliveries of a group are kept; None when they are not."""
+        return next((inbox for inbox in self._inboxes if group in inbox.groups), None)
+
+    def forget(self, group: GroupId) -> None:
+        """This process is out of a group."""
+        inbox = self.find(group)
+        if inbox is not None:
+            self.release(inbox)
+        history = self.histories.pop(group, None)
+        if history is not None:
+            history.end()
 
     def enter(self, group: GroupId, offset: int) -> None:
         """The group's deliveries go on at an offset; what was ordered before, and has not come, never will."""

@@ -155,14 +155,17 @@ class Replicated(Generic[State]):
             if not limit.expired():
                 # The method has raised it.
                 raise
-            why = self._node.internals.obstacles.told or "the group is slow, or this replica waits for its state"
+            why = (
+                self._node.internals.told_obstacles(self._group.names)
+                or "the group is slow, or this replica waits for its state"
+            )
             raise TimeoutError(
                 f"no result of {name} in {self._timeout} s: {why}; it may be applied all the same"
             ) from None
         return result
 
     async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
-        blocked = self._node.internals.obstacles.told
+        blocked = self._node.internals.told_obstacles(self._group.names)
         if blocked and self._stalled_at == self._group.offset:
             # Else whoever is refused and calls again and again would find all of it applied when the group goes on.
             raise GroupBlocked(f"{blocked}; {method} was not sent, and can be called again later")
@@ -195,7 +198,7 @@ class Replicated(Generic[State]):
         while not future.done():
             done, _ = await asyncio.wait((future,), timeout=patience)
             patience = LOOK_AGAIN_SECONDS
-            blocked = self._node.internals.obstacles.told
+            blocked = self._node.internals.told_obstacles(self._group.names)
             if blocked and not done:
                 self._stalled_at = self._group.offset
                 raise GroupBlocked(f"{blocked}; {hint}")
