@@ -106,7 +106,7 @@ def test_without_a_rule_a_replica_refuses_to_run_where_sides_go_on_apart() -> No
     run(main())
     for wrong in ({"quorum": 0}, {"quorum": 2, "merge": unite}):
         with pytest.raises(ordercast.UsageError, match="1 or more, and not together with merge"):
-            Replicated(Notes(), **wrong)  # type: ignore[arg-type]
+            Replicated(Notes(), **wrong)
 
 
 def test_a_rule_changes_nothing_where_there_is_one_history() -> None:
