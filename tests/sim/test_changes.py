@@ -140,6 +140,13 @@ def test_what_makes_no_sense_is_refused_to_the_site_that_asks_and_the_run_goes_o
     assert [row["site"] for row in rows(run, "leave")] == ["b", "d"]
 
 
+def test_what_is_being_left_is_joined_again_when_it_is_left() -> None:
+    run = executed(DOCUMENT + JOIN + LEAVE + JOIN.replace("2.2", "5.2"))
+    assert run.change_counts == {"join": 2, "leave": 1}
+    assert [row["kind"] for row in rows(run, "join", "leave", site="d")] == ["join", "leave", "join"]
+    assert run.refused_requests == []
+
+
 def test_a_refused_join_is_answered_and_does_not_count_as_a_change() -> None:
     run = executed(DOCUMENT + JOIN.replace('"g"', f'"{CLOSED}"'))
     assert (run.change_counts, run.sites["d"].membership.unanswered) == ({}, ())

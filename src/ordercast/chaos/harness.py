@@ -304,7 +304,8 @@ class Harness:
 
     async def _kill(self, process: SiteId, seconds: float) -> None:
         processes, record = self._processes, self._record
-        record.happened["kill"] += await processes.kill(process)
+        struck = await processes.kill(process)  # apart: meanwhile, others are counted, too
+        record.happened["kill"] += struck
         if seconds == inf:
             self._dead.add(process)
             record.say(f"{process} is killed for good")

@@ -107,7 +107,8 @@ class Histories:
     async def lose(self, action: LostLog) -> None:
         """Kill, remove the log, start; and what an operator would do then."""
         process, record = action.process, self._record
-        record.happened["lost-log"] += await self._processes.kill(process)
+        struck = await self._processes.kill(process)
+        record.happened["lost-log"] += struck
         kept = self._put_aside(process)
         record.say(f"{process} is killed, and its log is lost")
         why = await self._start(process, REFUSED_SECONDS)
@@ -185,7 +186,8 @@ class Histories:
     async def stay_away(self, action: Away) -> None:
         """Kill, and start after long; meanwhile the others go on, or say for whom they wait."""
         process, processes, record = action.process, self._processes, self._record
-        record.happened["away"] += await processes.kill(process)
+        struck = await processes.kill(process)
+        record.happened["away"] += struck
         record.say(f"{process} is away for {action.seconds:.1f} s")
         began = time.monotonic()
         first: dict[SiteId, int] = {}
