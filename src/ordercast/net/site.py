@@ -337,6 +337,10 @@ class LiveSite:
         """The application wants to be out of a group; `UsageError` when the core does not allow it."""
         self._ask(lambda now: self.instances[MAIN_INSTANCE].leave(now, group))
 
+    def remove(self, site: SiteId) -> None:
+        """An operator wants another process out of every group; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].remove(now, site))
+
     def choose_role(self, group: GroupId, role: str) -> None:
         """The application wants another role; `UsageError` when the core does not allow it."""
         self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_role(now, group, role))
