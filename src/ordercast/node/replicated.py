@@ -10,9 +10,8 @@ of the result: it is raised to the caller, and the state must be as good after i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import msgspec
@@ -24,9 +23,11 @@ from ordercast.node.group import Group
 from ordercast.node.node import Node
 from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.replica_backlog import Backlog
-from ordercast.node.replica_messages import Announce, Call, Want, decode_message, encode_message, encode_value
+from ordercast.node.replica_division import Division, Hooks
+from ordercast.node.replica_messages import Announce, Call, Stand, Want, decode_message, encode_message, encode_value
 from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
 from ordercast.node.replica_seeker import Seeker
+from ordercast.node.replica_snapshot import Snapshot, find_snapshot
 from ordercast.node.state_packets import Offer
 
 logger = logging.getLogger("ordercast.node")
@@ -48,22 +49,26 @@ TOLD_MAX = 1_000
 """Strangers, and replicas with other classes, that the log names."""
 
 
-class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    offset: int
-    """The next delivery to apply."""
-    state: bytes
-    schema: str = ""
-    """What the class looked like. Version 0.2.0 does not say."""
-
-
 class Replicated(Generic[State]):
     """One replica. `state` may be read at any time; it is changed by `call` alone."""
 
-    def __init__(self, state: State, *, timeout: float | None = None, version: str = "") -> None:
+    def __init__(
+        self,
+        state: State,
+        *,
+        timeout: float | None = None,
+        version: str = "",
+        quorum: int | None = None,
+        merge: Callable[[list[State]], State] | None = None,
+    ) -> None:
         """`timeout` is how many seconds a call may take; `version` is the application's name of what it runs, and
-        replicas whose versions differ say so."""
+        replicas whose versions differ say so. `quorum` or `merge` is needed where sides of a group may go on apart:
+        how many members a view must have for calls to be applied, or a function that makes one state of those of
+        several sides (see `ordercast.node.replica_division`)."""
         if timeout is not None and not timeout > 0:
             raise UsageError(f"timeout={timeout}: a call needs some time; None is as long as it takes")
+        if quorum is not None and (merge is not None or quorum < 1):
+            raise UsageError(f"quorum={quorum}: a number of replicas, 1 or more, and not together with merge")
         self.state: State | None = state
         self.applied = 0
         """How many deliveries of the group the state contains."""
@@ -82,6 +87,10 @@ class Replicated(Generic[State]):
         self._is_current = False
         """Whether a message of this incarnation was delivered: what comes before it may be of long ago."""
         self._timeout = timeout
+        self._quorum = quorum
+        self._merge = merge
+        self._division: Division[State] | None = None
+        """Is there where sides of the group may go on apart."""
         self._arrival: asyncio.Future[None] | None = None
         """Is there while the state is not, and done when it has come."""
         self._stalled_at = -1
@@ -91,16 +100,27 @@ class Replicated(Generic[State]):
 
     async def join(self, node: Node, group: str) -> Replicated[State]:
         """Become a replica: from the snapshot in the log, what the log has since then, and what the group delivers."""
+        contract = node.internals.engine.contract
+        if contract.partitionable and self._quorum is None and self._merge is None:
+            raise UsageError(
+                f"under {contract.name}, sides of a group that lose each other go on apart: say what becomes of the "
+                f"state, Replicated(…, quorum=N) or Replicated(…, merge=function)"
+            )
         self._node = node
         self._kept_name = f"replicated {group}"
-        snapshot = _find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
+        snapshot = find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
         if snapshot is not None:
             self.state = self._decode_state(
                 snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
             )
             self.applied = snapshot.offset
         self._group: Group = await node.join(group)
-        self._seeker = Seeker(node, self._group, self._send, self._on_state)
+        self._seeker = Seeker(node, self._group, self._send, self._on_state, not contract.partitionable)
+        if contract.partitionable:
+            self._division = Division(
+                node.internals, group, self._schema.name, self._hooks(), self._quorum, self._merge
+            )
+            self._group.on_view(self._division.on_view)
         self._group.on_end(self._close)
         self._group.on_gap(self._on_gap)
         self._group.on_delivery(self._on_delivery)
@@ -149,10 +169,12 @@ class Replicated(Generic[State]):
         if blocked and self._stalled_at == self._group.offset:
             # Else whoever is refused and calls again and again would find all of it applied when the group goes on.
             raise GroupBlocked(f"{blocked}; {method} was not sent, and can be called again later")
-        if self._arrival is not None:
+        while self._arrival is not None:
             # Sent before the state is here, a call may be applied by whoever gives it to us, and we never see its
             # result.
             await self._wait_for(self._arrival, f"{method} was not sent, and can be called again later")
+        if self._lacking:
+            raise GroupBlocked(f"{self._lacking}; {method} was not sent, and can be called again later")
         self._number += 1
         number = self._number
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -200,7 +222,9 @@ class Replicated(Generic[State]):
         if message is None:
             self._skip(delivery)
         elif isinstance(message, Call):
-            if self.state is None:
+            if self._lacking:
+                self._give_up_calls(f"{self._lacking}; the call was not applied", message)
+            elif self.state is None:
                 self._backlog.add(offset, message, len(delivery.payload))
             elif offset == self.applied:
                 self._on_call(self.state, message)
@@ -208,6 +232,8 @@ class Replicated(Generic[State]):
             self._on_announce(message)
         elif isinstance(message, Want):
             self._on_want(offset, message)
+        elif isinstance(message, Stand) and self._division is not None:
+            self._division.on_stand(message)
         if self.state is not None:
             self.applied = max(self.applied, offset + 1)
 
@@ -233,7 +259,7 @@ class Replicated(Generic[State]):
 
     def _unpack(self, call: Call) -> Arguments | None:
         """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
-        if call.caller == self._node.process and call.incarnation == self._node.incarnation:
+        if self._is_mine(call):
             self._is_current = True
         elif call.schema and call.schema != self._schema.name:
             self._on_other_schema(call.caller, call.schema)
@@ -253,8 +279,7 @@ class Replicated(Generic[State]):
         )
 
     def _apply(self, state: State, call: Call, arguments: Arguments) -> None:
-        mine = call.caller == self._node.process and call.incarnation == self._node.incarnation
-        future = self._calls.get(call.number) if mine else None
+        future = self._calls.get(call.number) if self._is_mine(call) else None
         try:
             result = self._schema.methods[call.method].function(state, *arguments.positional, **arguments.named)
         except Exception as error:
@@ -265,6 +290,9 @@ class Replicated(Generic[State]):
             return
         if future is not None and not future.done():
             future.set_result(result)
+
+    def _is_mine(self, call: Call) -> bool:
+        return call.caller == self._node.process and call.incarnation == self._node.incarnation
 
     # ------------------------------------------------------------------ other versions
     def _announce(self, is_answer: bool) -> None:
@@ -310,11 +338,7 @@ class Replicated(Generic[State]):
         if self.state is not None and offset <= self.applied:
             return  # the state is from behind the gap
         logger.info("replica %s has nothing from %d to %d", self._node.process, self.applied, offset)
-        for future in self._calls.values():
-            if not future.done():
-                future.set_exception(
-                    GroupBlocked("the group has gone on without this process; the call may be applied all the same")
-                )
+        self._give_up_calls("the group has gone on without this process; the call may be applied all the same")
         self._backlog.begin(offset)
         self._coming = None
         if self.state is not None:
@@ -322,15 +346,57 @@ class Replicated(Generic[State]):
             self._arrival = asyncio.get_running_loop().create_future()
         self._seeker.begin(offset)
 
+    def _give_up_calls(self, why: str, call: Call | None = None) -> None:
+        """Tell the callers of this process, or the one of this call."""
+        if call is not None and not self._is_mine(call):
+            return
+        for number, future in self._calls.items():
+            if not future.done() and (call is None or number == call.number):
+                future.set_exception(GroupBlocked(why))
+
+    @property
+    def _lacking(self) -> str:
+        """Why calls are not applied although there is a state; empty as a rule."""
+        return "" if self._division is None else self._division.lacking
+
+    def _hooks(self) -> Hooks[State]:
+        return Hooks(self._hold, self._show, self._resume, self._seek, self._decode_state, self._send)
+
+    def _hold(self) -> State | None:
+        if self._coming is not None:
+            # Those who come along have applied it, or will.
+            self._apply_backlog(self._coming, len(self._backlog) + 1)
+        held = self.state
+        if held is None:
+            self._give_up_calls("the group was divided before this replica had a state; the call may be applied")
+        self._seeker.stop()
+        self._backlog.begin(self._seen)
+        self.state = self._coming = None
+        if self._arrival is None:
+            self._arrival = asyncio.get_running_loop().create_future()
+        return held
+
+    def _show(self, state: State | None) -> None:
+        self.state = state
+        self._arrive()
+
+    def _resume(self, state: State) -> None:
+        self._coming = state
+        self.applied = self._backlog.needed_from
+        self._catch_up()
+
+    def _seek(self, givers: Collection[SiteId]) -> None:
+        self._seeker.begin(self._backlog.needed_from, givers)
+
     def _on_want(self, offset: int, want: Want) -> None:
         node, state = self._node, self.state
         if want.asker == node.process:
-            self._seeker.on_delivered(want)
+            self._seeker.on_delivered(want, offset)
         elif (
             want.giver != node.process or node.internals.engine.endpoint.incarnation_of(want.asker) != want.incarnation
         ):
             pass  # another one gives it; or the question is from long ago, in the log, and nobody waits for an answer
-        elif state is None or offset < self.applied:
+        elif state is None or offset < self.applied or self._lacking:
             node.internals.transfer.refuse(want.asker, want.transfer, "it has no state itself")
         else:
             node.internals.transfer.give(
@@ -343,17 +409,17 @@ class Replicated(Generic[State]):
                 lambda: encode_value(state),
             )
 
-    def _on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
-        """The state of another replica has come: what was delivered since is applied to it."""
+    def _on_state(self, giver: SiteId, offer: Offer, content: bytearray, offset: int) -> None:
+        """The state of another replica has come: what was delivered from this offset on is applied to it."""
         self._coming = self._decode_state(content, f"the state that {giver} gave", offer.schema)
-        self.applied = offer.offset
+        self.applied = offset
         if self._node.internals.engine.journal.stable:
             # The log has only what was delivered since: when the others are gone, this is the one that there is.
             asyncio.get_running_loop().run_in_executor(None, self._keep_state, offer, content)
         self._catch_up()
 
     def _keep_state(self, offer: Offer, content: bytearray) -> None:
-        snapshot = _Snapshot(offer.offset, bytes(content), offer.schema)
+        snapshot = Snapshot(offer.offset, bytes(content), offer.schema)
         self._node.internals.engine.journal.keep_state(self._kept_name, encode_value(snapshot))
 
     def _catch_up(self) -> None:
@@ -363,12 +429,14 @@ class Replicated(Generic[State]):
         except Exception as error:
             self._node.internals.failed(error)
 
-    def _apply_backlog(self, state: State) -> None:
-        for _ in range(CATCH_UP_CALLS):
+    def _apply_backlog(self, state: State, most: int = CATCH_UP_CALLS) -> None:
+        for _ in range(most):
             waited = self._backlog.pop()
             if waited is None:
                 self.state, self._coming = state, None
                 self.applied = max(self.applied, self._seen)
+                if self._division is not None:
+                    self._division.on_resumed()
                 self._arrive()
                 return
             offset, call = waited
@@ -383,7 +451,7 @@ class Replicated(Generic[State]):
             self._arrival.set_result(None)
             self._arrival = None
 
-    def _send(self, message: Want | Announce) -> asyncio.Task[None] | None:
+    def _send(self, message: Want | Announce | Stand) -> asyncio.Task[None] | None:
         if len(self._sending) >= SENDING_MAX:
             return None
         task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
@@ -402,7 +470,7 @@ class Replicated(Generic[State]):
         return (
             None
             if self.state is None
-            else encode_value(_Snapshot(self.applied, encode_value(self.state), self._schema.name))
+            else encode_value(Snapshot(self.applied, encode_value(self.state), self._schema.name))
         )
 
     def _decode_state(self, content: bytes | bytearray, what: str, schema: str) -> State:
@@ -421,21 +489,3 @@ class Replicated(Generic[State]):
         self._seeker.stop()
         # Who waits for the state goes on, and hears from the group that it is over.
         self._arrive()
-
-
-def _find_snapshot(kept: bytes | None, node: Node, name: str) -> _Snapshot | None:
-    """What was kept for this replica: with the log, or, when another one gave it later, beside the log."""
-    journal = node.internals.engine.journal
-    snapshot = None
-    if kept is not None:
-        snapshot = msgspec.msgpack.decode(kept, type=_Snapshot)
-    elif journal.attachment.snapshot is not None:
-        # Version 0.2.0 kept it without a name, where an application's own may stand.
-        with contextlib.suppress(msgspec.MsgspecError):
-            snapshot = msgspec.msgpack.decode(journal.attachment.snapshot, type=_Snapshot)
-    given = journal.kept_state(name)
-    if given is not None:
-        found = msgspec.msgpack.decode(given, type=_Snapshot)
-        if snapshot is None or found.offset > snapshot.offset:
-            return found
-    return snapshot
