@@ -96,7 +96,7 @@ class Stranger:
             opens=True,
             processes_max=processes_max,
         )
-        self.site = LiveSite(loop, name, (name,), self.endpoint, self.application, lambda _instance, _position: None)  # type: ignore[arg-type]
+        self.site = LiveSite(loop, name, (name,), self.endpoint, self.application, lambda _instance, _position: None)
         own = sockets.resolve(host, port)
         self.transport = Transport(
             loop,

@@ -99,13 +99,15 @@ def test_without_multicast_those_who_listen_get_copies() -> None:
     run(main())
 
 
-def test_who_is_not_reached_by_multicast_is_named_and_gets_copies(caplog: pytest.LogCaptureFixture) -> None:
+def test_who_is_not_reached_by_multicast_is_named_and_gets_copies(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def main() -> None:
         address = multicast_address()
         a, b = Stranger("a", multicast=address), Stranger("b", multicast=address)
         # c hears the cluster's address, and none of a channel.
         c = Stranger("c", multicast=address)
-        c.transport.join_group = lambda _group: None  # type: ignore[method-assign]
+        monkeypatch.setattr(c.transport, "join_group", lambda _group: None)
         async with started(a, b, c):
             await until(lambda: met(a, b, c))
             for each in (a, b, c):
