@@ -158,7 +158,7 @@ class Stranger:
 async def until(condition: Callable[[], Any]) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not condition():
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0)
 
 
 @asynccontextmanager

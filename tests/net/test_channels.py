@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from ipaddress import ip_address
@@ -14,6 +15,8 @@ from ordercast.net.ports import free_ports
 from tests.net.strangers import Stranger, started, until
 from tests.net.test_discovery import multicast_address
 from tests.node.cluster import run
+
+AGAIN_SECONDS = 0.02
 
 
 def test_each_channel_has_an_address_in_the_configured_range_that_is_not_the_configured_one() -> None:
@@ -39,8 +42,14 @@ def met(*strangers: Stranger) -> bool:
 async def said(speaker: Stranger, text: str, *listeners: Stranger) -> None:
     """Say something again and again until all have heard it: until they have told that they listen, nobody knows."""
 
+    loop = asyncio.get_running_loop()
+    due = loop.time()
+
     def again() -> bool:
-        speaker.say("x", text)
+        nonlocal due
+        if loop.time() >= due:
+            due += AGAIN_SECONDS
+            speaker.say("x", text)
         return all(listener.heard(text) for listener in listeners)
 
     await until(again)
