@@ -36,6 +36,9 @@ ANNOUNCE_SECONDS_MAX = 1.0
 ANNOUNCE_SECONDS = 3.0
 """Between two announcements when somebody was: for those who are still to come, or on the other side of a split."""
 
+ANNOUNCE_TTL = 32
+"""Routers that an announcement may pass, where they let its address pass at all."""
+
 SEEK_SECONDS_MIN = 0.05
 SEEK_SECONDS_MAX = 1.0
 """Between two hellos to a process of which a peer has told."""
@@ -142,8 +145,9 @@ class Discovery:
         """Say to whoever may hear it that this process is there."""
         known = set(self._found.values())
         own = (self._transport.host, self._transport.port)
-        if self._transport.multicast_address is not None:
-            self._transport.send_multicast(self._endpoint.announce(), None)
+        group = self._transport.multicast_address
+        if group is not None:
+            self._transport.send_hops(group, self._endpoint.announce(), None, ANNOUNCE_TTL)
         for where in self._seeds.values():
             if where is not None and where not in known and where != own:
                 self._transport.send_to(where, self._endpoint.announce())
