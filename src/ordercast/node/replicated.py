@@ -28,6 +28,7 @@ from ordercast.node.replica_messages import Announce, Call, Stand, Want, decode_
 from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
 from ordercast.node.replica_seeker import Seeker
 from ordercast.node.replica_snapshot import Snapshot, find_snapshot
+from ordercast.node.replica_versions import Versions
 from ordercast.node.state_packets import Offer
 
 logger = logging.getLogger("ordercast.node")
@@ -44,9 +45,6 @@ CATCH_UP_CALLS = 200
 
 LOOK_AGAIN_SECONDS = 0.5
 """Until a call that takes long looks again whether the group is blocked."""
-
-TOLD_MAX = 1_000
-"""Strangers, and replicas with other classes, that the log names."""
 
 
 class Replicated(Generic[State]):
@@ -82,10 +80,6 @@ class Replicated(Generic[State]):
         """What was delivered while there is no state."""
         self._coming: State | None = None
         """The state that has come, while what waited for it is applied."""
-        self._told: set[tuple[str, ...]] = set()
-        """What the log has said once and need not say again."""
-        self._is_current = False
-        """Whether a message of this incarnation was delivered: what comes before it may be of long ago."""
         self._timeout = timeout
         self._quorum = quorum
         self._merge = merge
@@ -107,14 +101,19 @@ class Replicated(Generic[State]):
                 f"state, Replicated(…, quorum=N) or Replicated(…, merge=function)"
             )
         self._node = node
+        self._versions = Versions(node.process, node.incarnation, self._class_name, self._schema.name, self._send)
         self._kept_name = f"replicated {group}"
         snapshot = find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
-        if snapshot is not None:
-            self.state = self._decode_state(
-                snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
-            )
-            self.applied = snapshot.offset
-        self._group: Group = await node.join(group)
+        try:
+            if snapshot is not None and await self._was_in(group):
+                self.state = self._decode_state(
+                    snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
+                )
+                self.applied = snapshot.offset
+            self._group: Group = await node.join(group)
+        except BaseException:
+            node.internals.take_no_snapshot(self._kept_name)
+            raise
         self._seeker = Seeker(node, self._group, self._send, self._on_state, not contract.partitionable)
         if contract.partitionable:
             self._division = Division(
@@ -127,8 +126,25 @@ class Replicated(Generic[State]):
         await node.internals.wait_started()
         if self.applied < self._group.offset and self.state is not None:
             self._on_gap(self._group.offset)
-        self._announce(is_answer=False)
+        self._versions.announce()
         return self
+
+    async def _was_in(self, group: str) -> bool:
+        """Whether this process is in the group since its log began. (If it has left one that no file names, and joins
+        it again, or another of that name, what it has kept is not that group's.)"""
+        internals = self._node.internals
+        if internals.engine.is_configured(group):
+            return True
+        await internals.wait_started()
+        return self._node.process in internals.engine.groups.get(group, ())
+
+    async def leave(self) -> None:
+        """Be a replica no more, and out of the group where no file puts this process into it."""
+        await self._group.leave()
+        internals = self._node.internals
+        internals.take_no_snapshot(self._kept_name)
+        if not internals.engine.is_configured(self._group.name):
+            internals.engine.journal.forget_state(self._kept_name)
 
     # ------------------------------------------------------------------ calls
     async def call(
@@ -229,7 +245,7 @@ class Replicated(Generic[State]):
             elif offset == self.applied:
                 self._on_call(self.state, message)
         elif isinstance(message, Announce):
-            self._on_announce(message)
+            self._versions.on_announce(message)
         elif isinstance(message, Want):
             self._on_want(offset, message)
         elif isinstance(message, Stand) and self._division is not None:
@@ -241,7 +257,7 @@ class Replicated(Generic[State]):
         """Somebody has sent to the group what no replica sends. No replica applies it, and it has its place in the
         order all the same."""
         self._node.internals.receiver.counters["no-replica-messages"] += 1
-        if self._tell_once("stranger", delivery.source):
+        if self._versions.tell_once("stranger", delivery.source):
             logger.warning(
                 "skipped message %s to group %s: it is no call of a replica; send it to a group that has no replicas "
                 "(more from process %s is counted, and not logged)",
@@ -260,9 +276,9 @@ class Replicated(Generic[State]):
     def _unpack(self, call: Call) -> Arguments | None:
         """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
         if self._is_mine(call):
-            self._is_current = True
-        elif call.schema and call.schema != self._schema.name:
-            self._on_other_schema(call.caller, call.schema)
+            self._versions.on_own_message()
+        elif call.schema:
+            self._versions.on_other(call.caller, call.schema)
         try:
             return self._schema.unpack(call)
         except Misfit as error:
@@ -293,39 +309,6 @@ class Replicated(Generic[State]):
 
     def _is_mine(self, call: Call) -> bool:
         return call.caller == self._node.process and call.incarnation == self._node.incarnation
-
-    # ------------------------------------------------------------------ other versions
-    def _announce(self, is_answer: bool) -> None:
-        self._send(Announce(self._node.process, self._node.incarnation, self._schema.name, is_answer))
-
-    def _on_announce(self, announce: Announce) -> None:
-        if announce.process == self._node.process:
-            self._is_current |= announce.incarnation == self._node.incarnation
-        elif announce.schema != self._schema.name and self._is_current:
-            # The other one began later, so it has not heard of us: of two, one hears the other's announcement after
-            # its own, and answers.
-            self._on_other_schema(announce.process, announce.schema)
-            if not announce.is_answer:
-                self._announce(is_answer=True)
-
-    def _on_other_schema(self, process: SiteId, schema: str) -> None:
-        if self._is_current and self._tell_once("schema", process, schema):
-            logger.warning(
-                "process %s runs another version of %s: its schema is %s, that of %s is %s; install the same version "
-                "at both, for a call that one of them does not understand stops it",
-                process,
-                self._class_name,
-                schema,
-                self._node.process,
-                self._schema.name,
-            )
-
-    def _tell_once(self, *what: str) -> bool:
-        """Whether this was not told yet. Bounded: others decide what there is to tell."""
-        if what in self._told or len(self._told) >= TOLD_MAX:
-            return False
-        self._told.add(what)
-        return True
 
     @property
     def _class_name(self) -> str:
