@@ -215,7 +215,7 @@ class Stingy(Desk):
         self.outbox.append(Credit(1, "h"))
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
-        self.ask(Ask(event.multicast.groups[0], multicast=event.multicast))
+        self.ask(Ask(event.multicast.groups[0], self.site, multicast=event.multicast))
 
 
 def test_a_message_without_credit_in_its_group_does_not_hold_back_those_to_another() -> None:
