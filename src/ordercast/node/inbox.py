@@ -11,6 +11,7 @@ import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, Payload, UsageError
 from ordercast.node.bundles import encode_bundle
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.errors import check_thread
 from ordercast.node.history import History
@@ -34,8 +35,15 @@ class Inbox:
     How much that can become the protocol decides: it hears what was taken, and lets nobody send when too much waits.
     """
 
-    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0, counters: Counter[str] | None = None) -> None:
+    def __init__(
+        self,
+        groups: tuple[GroupId, ...],
+        offset: int = 0,
+        counters: Counter[str] | None = None,
+        callbacks: Callbacks | None = None,
+    ) -> None:
         self.groups = groups
+        self._callbacks = callbacks or Callbacks()
         self.shows_views = False
         """Whether who iterates gets views, too."""
         self._view = ""
@@ -86,7 +94,9 @@ class Inbox:
             # What is delivered while it runs, because it multicasts, waits until it is done. (Called at once, it would
             # see the next batch before the rest of this one.)
             self._callback = None
+            self._callbacks.running += 1
             callback(batch)
+            self._callbacks.running -= 1
             taken()
             self._callback = callback
             if self._waiting:
@@ -150,6 +160,7 @@ class Inbox:
         """From now on every batch goes to a function at once, what waits first."""
         self._finish()
         self._callback = None
+        self._callbacks.running += 1
         while self._waiting:
             event = self._waiting.popleft()
             if type(event) is Batch:
@@ -158,6 +169,7 @@ class Inbox:
                 event.taken()
             else:
                 self._pass(event)
+        self._callbacks.running -= 1
         self._callback = callback
 
     def _pass(self, between: Batch | _Between) -> View | None:
