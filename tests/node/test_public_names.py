@@ -31,6 +31,7 @@ NODE = {
 }
 GROUP = {
     "batches",
+    "events",
     "flush",
     "leave",
     "members",
@@ -43,12 +44,13 @@ GROUP = {
     "on_delivery",
     "on_end",
     "on_gap",
+    "on_view",
     "try_multicast",
     "views",
     "waiting_bytes",
 }
 SYNCHRONOUS_NODE = {"flush", "join", "multicast", "multicast_many"}
-SYNCHRONOUS_GROUP = {"batches", "leave", "multicast", "multicast_many", "name"}
+SYNCHRONOUS_GROUP = {"batches", "events", "leave", "members", "multicast", "multicast_many", "name"}
 
 
 def public(thing: object) -> set[str]:

@@ -53,6 +53,7 @@ def make_endpoint(
     stable: bool = True,
     max_datagram: int = 1450,
     agreed: Mapping[str, Any] | None = None,
+    address: str = "",
 ) -> Endpoint:
     """An endpoint with randomness of its own; another `seed` is another boot."""
     keys = None if insecure else keys or ClusterKeys(KEY)
@@ -68,6 +69,7 @@ def make_endpoint(
         max_datagram,
         random.randbytes,
         agreed=agreed or {},
+        address=address,
     )
 
 

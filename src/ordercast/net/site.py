@@ -10,9 +10,11 @@ from typing import Any, Protocol
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Packet, SiteId, UsageError
 from ordercast.core.effects import (
+    Activate,
     Blocked,
     Broadcast,
     Credit,
+    DeclareFailed,
     DeclareRecovered,
     Deliver,
     Effect,
@@ -20,10 +22,13 @@ from ordercast.core.effects import (
     ExitGroup,
     InstallView,
     JoinChannel,
+    JoinRefused,
+    LeaveChannel,
     Replay,
     Send,
+    ServiceUnavailable,
 )
-from ordercast.core.events import Arrival, Consumed, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Discovered, Timer, TimerFired
 from ordercast.core.memory import ROLL_CALL_SECONDS
 from ordercast.net.packets import NET_INSTANCE
 from ordercast.net.probing import Prober
@@ -63,17 +68,26 @@ class Application(Protocol):
     def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
         """Learn that deliveries of a group are missing from here on."""
 
-    def credit(self, instance: InstanceId, available: int) -> None:
-        """Learn how much may be sent."""
+    def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
+        """Learn that a join will not come about."""
 
-    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
-        """Learn why there is no progress, or that there is again."""
+    def activate(self, instance: InstanceId, effect: Activate) -> None:
+        """Learn which service deliveries have from here on."""
+
+    def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
+        """Learn which service cannot be had."""
+
+    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
+        """Learn how much may be sent, to a group or to all together."""
+
+    def blocked(self, instance: InstanceId, by: str, reason: str, group: GroupId | None) -> None:
+        """Learn why there is no progress, in a group or everywhere, or that there is again."""
 
     def started(self, silent: Sequence[SiteId]) -> None:
         """Learn that the instances have started, and who was asked before and has not answered."""
 
     def recovered(self, instance: InstanceId) -> None:
-        """Learn that a restarted instance takes part fully again."""
+        """Learn that an instance takes part fully again, after a restart or after it has declared itself failed."""
 
     def peers_changed(self) -> None:
         """Another process is within reach."""
@@ -139,6 +153,7 @@ class LiveSite:
         whoever knows of a later history ends it first. `lost` is what the instances are told of their log.
         """
         self._transport = transport
+        self._endpoint.locate_by(transport.locate)
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
         try:
@@ -336,6 +351,39 @@ class LiveSite:
                 raise  # the core has not taken it, and nothing has happened
             self._fail(error)
 
+    def join(self, group: GroupId, role: str = "", service: str = "") -> None:
+        """The application wants to be in a group; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].join(now, group, role, service))
+
+    def leave(self, group: GroupId) -> None:
+        """The application wants to be out of a group; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].leave(now, group))
+
+    def choose_role(self, group: GroupId, role: str) -> None:
+        """The application wants another role; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_role(now, group, role))
+
+    def choose_service(self, group: GroupId, service: str, sources: tuple[SiteId, ...] = ()) -> None:
+        """The application wants another service; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_service(now, group, service, sources))
+
+    def _ask(self, ask: Callable[[float], None]) -> None:
+        """What the core refuses is the caller's; whatever else raises stops the site."""
+        try:
+            ask(self._loop.time())
+        except UsageError:
+            raise
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._enter(lambda _now: None)
+
+    def discovered(self, sites: tuple[SiteId, ...], settled: bool) -> None:
+        """These other processes are known now; dynamic instances hear of it."""
+        for instance in tuple(self._awake.values()):
+            if instance.core.contract.dynamic:
+                self._enter(instance.handle, Discovered(sites, settled))
+
     def consumed(self) -> None:
         """The application has taken a delivery. The instance hears of it soon."""
         self._taken += 1
@@ -358,6 +406,10 @@ class LiveSite:
     def trace_time(self) -> float:
         """Seconds of this process' monotonic clock."""
         return self._loop.time()
+
+    def seconds_since(self, time: float) -> float:
+        """How long ago a time of the loop's clock was."""
+        return self._loop.time() - time
 
     def send(self, instance: Instance, effect: Send) -> None:
         """Pack a packet for its receivers; it leaves at the end of the turn."""
@@ -382,6 +434,10 @@ class LiveSite:
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """There is one channel, and everyone hears it."""
         self._arrivals[instance.name] = Arrival(channel=effect.channel)
+
+    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
+        """There is one channel, and everyone hears it: what comes is no broadcast to this instance any more."""
+        self._arrivals.pop(instance.name, None)
 
     def _on_timer_due(self, instance: InstanceId, timer: Timer) -> None:
         self._enter(self.instances[instance].handle, TimerFired(timer))
@@ -413,16 +469,31 @@ class LiveSite:
         """Tell the application that it misses what comes next."""
         self._deliveries.append((self._application.exit_group, instance.name, effect))
 
+    def join_refused(self, instance: Instance, effect: JoinRefused) -> None:
+        """Tell the application that a join will not come about."""
+        self._deliveries.append((self._application.join_refused, instance.name, effect))
+
+    def activate(self, instance: Instance, effect: Activate) -> None:
+        """Tell the application which service its deliveries have from here on."""
+        self._deliveries.append((self._application.activate, instance.name, effect))
+
+    def service_unavailable(self, instance: Instance, effect: ServiceUnavailable) -> None:
+        """Tell the application which service cannot be had."""
+        self._deliveries.append((self._application.service_unavailable, instance.name, effect))
+
     def credit(self, instance: Instance, effect: Credit) -> None:
         """Tell the application how much it may send."""
-        self._application.credit(instance.name, effect.available)
+        self._application.credit(instance.name, effect.available, effect.group)
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Tell the application why there is no progress."""
-        self._application.blocked(instance.name, effect.by, effect.reason)
+        self._application.blocked(instance.name, effect.by, effect.reason, effect.group)
+
+    def declared_failed(self, instance: Instance, effect: DeclareFailed) -> None:
+        """The process runs all the same; the trace has it."""
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
-        """The instance takes part fully again after a crash."""
+        """The instance takes part fully again, after a crash or after it has declared itself failed."""
         if self._recorder is not None:
             self._recorder.recover(self.trace_time())
         self._application.recovered(instance.name)

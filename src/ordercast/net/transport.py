@@ -98,6 +98,14 @@ class Transport:
         """From now on a process is reached there, by the common socket."""
         self._addresses[site] = where.address
 
+    def locate(self, site: SiteId, address: str) -> bool:
+        """A process says where it listens (see `tell_address`): from now on it is reached there, if that can be."""
+        where = sockets.read_address(address)
+        if where is None or where.family != self._socket.family:
+            return False
+        self.set_address(site, where)
+        return True
+
     def use_channel(self, hub: Resolved) -> None:
         """Where the hub is that shows everybody everything in one order."""
         self._channel_address = hub.address

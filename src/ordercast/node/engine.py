@@ -12,7 +12,7 @@ from random import Random
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.packets import NET_INSTANCE, Heard, Probe
 from ordercast.net.site import Application, LiveSite
-from ordercast.net.sockets import Resolved, resolve
+from ordercast.net.sockets import Resolved, resolve, tell_address
 from ordercast.net.transport import Transport
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
@@ -76,6 +76,7 @@ class Engine:
                 agreed=configuration.agreed(),
                 history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
+                address=tell_address(addresses[process]),
             )
             self.site = LiveSite(
                 loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder
@@ -94,11 +95,13 @@ class Engine:
         if folder is None:
             return None
         contract = self.protocol.contract
+        contract = contract.with_options(contract.options(**self._configuration.options))
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,
             groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guaranteed(contract.options(**self._configuration.options))),
+            guarantees=list(contract.guarantees),
+            services={service: list(names) for service, names in contract.services.items()},
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 

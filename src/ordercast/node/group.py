@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import cast
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
 from ordercast.node.deliveries import Batch, Delivery, View
@@ -14,7 +15,8 @@ from ordercast.node.sender import NoWayOut, Sender
 class Group:
     """One group, or several whose messages are taken in one order.
 
-    Iterate over it, over its `batches()`, or give it a callback: one way at a time, and one task at a time.
+    Iterate over it, over its `batches()` or `events()`, or give it a callback: one way at a time, and one task at a
+    time.
     """
 
     def __init__(self, internals: Internals, names: tuple[GroupId, ...], inbox: Inbox) -> None:
@@ -79,6 +81,7 @@ class Group:
 
     async def _deliveries(self) -> AsyncIterator[Delivery]:
         inbox = self._inbox
+        inbox.shows_views = False
         while True:
             for delivery in inbox.rest:
                 yield delivery
@@ -92,6 +95,14 @@ class Group:
         """
         # No generator in between: of a lone message's way that would be a good part.
         self._inbox.put_back()
+        self._inbox.shows_views = False
+        return cast("AsyncIterator[Batch]", self._inbox)
+
+    def events(self) -> AsyncIterator[Batch | View]:
+        """Deliveries a bundle at a time, and who is in the group, each where it happened: what stands before a view was
+        delivered before it. The first event is a view."""
+        self._inbox.put_back()
+        self._inbox.shows_views = True
         return self._inbox
 
     def on_delivery(self, callback: Callable[[Delivery], None]) -> None:
@@ -122,8 +133,13 @@ class Group:
         offset at which they go on. Whoever keeps a state gets it from another member (`Replicated` does)."""
         self._inbox.on_gap = callback
 
+    def on_view(self, callback: Callable[[View], None]) -> None:
+        """Call a function with the group's first view and whenever it changes: when whoever takes the deliveries, by
+        whatever way, comes to the place where that happened. Give it before them."""
+        self._inbox.on_view = callback
+
     async def views(self) -> AsyncIterator[View]:
-        """Who is in the group: now, and whenever that changes."""
+        """Who is in the group: now, and whenever that changes, ahead of what waits to be taken."""
         async for view in self._internals.views.follow(self.names):
             yield view
 

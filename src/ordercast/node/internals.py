@@ -11,7 +11,17 @@ from threading import get_ident
 
 from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
-from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, InstallView, Replay
+from ordercast.core.effects import (
+    Activate,
+    Deliver,
+    EnterGroup,
+    ExitGroup,
+    InstallView,
+    JoinRefused,
+    Replay,
+    ServiceUnavailable,
+)
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
@@ -38,22 +48,24 @@ class Internals:
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
         self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
-        self.sender = Sender(loop, engine.site.request, configuration.payload_max)
+        self._callbacks = callbacks = Callbacks()
+        self.sender = Sender(loop, engine.site.request, configuration.payload_max, callbacks)
         """The way out."""
         heard = engine.protocol.wants_consumed
+        self.views = Views(engine.groups)
         self.receiver = Receiver(
-            [name for name, members in engine.groups.items() if process in members],
+            [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
             with_history=configuration.control is not None,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
+            callbacks=callbacks,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
             self.receiver.deliver if heard else self._deliver_unheard
         )
         """Takes bundles from the protocol."""
-        self.views = Views(engine.groups)
         self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
@@ -145,7 +157,8 @@ class Internals:
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """The members of a group have agreed on who they are."""
-        self.views.install(effect)
+        for view in self.views.install(effect):
+            self.receiver.install(view)
 
     def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
         """The deliveries of a group go on here, perhaps behind a gap."""
@@ -159,12 +172,29 @@ class Internals:
             effect.group,
         )
 
+    def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
+        """A join will not come about."""
+        logger.warning("process %s cannot join group %s: %s", self.process, effect.group, effect.reason)
+
+    def activate(self, instance: InstanceId, effect: Activate) -> None:
+        """What is delivered in a group has another service from here on."""
+
+    def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
+        """A service cannot be had."""
+        logger.warning(
+            "process %s cannot have service %s in group %s: %s",
+            self.process,
+            effect.service,
+            effect.group,
+            effect.reason,
+        )
+
     # ------------------------------------------------------------------ flow
-    def credit(self, instance: InstanceId, available: int) -> None:
+    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
         """The protocol takes so many more bundles."""
         self.sender.on_credit(available)
 
-    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
+    def blocked(self, instance: InstanceId, by: str, reason: str, group: GroupId | None) -> None:
         """Something is in the way, or no longer."""
         self.obstacles.change(by, reason)
 
@@ -230,6 +260,8 @@ class Internals:
         self.engine.site.hand_over()
         # Whoever has not come yet to ask for its own must find it next time.
         snapshots: dict[str, bytes | None] = {**self._kept_snapshots()}
+        self._callbacks.running += 1
         snapshots |= {name: take() for name, take in self._take_snapshots.items()}
+        self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)

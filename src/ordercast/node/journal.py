@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,11 +36,25 @@ class Untaken(msgspec.Struct, frozen=True, array_like=True):
     packed: bytes
     whole: bool
     """Whether it is one large message and not a bundle."""
+    view: str = ""
+    """Like the next: logs of earlier versions do not have it."""
+    ordinal: int = 0
 
-    def batch(self) -> Batch:
+    def batch(self, counters: Counter[str]) -> Batch:
         """As the application gets it."""
         unpacked = [self.packed] if self.whole else None
-        return Batch(self.bundle, self.groups, self.count, self.offset, self.packed, unpacked, 0, lambda: None)
+        return Batch(
+            self.bundle,
+            self.groups,
+            self.count,
+            self.offset,
+            self.packed,
+            unpacked,
+            self.ordinal,
+            lambda: None,
+            counters,
+            self.view,
+        )
 
 
 class Attachment(msgspec.Struct, frozen=True):

@@ -171,11 +171,12 @@ class Node:
                 raise UsageError(
                     f"process {self.process} is not in group {name!r}: name it among the members in [groups]"
                 )
-        return Group(self.internals, names, receiver.claim(names))
+        views = {name: self.internals.views.current(name) for name in names}
+        return Group(self.internals, names, receiver.claim(names, views))
 
     def direct(self) -> Group:
         """Messages that are addressed to this process, not to a group."""
-        return Group(self.internals, (), self.internals.receiver.claim((DIRECT,)))
+        return Group(self.internals, (), self.internals.receiver.claim((DIRECT,), {}))
 
     def keep_snapshot(self, take: Callable[[], bytes | None], name: str = "") -> bytes | None:
         """From now on ask for a snapshot of the application whenever the log is cut short; the last one that was kept.

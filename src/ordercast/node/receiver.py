@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-
-import msgspec
 
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
-from ordercast.node.deliveries import Shared
+from ordercast.node.callbacks import Callbacks
+from ordercast.node.deliveries import Shared, View
 from ordercast.node.history import History
 from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment, Untaken
@@ -28,30 +27,39 @@ class Receiver:
 
     def __init__(
         self,
-        groups: Iterable[GroupId],
+        views: Iterable[View],
         payload_max: int,
         attachment: Attachment,
         with_history: bool,
         on_taken: Callable[[], None],
+        callbacks: Callbacks | None = None,
     ) -> None:
-        """`groups` are those of which this process is a member: their deliveries wait for it from the start."""
+        """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
+        the start."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
         """The groups that the application has joined."""
         self._on_taken = on_taken
+        self._callbacks = callbacks or Callbacks()
         self._assembly = Assembly(payload_max, self.counters)
-        self._ordinal = 0
+        self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
+        """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
-        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0), self.counters) for name in (*groups, DIRECT)]
-        if with_history:
-            for inbox in self._inboxes:
-                name = inbox.groups[0]
+        first = {view.group: view for view in views}
+        self._inboxes = [
+            Inbox((name,), attachment.offsets.get(name, 0), self.counters, self._callbacks) for name in (*first, DIRECT)
+        ]
+        for inbox in self._inboxes:
+            name = inbox.groups[0]
+            if name in first:
+                inbox.install(first[name], 0)
+            if with_history:
                 inbox.history = self.histories[name] = History(name, inbox.offset)
         for waiting in attachment.untaken:
             for inbox in self._inboxes:
                 if inbox.groups == (waiting.inbox,):
-                    inbox.put(msgspec.structs.replace(waiting.batch(), counters=self.counters))
+                    inbox.put(waiting.batch(self.counters))
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
@@ -71,7 +79,13 @@ class Receiver:
         ordinal = self._ordinal = self._ordinal + 1
         taken = self._on_taken if len(route) == 1 else Shared(len(route), self._on_taken).take
         for inbox in route:
-            inbox.deliver(multicast, payload, unpacked, ordinal, taken)
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view)
+
+    def install(self, view: View) -> None:
+        """The members of a group have agreed on who they are."""
+        for inbox in self._inboxes:
+            if view.group in inbox.groups:
+                inbox.install(view, self._ordinal)
 
     def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
         try:
@@ -91,16 +105,20 @@ class Receiver:
             if inbox.groups == (group,) and offset > inbox.offset:
                 self.counters["skipped-messages"] += offset - inbox.offset
                 logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
-                inbox.skip(offset)
+                inbox.skip(offset, self._ordinal)
 
     # ------------------------------------------------------------------ who takes it
-    def claim(self, names: tuple[GroupId, ...]) -> Inbox:
-        """The inbox of a group; of several, one for all of them, with what waits in the order of delivery."""
+    def claim(self, names: tuple[GroupId, ...], views: Mapping[GroupId, View]) -> Inbox:
+        """The inbox of a group; of several, one for all of them, with what waits in the order of delivery. What it
+        begins with of those that were left before: their last `views`."""
         self.claimed.update(names)
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
-        merged = Inbox(names, counters=self.counters)
+        merged = Inbox(names, counters=self.counters, callbacks=self._callbacks)
+        for name, view in views.items():
+            if not any(name in inbox.groups for inbox in own):
+                merged.install(view, self._ordinal)
         merged.take_over(own)
         self._inboxes = [inbox for inbox in self._inboxes if inbox not in own] + [merged]
         self._routes.clear()
@@ -150,6 +168,8 @@ class Receiver:
                 batch.offset,
                 bytes(batch.packed),
                 batch.is_whole,
+                batch.view,
+                batch.ordinal,
             )
             for inbox in self._inboxes
             for batch in inbox.untaken()

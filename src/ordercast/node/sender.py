@@ -15,6 +15,7 @@ from threading import get_ident
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
 from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, as_bytes, encode_bundle, encode_pieces
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
 
 logger = logging.getLogger("ordercast.node")
@@ -35,10 +36,12 @@ class Sender:
         loop: asyncio.AbstractEventLoop,
         request: Callable[[bytes, tuple[GroupId, ...], tuple[SiteId, ...] | None, int], object],
         payload_max: int,
+        callbacks: Callbacks | None = None,
     ) -> None:
         self._loop = loop
         self._request = request
         self._payload_max = payload_max
+        self._callbacks = callbacks or Callbacks()
         self._open: list[bytes] = []
         self._open_bytes = 0
         self._open_to: Address = ((), None)
@@ -102,7 +105,7 @@ class Sender:
             credit
             and credit == self._window
             and size <= BUNDLE_BYTES_MAX
-            and not (self._flush_due or self._open or self._closed or self._failure)
+            and not (self._flush_due or self._open or self._closed or self._failure or self._callbacks.running)
         ):
             # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
             if get_ident() != self._thread:

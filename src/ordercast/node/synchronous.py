@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ordercast.core import GroupId, SiteId
 from ordercast.node import node as asynchronous
-from ordercast.node.deliveries import Batch, Delivery
+from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 
@@ -111,6 +111,11 @@ class SynchronousGroup:
         self._thread = thread
         self._group = group
 
+    @property
+    def members(self) -> tuple[SiteId, ...]:
+        """Who is in it now, as far as this process knows."""
+        return self._group.members
+
     def multicast(self, payload: bytes) -> None:
         """Send a message to the group; waits while the window is full."""
         self._thread.wait_for(self._group.multicast(payload))
@@ -125,6 +130,12 @@ class SynchronousGroup:
         while (batch := self._thread.wait_for(_next(batches))) is not None:
             yield batch
 
+    def events(self) -> Iterator[Batch | View]:
+        """Deliveries a bundle at a time, and who is in the group, each where it happened."""
+        events = self._group.events()
+        while (event := self._thread.wait_for(_next(events))) is not None:
+            yield event
+
     def __iter__(self) -> Iterator[Delivery]:
         for batch in self.batches():
             yield from batch.deliveries()
@@ -134,8 +145,8 @@ class SynchronousGroup:
         self._thread.wait_for(self._group.leave())
 
 
-async def _next(batches: AsyncIterator[Batch]) -> Batch | None:
-    return await anext(batches, None)
+async def _next(events: AsyncIterator[Result]) -> Result | None:
+    return await anext(events, None)
 
 
 def open_synchronous(

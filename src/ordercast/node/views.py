@@ -15,7 +15,7 @@ class Views:
 
     def __init__(self, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> None:
         self._configured = groups
-        self._views = {name: View("initial", name, members) for name, members in groups.items()}
+        self._views = {name: View("initial", name, members).follow(()) for name, members in groups.items()}
         self._watchers: list[asyncio.Queue[View | None]] = []
         self._failure: BaseException | None = None
 
@@ -25,14 +25,25 @@ class Views:
             raise UsageError(f"there is no group {group!r}; known: {', '.join(self._configured)}")
         return self._views[group].members
 
-    def install(self, effect: InstallView) -> None:
-        """The members of some groups (all, when none is named) have agreed on who they are."""
+    def current(self, group: GroupId) -> View:
+        """The last view of a group, as whoever comes to it gets it first."""
+        return self._views[group].follow(())
+
+    def install(self, effect: InstallView) -> list[View]:
+        """The members of some groups have agreed on who they are; the view of each. Where none is named it is a view of
+        processes, and each group has those of its members that are in it."""
+        installed = []
         for group in effect.groups or tuple(self._views):
-            configured = self._configured.get(group, effect.members)
-            members = tuple(site for site in effect.members if site in configured)
-            view = self._views[group] = View(effect.view, group, members)
+            members = effect.members
+            if not effect.groups:
+                members = tuple(site for site in members if site in self._configured[group])
+            before = self._views[group].members if group in self._views else ()
+            view = View(effect.view, group, members, transitional=effect.transitional).follow(before)
+            self._views[group] = view
+            installed.append(view)
             for watcher in self._watchers:
                 watcher.put_nowait(view)
+        return installed
 
     async def follow(self, names: tuple[GroupId, ...]) -> AsyncIterator[View]:
         """Who is in the groups: now, and whenever that changes."""

@@ -82,7 +82,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def outside_contract(self) -> tuple[str, ...]:
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
-        contract = self.protocol.contract
+        contract = self.protocol.contract.with_options(self.protocol_options())
         # Where a minority may die, a crash is no fault that the protocol does not know; whoever comes back from one is
         # a stranger, and what is claimed of the run says so.
         # A site that has lost its memory, or its configuration, is refused; what is claimed of such a run says so.
@@ -247,7 +247,7 @@ def _check_name(name: str, where: str) -> None:
 
 
 def _check_workload(scenario: Scenario, workload: Workload) -> None:
-    contract = scenario.protocol.contract
+    contract = scenario.protocol.contract.with_options(scenario.protocol_options())
     workload.check(frozenset(scenario.sites), frozenset(scenario.groups))
     if not workload.sources:
         raise UsageError("sources is empty; name the sites that multicast")

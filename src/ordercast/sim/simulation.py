@@ -133,7 +133,8 @@ class Simulation:
             names.update(workload.sources)
         self.sites: dict[SiteId, SimulatedSite] = {}
         for name in sorted(names):
-            recorder = self.recorder.site(name) if self.recorder else None
+            own = [group for group, members in self.groups.items() if name in members]
+            recorder = self.recorder.site(name, own) if self.recorder else None
             self.sites[name] = SimulatedSite(self, name, recorder, self.random("site", name))
         self._site_names = tuple(self.sites)
         network.attach(self)
@@ -245,7 +246,7 @@ class Simulation:
 
     def header(self) -> Run:
         """The run's line in `runs.jsonl`."""
-        contract = self.protocol.contract
+        contract = self.protocol.contract.with_options(self.options)
         bounds = self.bounds()
         described: dict[str, Any] = {"phi_p": bounds.phi_p, "phi_n": bounds.phi_n}
         if contract.message_size is not None:
@@ -263,12 +264,13 @@ class Simulation:
             ended_at=self.duration + self.settle,
             settled=True,
             bounds=described,
+            services={service: list(names) for service, names in contract.services.items()},
         )
 
     def _claims(self) -> tuple[str, ...]:
         """What the protocol claims; only what is safe, where a fault strikes that it survives by a refusal."""
-        contract = self.protocol.contract
-        claimed = contract.guaranteed(self.options)
+        contract = self.protocol.contract.with_options(self.options)
+        claimed = contract.guarantees
         if "crash" not in contract.faults and any(isinstance(each, Crash) and not each.forever for each in self.faults):
             # Whoever comes back is a stranger to the others, and never gets what it has missed.
             claimed = tuple(name for name in claimed if name != "no-silent-divergence")

@@ -85,6 +85,7 @@ class Door:
         self._senders = {site.encode(): site for site in others}
         in_all = HANDSHAKES_A_SECOND * max(len(self._senders), PROCESSES_MIN)
         self._in_all = _Allowance(in_all, in_all)
+        self._strangers = _Allowance(HANDSHAKES_A_SECOND, HANDSHAKES_MAX)
         self._starts: dict[bytes, _Start] = {}
         """By the name of their session."""
         self.use(keys)
@@ -129,12 +130,6 @@ class Door:
             if sender is not None:
                 self._refusals.suspect(sender, "forged")
             return "forged"
-        if sender is None:
-            # It has the key, so its name is worth a line. It cannot be answered: nobody here knows where it is.
-            stranger = str(name, "utf-8", "replace")
-            if stranger != self._process:
-                self._refusals.suspect(stranger, "unknown-process")
-            return "unknown-process"
         if start is None:
             if len(self._starts) >= STARTS_MAX:
                 del self._starts[next(iter(self._starts))]
@@ -143,6 +138,11 @@ class Door:
         # datagram is good for that once.)
         start.counter = counter
         return None if start.take(now) and self._in_all.take(now) else "flooded"
+
+    def answers_strangers(self, now: float) -> bool:
+        """Whether one more answer may leave for a place that only the sender of a handshake has named: all of them get
+        as many as one process would, since without a key anybody can name any place."""
+        return self._strangers.take(now)
 
     def _has_mark(self, datagram: memoryview) -> bool:
         for begun in self._marks:

@@ -110,12 +110,14 @@ class Endpoint:
         agreed: Mapping[str, Any] = _NOTHING_AGREED,
         history: History = _NO_HISTORY,
         memory: Memory | None = None,
+        address: str = "",
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
         `hears_itself`: its own datagrams are taken like the others', where they stand among them.
         Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
-        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own."""
+        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own.
+        `address` is where it listens, for those who do not know it."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         self.counters: Counter[str] = Counter()
@@ -145,6 +147,7 @@ class Endpoint:
             agreed,
             history,
             self._memory,
+            address,
         )
         self._sessions = self._handshake.sessions
         self.established: KeysView[SiteId] = self._handshake.peers.keys()
@@ -179,6 +182,11 @@ class Endpoint:
     def present(self) -> list[SiteId]:
         """Those who have a session and are there: they say something now and then, or answer when they are greeted."""
         return self._handshake.presence.there(self._now)
+
+    def locate_by(self, locate: Callable[[SiteId, str], bool]) -> None:
+        """Call this with a process that is not configured and where it listens: it says whether the answer, which is
+        among what leaves next, can be sent there."""
+        self._handshake.locate = locate
 
     def incarnation_of(self, peer: SiteId) -> int | None:
         """The peer's incarnation; None while it has no session."""

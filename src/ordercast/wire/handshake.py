@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Annotated, Any
 
@@ -62,6 +62,9 @@ NEWCOMER_SECONDS = 2.0
 hellos, so that those who agree and are there have met. (All start at once; the first that b hears is the one that
 differs from all the others.)"""
 
+ADDRESS_BYTES_MAX = 64
+"""An IP address, its scope and a port."""
+
 _NOTHING = bytes(NONCE_BYTES)
 
 _TOLD_BYTES = 4
@@ -79,8 +82,8 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     incarnation: Annotated[int, msgspec.Meta(ge=0, le=INCARNATION_MAX)]
     stable: bool
     """Whether the sender has a log."""
-    place: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)]
-    """The addressee's bit in the sender's sets of destinations."""
+    place: Annotated[int, msgspec.Meta(ge=0, lt=1 << 16)] | None
+    """The addressee's bit in the sender's sets of destinations; None in a refusal, when it has none."""
     places: Annotated[int, msgspec.Meta(ge=1, le=1 << 16)]
     nonce: Nonce
     """To be echoed."""
@@ -96,6 +99,8 @@ class Greeting(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_un
     """The incarnation with which that log began."""
     heard: Annotated[int, msgspec.Meta(ge=0, le=POSITION_MAX)]
     """Up to where the sender has heard the addressee's log to be stable."""
+    address: Annotated[str, msgspec.Meta(max_length=ADDRESS_BYTES_MAX)]
+    """Where the sender listens, for those who do not know it; empty when it does not know that itself."""
 
 
 class History(msgspec.Struct, frozen=True):
@@ -145,14 +150,17 @@ class Handshake:
         agreed: Mapping[str, Any],
         history: History,
         memory: Memory,
+        address: str,
     ) -> None:
         """`places` are all processes, in the order of their bits; `secret` makes the nonces; `agreed` is what all must
-        agree on (see `Agreement`)."""
+        agree on (see `Agreement`); `address` is where this process listens."""
         self.sessions: dict[bytes, PeerSession] = {}
         """By the name that datagrams bear."""
         self.peers: dict[SiteId, PeerSession] = {}
         self.refused: str | None = None
         self.refusals = Refusals(process, frozenset(places))
+        self.locate: Callable[[SiteId, str], bool] = lambda _stranger, _address: False
+        """Called with a process that is not configured and where it listens; whether it can be answered there."""
         self.deadline = 0.0
         """When `hellos` has something to do, at the earliest."""
         self._cluster = cluster
@@ -168,6 +176,7 @@ class Handshake:
         self._agreement = Agreement(agreed)
         self._history = history
         self._memory = memory
+        self._address = address
         self._differs: tuple[float, str] | None = None
         """When the first process was met that differs, and the line about it."""
         self._salutes = {site: _Salute() for site in places if site != process}
@@ -249,7 +258,7 @@ class Handshake:
             self._cluster,
             self._incarnation,
             self._stable,
-            self._places[to],
+            self._places.get(to),
             len(self._places),
             nonce,
             echo,
@@ -258,6 +267,7 @@ class Handshake:
             self._history.position,
             self._history.began,
             self._memory.heard.get(to, 0),
+            self._address,
         )
         in_the_clear = own.keys.salt + bytes((len(self._name),)) + self._name
         content = self._encode(greeting)
@@ -281,6 +291,13 @@ class Handshake:
             raise Dropped("misaddressed")
         if greeting.cluster != self._cluster:
             raise Dropped("another-cluster")
+        if sender not in self._salutes:
+            return self._refuse_stranger(kind, sender, greeting, now)
+        if greeting.place is None:
+            if kind == REFUSAL and self._is_fresh(greeting.echo, now, b"hello", sender):
+                self._on_difference(sender, greeting, now)
+                return None
+            raise Dropped("stale" if kind == REFUSAL else "garbage")
         if greeting.place >= greeting.places:
             raise Dropped("garbage")
         if kind == HELLO:
@@ -292,11 +309,11 @@ class Handshake:
         answers_hello = self._is_fresh(greeting.echo, now, b"hello", sender)
         answers_challenge = self._is_fresh(greeting.echo, now, b"challenge", sender, keys.salt)
         if kind == CHALLENGE and answers_hello:
-            if not self._accept(sender, keys, greeting, counter):
+            if not self._accept(sender, keys, greeting, greeting.place, counter):
                 return self._refuse(sender, keys, greeting, now)
             return sender, self._make(RESPONSE, sender, self._nonce(now, b"hello", sender), greeting.nonce)
         if kind == RESPONSE and answers_challenge:
-            if not self._accept(sender, keys, greeting, counter):
+            if not self._accept(sender, keys, greeting, greeting.place, counter):
                 return self._refuse(sender, keys, greeting, now)
             return None
         if kind == REFUSAL and (answers_hello or answers_challenge):
@@ -317,17 +334,11 @@ class Handshake:
 
     def _open(self, name: bytes, counter: int, datagram: memoryview) -> tuple[SiteId, BootKeys, Greeting]:
         try:
-            sender, keys, greeting = self._decrypt(name, counter, datagram)
+            return self._decrypt(name, counter, datagram)
         except Dropped as dropped:
             if dropped.reason == "forged":
                 self.suspect(datagram, "forged")
             raise
-        if sender not in self._salutes:
-            # It has the key, so its name is worth a line. It cannot be answered: nobody here knows where it is.
-            if sender != self._process:
-                self.refusals.suspect(sender, "unknown-process")
-            raise Dropped("unknown-process")
-        return sender, keys, greeting
 
     def _decrypt(self, name: bytes, counter: int, datagram: memoryview) -> tuple[SiteId, BootKeys, Greeting]:
         sender, header_bytes = _sender_of(datagram)
@@ -372,7 +383,7 @@ class Handshake:
         """What the sender has lost that was heard here."""
         return self._memory.judge(sender, greeting.position, greeting.incarnation, greeting.began, keys.name)
 
-    def _accept(self, sender: SiteId, keys: BootKeys, greeting: Greeting, counter: int) -> bool:
+    def _accept(self, sender: SiteId, keys: BootKeys, greeting: Greeting, place: int, counter: int) -> bool:
         """Accept a session, or know it already; not when the sender is not welcome."""
         if not self._is_welcome(sender, keys, greeting):
             return False
@@ -385,7 +396,7 @@ class Handshake:
                 sender,
                 greeting.incarnation,
                 greeting.stable,
-                greeting.place,
+                place,
                 greeting.places,
                 counter,
                 self._counters,
@@ -419,6 +430,23 @@ class Handshake:
             self.refusals.suspect(sender, "was-here")
         return sender, self._make(REFUSAL, sender, nonce, greeting.nonce)
 
+    def _refuse_stranger(
+        self, kind: int, sender: SiteId, greeting: Greeting, now: float
+    ) -> tuple[SiteId, bytes] | None:
+        """The sender has the key and is not configured here: its name is worth a line, and so is the answer."""
+        self._counters["unknown-process"] += 1
+        if sender == self._process:
+            return None
+        self.refusals.suspect(sender, "unknown-process")
+        if (
+            kind == HELLO
+            and sender in self.refusals.lines
+            and self._door.answers_strangers(now)
+            and self.locate(sender, greeting.address)
+        ):
+            return sender, self._make(REFUSAL, sender, echo=greeting.nonce)
+        return None
+
     def _on_refusal(self, sender: SiteId, greeting: Greeting, now: float) -> tuple[SiteId, bytes] | None:
         if greeting.agreed == self._agreement.digests:
             self._on_surpassed(sender, greeting)
@@ -429,8 +457,12 @@ class Handshake:
 
     def _on_difference(self, sender: SiteId, greeting: Greeting, now: float) -> None:
         """The sender is there now, and has told in what it differs. Whoever has met others goes on without it."""
-        difference = self._agreement.explain(greeting.agreed, greeting.told)
-        line = self.refusals.prove(sender, f"{difference}; use one configuration file for all processes")
+        if greeting.place is None:
+            reason = f"{sender} has no process {self._process} in [processes]: add it at all of them"
+        else:
+            difference = self._agreement.explain(greeting.agreed, greeting.told)
+            reason = f"{difference}; use one configuration file for all processes"
+        line = self.refusals.prove(sender, reason)
         if self._differs is None:
             self._differs = now, line
 

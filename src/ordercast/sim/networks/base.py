@@ -80,6 +80,10 @@ class Network(ABC):
         """An instance hears the channel."""
         self._channels.setdefault((instance, channel), set()).add(site)
 
+    def leave(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
+        """An instance hears the channel no more."""
+        self._channels.get((instance, channel), set()).discard(site)
+
     def leave_all(self, site: SiteId, instance: InstanceId) -> None:
         """An instance has crashed."""
         for (listener, _), members in self._channels.items():

@@ -10,18 +10,23 @@ import msgspec
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId
 from ordercast.core.effects import (
+    Activate,
     Blocked,
     Broadcast,
     CancelTimer,
     Credit,
+    DeclareFailed,
     DeclareRecovered,
     Deliver,
     EnterGroup,
     ExitGroup,
     InstallView,
     JoinChannel,
+    JoinRefused,
+    LeaveChannel,
     Replay,
     Send,
+    ServiceUnavailable,
     SetTimer,
 )
 from ordercast.core.events import Started, Timer, TimerFired
@@ -306,6 +311,10 @@ class SimulatedSite:
         """Simulated time along the site's processor."""
         return self.processor.cursor
 
+    def seconds_since(self, time: float) -> float:
+        """How long ago a time of the site's clock was, by that clock."""
+        return self.clock.read(self.processor.cursor) - time
+
     def send(self, instance: Instance, effect: Send) -> None:
         """Hand a packet to the network."""
         self._network.send(self, effect.to, effect.packet, effect.instance or instance.name)
@@ -317,6 +326,10 @@ class SimulatedSite:
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """Hear the channel."""
         self._network.join(self.name, instance.name, effect.channel)
+
+    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
+        """Hear the channel no more."""
+        self._network.leave(self.name, instance.name, effect.channel)
 
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
@@ -349,6 +362,17 @@ class SimulatedSite:
     def exit_group(self, instance: Instance, effect: ExitGroup) -> None:
         """The same."""
 
+    def join_refused(self, instance: Instance, effect: JoinRefused) -> None:
+        """Keep the reason for whoever looks at the run."""
+        self._keep_reason(f"{effect.group} cannot be joined: {effect.reason}")
+
+    def activate(self, instance: Instance, effect: Activate) -> None:
+        """The trace has it."""
+
+    def service_unavailable(self, instance: Instance, effect: ServiceUnavailable) -> None:
+        """Keep the reason for whoever looks at the run."""
+        self._keep_reason(f"{effect.service} cannot be had in {effect.group}: {effect.reason}")
+
     def credit(self, instance: Instance, effect: Credit) -> None:
         """The application may send so many more; what waited goes on."""
         for _ in range(self._requests.give(instance.name, effect.available)):
@@ -356,11 +380,19 @@ class SimulatedSite:
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Keep the reason for whoever looks at the run."""
-        if effect.reason and effect.reason not in self.blocked_reasons:
-            self.blocked_reasons.append(effect.reason)
+        if effect.reason:
+            self._keep_reason(effect.reason if effect.group is None else f"{effect.group}: {effect.reason}")
+
+    def _keep_reason(self, reason: str) -> None:
+        if reason not in self.blocked_reasons:
+            self.blocked_reasons.append(reason)
+
+    def declared_failed(self, instance: Instance, effect: DeclareFailed) -> None:
+        """The site runs, and has not recovered before the instance says so."""
+        self._recovering.add(instance.name)
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
-        """The instance takes part fully again after a crash."""
+        """The instance takes part fully again, after a crash or after it has declared itself failed."""
         self._note_recovered(instance.name)
 
     def _note_recovered(self, name: InstanceId) -> None:
