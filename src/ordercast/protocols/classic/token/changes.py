@@ -52,6 +52,8 @@ class Changes(Part):
         """Whether another member wants something."""
         self._leaves = False
         """Whether this site has delivered that it is in the roster no more."""
+        self._changed = False
+        """Whether the roster has changed in this step."""
 
     # ------------------------------------------------------------------ the application
     def join(self, event: JoinRequested) -> None:
@@ -64,24 +66,25 @@ class Changes(Part):
         if len(self._wishes) >= WISHES_MAX:
             raise UsageError(f"{core.site} wants to join or leave {WISHES_MAX} groups already: wait for some of them")
         wish = self._wishes.get(group)
-        if wish or (wish is None and group in self.groups):
-            raise UsageError(f"{core.site} is in {group!r} already, or joins it: leave it first")
+        if wish is None and group in self.groups:
+            raise UsageError(f"{core.site} is in {group!r} already: leave it first")
         if wish is False and not core.system.outside:
             raise UsageError(f"{core.site} leaves {group!r}: join it again when it has left")
-        self._wish(group, True)
+        if not wish:  # an application that is started again asks again
+            self._wish(group, True)
         self.go_on()
 
     def leave(self, event: LeaveRequested) -> None:
         """The application wants to be out of a group."""
         core, group = self._core, event.group
         wish = self._wishes.get(group)
-        if wish is False or (wish is None and group not in self.groups):
-            raise UsageError(f"{core.site} is not in {group!r}, or leaves it already")
+        if wish is None and group not in self.groups:
+            raise UsageError(f"{core.site} is not in {group!r}: there is nothing to leave")
         if wish:
             # It may be let in all the same: then it leaves again.
             self._wish(group, False if core.lookup.has_applied or not core.system.outside else None)
             core.outbox.append(ExitGroup(group))
-        else:
+        elif wish is None:
             self._wish(group, False)
         self.go_on()
 
@@ -115,7 +118,9 @@ class Changes(Part):
     def check_source(self) -> None:
         """Who is in no group of its own, and who is about to be, cannot multicast."""
         if self.is_mute:
-            raise UsageError(f"{self._core.site} is in no group, or leaves its last one: join a group before you multicast")
+            raise UsageError(
+                f"{self._core.site} is in no group, or leaves its last one: join a group before you multicast"
+            )
 
     @property
     def is_mute(self) -> bool:
@@ -247,6 +252,7 @@ class Changes(Part):
         self._applicants = {s: at for s, at in self._applicants.items() if roster.life(s) != roster.version[0]}
         if roster.life(core.site) != core.system.life:
             self._leaves = True
+        self._changed = True
 
     def refuse(self, reason: str) -> None:
         """The joins that are wanted will not come about."""
@@ -256,9 +262,12 @@ class Changes(Part):
 
     def finish_step(self) -> None:
         """The last delivery is behind this site: it is in no list any more. What it left to join elsewhere it joins."""
+        core, changed = self._core, self._changed
+        self._changed = False
         if not self._leaves:
+            if changed:
+                self.go_on()
             return
-        core = self._core
         core.branch("gone")
         core.append(Gone())
         self.recall_gone(Gone())

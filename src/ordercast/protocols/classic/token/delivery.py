@@ -105,7 +105,9 @@ class Delivery(Part):
         """Tell who is in a group. Those come along from the view before who were in it in the same life."""
         number, originator = self.roster.version
         members = _lives(self.roster, group)
-        along = () if before is None else tuple(s for s, life in members.items() if _lives(before, group).get(s) == life)
+        along = (
+            () if before is None else tuple(s for s, life in members.items() if _lives(before, group).get(s) == life)
+        )
         view = InstallView(f"{number}:{originator}", tuple(members), along, (group,))
         self._core.outbox.append(view)
 
@@ -141,11 +143,7 @@ class Delivery(Part):
             group
             for group in dict.fromkeys((*core.context.groups, *were, *are))
             if (group in were or group in are)
-            and (
-                anything
-                or ledger.counts.get(group, 0) != before.get(group, 0)
-                or (group in were) != (group in are)
-            )
+            and (anything or ledger.counts.get(group, 0) != before.get(group, 0) or (group in were) != (group in are))
         ]
         core.outbox.extend(ExitGroup(group) for group in missed if group in were)
         for group in missed:

@@ -1,4 +1,4 @@
-"""Lookup: a site that is in no list looks for one to come into, founds one where there is none, and gives up a small one
+"""Lookup: a site that is in no list looks for one to come into, founds one where there is none, and gives a small one up
 for a large one."""
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Lookup(Part):
         return 0 if heard is None else heard.size
 
     def _apply(self) -> None:
-        """Ask a member of the largest list; another one each time, for it may be the one that cannot reach the others."""
+        """Ask a member of the largest list; another one each time, for that one may be out of the others' reach."""
         core = self._core
         members = [site for site in core.system.found if self._size_of(site)]
         if members:
@@ -104,17 +104,17 @@ class Lookup(Part):
             core.send((self._asked,), Apply(FIRST_VERSION))
 
     def _may_found(self) -> bool:
-        """Whether there is nobody to join, as far as anybody can tell: nobody was found, or those who were are in no
-        list, or do not answer. Of several who seek the one with the smallest name founds."""
+        """Whether there is nobody to join: nobody was found, or all who were have answered that they are in no list. Of
+        several who seek the one with the smallest name founds.
+
+        Whoever does not answer may be in a list, and come back with it: the driver says when it is lost for good.
+        """
         core = self._core
         found = core.system.found
         if not self._settled or any(self._size_of(site) for site in found):
             return False
-        silent = [site for site in found if site not in self._heard]
-        seeking = [site for site in found if site in self._heard and self._heard[site].seeking]
-        if silent and self._rounds <= core.options.retries:
-            return False
-        return all(core.site < site for site in seeking) or self._rounds > 2 * core.options.retries
+        heard = self._heard
+        return all(site in heard and (core.site < site or not heard[site].seeking) for site in found)
 
     def _found(self, wanted: tuple[GroupId, ...]) -> None:
         """A list of this site alone, of a lineage of its own."""
@@ -231,5 +231,5 @@ def _rank(presence: Presence) -> tuple[bool, int, tuple[int, ...], tuple[int, ..
     founder's name."""
     of = lineage(presence.version)
     names = (founder(of), of)
-    backwards = tuple(tuple(-ord(letter) for letter in name) + (1,) for name in names)
+    backwards = tuple((*(-ord(letter) for letter in name), 1) for name in names)
     return (not of, presence.size, backwards[0], backwards[1])

@@ -80,7 +80,7 @@ class Loss(Part):
         self._vouchers[sender] = packet
         vouching = self._find_vouchers()
         best = max((self._vouchers[site] for site in vouching), key=lambda vouch: vouch.summary.number)
-        if core.system.are_majority(len(vouching)) and best.summary.number >= best.base:
+        if core.system.are_majority(vouching) and best.summary.number >= best.base:
             core.branch("repaired")
             core.reformation.note_version(best.version)
             core.stable.take_over(best.summary, best.version)

@@ -42,7 +42,22 @@ from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
 from ordercast.protocols.classic.token.suspicion import Suspicion
 
-ROLES = (Source, Ring, Repair, Stable, Delivery, Settlement, Suspicion, Attempt, Probing, Reformation, Joining, Loss, Lookup, Changes)
+ROLES = (
+    Source,
+    Ring,
+    Repair,
+    Stable,
+    Delivery,
+    Settlement,
+    Suspicion,
+    Attempt,
+    Probing,
+    Reformation,
+    Joining,
+    Loss,
+    Lookup,
+    Changes,
+)
 TIMERS_OF_A_LIST = tuple(timer for role in ROLES if role not in (Lookup, Changes) for timer in role.timers)
 
 

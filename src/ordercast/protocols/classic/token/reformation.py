@@ -166,7 +166,9 @@ class Reformation(Part):
 
     def _find_voters(self, best: Join) -> dict[SiteId, Join]:
         """Those whose word counts: all but those who came with a list that never was one."""
-        return {s: join for s, join in self._joins.items() if not _is_tentative(join) or join.installed == best.installed}
+        return {
+            s: join for s, join in self._joins.items() if not _is_tentative(join) or join.installed == best.installed
+        }
 
     def _roster_of(self, join: Join) -> Roster:
         return join.roster if isinstance(join, JoinOfRoster) else self._core.system.roster
@@ -309,8 +311,10 @@ class Reformation(Part):
         """To everybody in the new list who has not installed it; and to those who leave with it, for they decide as
         well."""
         core = self._core
-        leaving = () if not isinstance(proposal, InstallOfRoster) else tuple(
-            site for site in self._joins if proposal.roster.life(site) is None
+        leaving = (
+            ()
+            if not isinstance(proposal, InstallOfRoster)
+            else tuple(site for site in self._joins if proposal.roster.life(site) is None)
         )
         absent = tuple(s for s in (*proposal.members, *leaving) if s not in self._confirmed and s != core.site)
         core.send(absent, proposal)

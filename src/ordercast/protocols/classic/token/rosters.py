@@ -145,7 +145,9 @@ def check_roster(roster: Roster) -> None:
     check_names([group for group, _members in roster.groups])
     if any(not members or not set(members) <= set(names) for _group, members in roster.groups):
         raise WireError("a roster with a group without members, or with others than its sites")
-    if not 0 <= roster.version[0] < VERSION_NUMBER_MAX or any(not 0 <= life <= roster.version[0] for _s, life in roster.sites):
+    if not 0 <= roster.version[0] < VERSION_NUMBER_MAX or any(
+        not 0 <= life <= roster.version[0] for _s, life in roster.sites
+    ):
         raise WireError(f"a roster of version {roster.version[0]}, or with a life that is later")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from ordercast.core import Packet, Part, SiteId, UsageError, WireError
-from ordercast.protocols.classic.token.packets import Apply, Decline, Invite, Presence, Probe, Seek, Status, Admit
+from ordercast.protocols.classic.token.packets import Admit, Apply, Decline, Invite, Presence, Probe, Seek, Status
 from ordercast.protocols.classic.token.rosters import (
     Lives,
     Roster,
