@@ -36,7 +36,7 @@ class Changes(Part):
     packets = (Apply,)
     timers = ("change",)
     records = (Wished, Gone)
-    branches = ("applied-to", "leave-asked", "gone", "last-one-left", "roster-full")
+    branches = ("applied-to", "leave-asked", "gone", "last-one-left", "roster-full", "given-up")
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -116,16 +116,13 @@ class Changes(Part):
         return () if core.system.outside else core.delivery.roster.groups_of(core.site)
 
     def check_source(self) -> None:
-        """Who is in no group of its own, and who is about to be, cannot multicast."""
-        if self.is_mute:
+        """Who is not in the roster yet, or is about to leave it, cannot multicast: what it has under way would be
+        lost."""
+        core = self._core
+        if not core.delivery.is_in or core.system.outside or self._leaves_all:
             raise UsageError(
                 f"{self._core.site} is in no group, or leaves its last one: join a group before you multicast"
             )
-
-    @property
-    def is_mute(self) -> bool:
-        """Whether this site may not multicast. What it has under way when it leaves would be lost."""
-        return self._core.system.outside or self._leaves_all
 
     @property
     def _leaves_all(self) -> bool:
@@ -138,7 +135,6 @@ class Changes(Part):
         record = Wished(group, wanted, group in self._moves)
         self._core.append(record)
         self.recall_wished(record)
-        self._core.source.give_credit()
 
     # ------------------------------------------------------------------ who wants what
     def wanted_groups(self) -> tuple[GroupId, ...]:
@@ -211,7 +207,7 @@ class Changes(Part):
         if len(packet.groups) > WISHES_MAX:
             raise WireError(f"an application for {len(packet.groups)} groups")
         if core.system.outside:
-            core.lookup.on_seek(sender, Seek(), arrival)
+            core.lookup.on_seek(sender, Seek(FIRST_VERSION), arrival)
         elif packet.version == FIRST_VERSION:
             self._hear_applicant(sender)
         elif packet.groups:
@@ -241,17 +237,16 @@ class Changes(Part):
             self._applicants.pop(site, None)
 
     # ------------------------------------------------------------------ what has come to be
-    def note_changed(self, roster: Roster) -> None:
-        """The roster is another one from here on in the order of deliveries."""
-        core = self._core
+    def note_changed(self, roster: Roster, is_out: bool) -> None:
+        """The roster is another one from here on in the order of deliveries; `is_out` when this site was in the one
+        before and is not in this one."""
         for group, wanted in list(self._wishes.items()):
             if wanted == (group in self.groups):
                 self.recall_wished(Wished(group, None))
         for site in [site for site in self._removals if roster.life(site) is None]:
             self._removals.discard(site)
         self._applicants = {s: at for s, at in self._applicants.items() if roster.life(s) != roster.version[0]}
-        if roster.life(core.site) != core.system.life:
-            self._leaves = True
+        self._leaves = self._leaves or is_out
         self._changed = True
 
     def refuse(self, reason: str) -> None:
@@ -269,6 +264,7 @@ class Changes(Part):
                 self.go_on()
             return
         core.branch("gone")
+        core.suspicion.note_recovered()
         core.append(Gone())
         self.recall_gone(Gone())
         core.begin_outside()
@@ -282,6 +278,12 @@ class Changes(Part):
             self._wishes[record.group] = record.wanted
         if record.moves:
             self._moves.add(record.group)
+
+    def give_up(self) -> None:
+        """The list to which this site belongs, or was to come, is no more."""
+        self._core.branch("given-up")
+        self._core.outbox.extend(ExitGroup(group) for group in self.groups)
+        self._leaves = True
 
     def recall_gone(self, record: Gone) -> None:
         """See `finish_step`."""

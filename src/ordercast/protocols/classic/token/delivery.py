@@ -34,6 +34,8 @@ class Delivery(Part):
         """The last one that the application has been told of, or the one of the configuration."""
         self._groups = frozenset(self._own_groups(self.roster))
         """The groups in which this site is where the queue ends."""
+        self.is_in = True
+        """Whether this site is in the roster behind the last delivery."""
 
     @property
     def settled(self) -> int:
@@ -87,8 +89,8 @@ class Delivery(Part):
     def _change(self, roster: Roster, sequence: int) -> None:
         """The roster changes here: leave and enter what this site leaves and enters, and tell who is in its groups."""
         core, before = self._core, self.roster
-        were, are = self._own_groups(before), self._own_groups(roster)
-        self.roster = roster
+        were, are, was_in = self._own_groups(before), self._own_groups(roster), self.is_in
+        self._take(roster)
         for group in were:
             if group not in are:
                 core.branch("exited")
@@ -99,7 +101,11 @@ class Delivery(Part):
                 core.outbox.append(EnterGroup(group, self._ledger.offset(group, sequence)))
             if group not in were or _lives(roster, group) != _lives(before, group):
                 self._install_view(group, before if group in were else None)
-        core.changes.note_changed(roster)
+        core.changes.note_changed(roster, was_in and not self.is_in)
+
+    def _take(self, roster: Roster) -> None:
+        self.roster = roster
+        self.is_in = roster.life(self._core.site) == self._core.system.life
 
     def _install_view(self, group: GroupId, before: Roster | None) -> None:
         """Tell who is in a group. Those come along from the view before who were in it in the same life."""
@@ -114,7 +120,7 @@ class Delivery(Part):
     def begin(self, roster: Roster) -> None:
         """The history begins here for a site that comes; in none of its groups does it have anything to deliver."""
         self.delivered = self._ledger.sequence
-        self.roster = roster
+        self._take(roster)
         self._groups = frozenset()
 
     def log(self, record: Delivered) -> None:
@@ -132,11 +138,11 @@ class Delivery(Part):
 
         Everything before the gap has been delivered. (Else it would follow on the gap, or never come.)
         """
-        core, ledger, were = self._core, self._ledger, self._own_groups(self.roster)
+        core, ledger, were, was_in = self._core, self._ledger, self._own_groups(self.roster), self.is_in
         if self._undelivered:
             raise InvariantViolation(f"{len(self._undelivered)} messages before the gap are not delivered")
         self.delivered = ledger.sequence
-        self.roster = ledger.committed_roster
+        self._take(ledger.committed_roster)
         are = self._own_groups(self.roster)
         self._groups = frozenset(are)
         missed = [
@@ -152,7 +158,7 @@ class Delivery(Part):
                 if not self.roster.is_configured:
                     self._install_view(group, None)
         if not self.roster.is_configured:
-            core.changes.note_changed(self.roster)
+            core.changes.note_changed(self.roster, was_in and not self.is_in)
 
     # ------------------------------------------------------------------ after a crash
     def recall_delivered(self, record: Delivered) -> None:
@@ -171,7 +177,7 @@ class Delivery(Part):
         """What is committed and was not delivered waits again."""
         self.delivered = state.delivered
         if state.roster is not None:
-            self.roster = state.roster
+            self._take(state.roster)
             self._groups = frozenset(self._own_groups(self.roster))
         self.queue(entry for entry in state.entries if entry.turn.number <= state.committed)
         while self._undelivered and self._undelivered[0][1] <= state.delivered:

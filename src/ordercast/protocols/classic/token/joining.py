@@ -36,6 +36,8 @@ class Joining(Part):
         """A new list that waits for the end of its history."""
         self._admission: Admission | None = None
         """What this site begins with, when it comes with that list."""
+        self._established: Version | None = None
+        """The list with which this site has come, when others have installed it."""
 
     # ------------------------------------------------------------------ invitation
     def on_invite(self, sender: SiteId, packet: Invite, arrival: Arrival) -> None:
@@ -102,9 +104,17 @@ class Joining(Part):
 
     @property
     def is_tentative(self) -> bool:
-        """Whether this site has come with the installed list, and does not know that it was opened."""
-        ledger = self._ledger
-        return 0 < self._core.system.life == ledger.version[0] and ledger.accepted <= ledger.base
+        """Whether this site has come with the installed list, and does not know of anybody else who has installed
+        it."""
+        ledger, system = self._ledger, self._core.system
+        return system.life == ledger.version[0] and system.before is not None and self._established != ledger.version
+
+    def note_installed(self, sender: SiteId, version: Version) -> None:
+        """Another site has installed this version. When it had a say before, the list with which this one has come may
+        have been opened."""
+        before = self._core.system.before
+        if before is not None and before.life(sender) is not None and version >= self._ledger.version:
+            self._established = self._ledger.version
 
     def _send_refuse(self, to: SiteId) -> None:
         """There is a larger version: this site has joined it, or has history of it.

@@ -1,5 +1,5 @@
-"""Lookup: a site that is in no list looks for one to come into, founds one where there is none, and gives a small one up
-for a large one."""
+"""Lookup: a site that is in no list looks for one, founds one where there is none, and gives a small one up for a large
+one."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ordercast.protocols.classic.token.rosters import (
     Roster,
     check_names,
     founder,
+    is_majority,
     lineage,
     next_version,
 )
@@ -44,6 +45,10 @@ class Lookup(Part):
         """Whom this site has asked last to be let in."""
         self._answered: Version | None = None
         """The last invitation to which this site has said that it wants to come."""
+        self._doubted: Version | None = None
+        """A list of which this site finds nobody."""
+        self._gone: set[SiteId] = set()
+        """Those who have said that they do not belong to it."""
 
     @property
     def has_applied(self) -> bool:
@@ -79,7 +84,7 @@ class Lookup(Part):
         whom = f"it asks {', '.join(found[:9])}" if found else "it has found nobody yet"
         core.block("lookup", f"{core.site} looks for a list to join {', '.join(wanted[:9])}: {whom}")
         core.set_timer("lookup", core.patience.retry_after(min(self._rounds, 2)))
-        core.send(tuple(site for site in found if self._size_of(site) == 0), Seek())
+        core.send(tuple(site for site in found if self._size_of(site) == 0), Seek(FIRST_VERSION))
         self._apply()
 
     def on_lookup_timeout(self) -> None:
@@ -102,6 +107,12 @@ class Lookup(Part):
             self._asked = of_best[self._rounds % len(of_best)]
             core.branch("sought")
             core.send((self._asked,), Apply(FIRST_VERSION))
+
+    def apply_again(self, members: tuple[SiteId, ...]) -> None:
+        """This site was let into a list that nobody else has."""
+        if members:
+            self._core.branch("joiner-restarted")
+            self._core.send((self._core.context.random.choice(members),), Apply(FIRST_VERSION))
 
     def _may_found(self) -> bool:
         """Whether there is nobody to join: nobody was found, or all who were have answered that they are in no list. Of
@@ -181,13 +192,31 @@ class Lookup(Part):
     # ------------------------------------------------------------------ members and strangers
     def on_seek(self, sender: SiteId, packet: Seek, arrival: Arrival) -> None:
         """Somebody looks for a list."""
-        self._core.send((sender,), self._presence())
+        self._core.send((sender,), self._presence(packet.version))
 
-    def _presence(self) -> Presence:
+    def _presence(self, asked: Version = FIRST_VERSION) -> Presence:
         core = self._core
         if core.system.outside:
-            return Presence(FIRST_VERSION, 0, bool(core.changes.wanted_groups()))
-        return Presence(core.ledger.version, len(core.system.roster.sites))
+            return Presence(FIRST_VERSION, 0, bool(core.changes.wanted_groups()), asked)
+        return Presence(core.ledger.version, len(core.system.roster.sites), False, asked)
+
+    def ask_whether_gone(self) -> None:
+        """This site finds nobody of its list. Whoever decides there may be in none any more, or in another one."""
+        core = self._core
+        if self._doubted != core.ledger.version:
+            self._doubted, self._gone = core.ledger.version, set()
+        core.send(tuple(site for site in core.system.deciding.names if site != core.site), Seek(core.ledger.version))
+
+    def _note_gone(self, sender: SiteId, packet: Presence) -> None:
+        """When so many are gone that the others are no majority, nobody will ever decide anything in the list that this
+        site was to come to, or was to leave."""
+        core = self._core
+        deciding = core.system.deciding
+        if self._doubted == core.ledger.version == packet.asked and lineage(packet.version) != core.system.lineage:
+            self._gone.add(sender)
+            alone = core.joining.is_tentative or core.system.is_leaving
+            if alone and not is_majority(deciding.sites, set(deciding.names) - self._gone):
+                core.changes.give_up()
 
     def _tell(self) -> None:
         """Tell those who were found and are not in the roster that there is a list: they seek one, or have another."""
@@ -214,6 +243,8 @@ class Lookup(Part):
             self._heard[sender] = packet
             if known is None and core.joining.installing is None:
                 self.go_on()
+        elif packet.asked != FIRST_VERSION:
+            self._note_gone(sender, packet)
         elif packet.size and lineage(packet.version) != core.system.lineage:
             self._compare(packet)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId
-from ordercast.protocols.classic.token.rosters import Lives, Roster, Wishes
-from ordercast.protocols.classic.token.turns import Summary, Turn, Version, is_change
+from ordercast.protocols.classic.token.rosters import Roster, Wishes
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version, is_change
 
 
 # ---------------------------------------------------------------------- normal phase
@@ -197,7 +197,7 @@ class JoinOfRoster(Join, frozen=True, kw_only=True):
 
     roster: Roster
     """The one of the installed list."""
-    before: Lives
+    before: Roster | None
     """The one before it, when the sender does not know that the list was opened."""
     life: int
     """Of the sender."""
@@ -236,7 +236,7 @@ class InstallOfRoster(Install, frozen=True):
     """The same, with another roster than the one of the configuration."""
 
     roster: Roster
-    before: Lives
+    before: Roster | None
     """The roster before it, of which a majority has to install the list as well."""
     teacher: SiteId
     """Who has the end of the history; it may be leaving."""
@@ -259,9 +259,11 @@ class Open(Packet, frozen=True):
 
 # ---------------------------------------------------------------------- sites that come and go
 class Seek(Packet, frozen=True):
-    """A site that wants to join -> all that it has found: are you in a list?"""
+    """A site that wants to join, or finds nobody of its list -> others: are you in a list?"""
 
     background = True
+    version: Version
+    """Of the sender's list, if it has one: the answer names it, so that it is known to be younger."""
 
 
 class Presence(Packet, frozen=True):
@@ -273,6 +275,8 @@ class Presence(Packet, frozen=True):
     """Sites in its roster; 0: the sender is in no list."""
     seeking: bool = False
     """Whether it wants to be in one."""
+    asked: Version = FIRST_VERSION
+    """The list of whoever has asked."""
 
 
 class Apply(Packet, frozen=True):

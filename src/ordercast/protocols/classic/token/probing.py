@@ -49,7 +49,7 @@ class Probing(Part):
         never hears that they join; they stop, wait, form a list without it, and it begins again.)
         """
         core = self._core
-        if core.attempt.stage or core.loss.lost or core.system.outside or core.joining.is_tentative:
+        if core.attempt.stage or core.loss.lost or core.system.outside:
             return
         if reason != CHANGE:
             core.branch("suspected")
@@ -74,10 +74,13 @@ class Probing(Part):
     def on_probing_round(self) -> None:
         """Decide with those who have answered."""
         core = self._core
-        if core.system.are_majority((*self._statuses, core.site)) or (core.system.is_leaving and self._statuses):
+        alone = core.system.is_leaving or core.joining.is_tentative
+        if core.system.are_majority((*self._statuses, core.site)) or (alone and self._statuses):
             self._decide()
         elif core.attempt.rounds > core.options.retries:
             core.branch("no-majority")
+            if alone:
+                core.lookup.ask_whether_gone()
             reached = ", ".join(sorted((*self._statuses, core.site)))
             core.attempt.fail(f"no majority: of {len(core.system.all)} sites {core.site} reaches only {reached}")
         else:
@@ -95,6 +98,12 @@ class Probing(Part):
             core.suspicion.watch_ring()
             core.suspicion.note_recovered()
             core.ring.take_token()
+            return
+        if core.joining.is_tentative:
+            # Nobody has what this site has come with: it asks again to be let in.
+            core.attempt.end()
+            core.suspicion.back_off()
+            core.lookup.apply_again(tuple(self._statuses))
             return
         if self._reason == CHANGE and not core.changes.is_list_wanted:
             core.attempt.end()
@@ -129,6 +138,8 @@ class Probing(Part):
         """The questions repeat themselves; here only their failure is seen."""
         core = self._core
         if core.attempt.rounds > core.options.retries:
+            if core.system.is_leaving:
+                core.lookup.ask_whether_gone()
             core.attempt.fail(f"{core.site} gets no answer to what it missed")
 
     # ------------------------------------------------------------------ what the others say
@@ -160,6 +171,7 @@ class Probing(Part):
         core, ledger = self._core, self._ledger
         core.settlement.note(sender, packet.settled)
         core.reformation.note_version(packet.promised)
+        core.joining.note_installed(sender, packet.installed)
         if core.attempt.stage == "probing" and packet.attempt == self._number:
             self._statuses[sender] = packet
             if core.system.are_all((*self._statuses, core.site)):

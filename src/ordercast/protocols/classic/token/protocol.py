@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import cast
 
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, GroupId, Protocol, SiteId
-from ordercast.core.effects import Credit, DeclareRecovered
+from ordercast.core.effects import DeclareRecovered
 from ordercast.core.events import (
     Consumed,
     Discovered,
@@ -123,6 +123,7 @@ class Token(Protocol):
     def on_started(self, event: Started) -> None:
         """Everybody begins with the list of all sites; who is in no configuration waits until it is to join."""
         if self.system.outside:
+            self.system.search()
             self.begin_outside()
             return
         self._begin()
@@ -184,7 +185,7 @@ class Token(Protocol):
         for timer in TIMERS_OF_A_LIST:
             self.cancel_timer(timer)
         self.stable.end_reading()
-        self.outbox.append(Credit(0))
+        self.source.give_credit()
         self.lookup.go_on()
 
     def come(self, install: InstallOfRoster, admission: Admission) -> None:
@@ -219,6 +220,7 @@ class Token(Protocol):
 
     def on_recovered(self, event: Recovered) -> None:
         """As everywhere; a log that is lost says nothing, not even that."""
+        self.system.search()
         if event.lost and self.context.groups:
             self.loss.begin(self.context.incarnation)
         super().on_recovered(event)

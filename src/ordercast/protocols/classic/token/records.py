@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import GroupId, Multicast, Record, SiteId
-from ordercast.protocols.classic.token.rosters import Lives, Roster
+from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import Entry, Summary, Version
 
 
@@ -61,7 +61,7 @@ class NewList(Record, frozen=True):
     forgotten: int
     roster: Roster | None = None
     """With this roster; None: the one of the configuration."""
-    before: Lives = ()
+    before: Roster | None = None
     """The roster before, where the list brings a new one, and it is not known whether the list before was opened."""
     admission: Admission | None = None
     """For a site that comes with this list."""
@@ -141,6 +141,6 @@ class State(Record, frozen=True):
     """At the last delivery; None: the one of the configuration."""
     committed_roster: Roster | None = None
     list_roster: Roster | None = None
-    before: Lives = ()
+    before: Roster | None = None
     outside: bool = False
     wishes: tuple[tuple[GroupId, bool, bool], ...] = ()

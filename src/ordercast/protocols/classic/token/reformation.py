@@ -56,6 +56,7 @@ class Reformation(Part):
         "roster-changed",
         "several-changes",
         "change-repeated",
+        "change-void",
         "change-put-off",
         "applicant-lost",
     )
@@ -166,19 +167,33 @@ class Reformation(Part):
 
     def _find_voters(self, best: Join) -> dict[SiteId, Join]:
         """Those whose word counts: all but those who came with a list that never was one."""
-        return {
-            s: join for s, join in self._joins.items() if not _is_tentative(join) or join.installed == best.installed
-        }
+        valid = None if self._is_void(best) else best.installed
+        return {s: join for s, join in self._joins.items() if not _is_tentative(join) or join.installed == valid}
 
     def _roster_of(self, join: Join) -> Roster:
         return join.roster if isinstance(join, JoinOfRoster) else self._core.system.roster
 
-    def _before(self, best: Join) -> Lives:
+    def _before(self, best: Join) -> Roster | None:
         """The roster before the one of the latest list, when nobody knows that the list was opened: either may have
         gone on."""
         same = [join for join in self._joins.values() if join.installed == best.installed]
-        before = [join.before if isinstance(join, JoinOfRoster) else () for join in same]
-        return () if () in before else before[0]
+        before = [join.before if isinstance(join, JoinOfRoster) else None for join in same]
+        return None if None in before else before[0]
+
+    def _is_void(self, best: Join) -> bool:
+        """Whether the latest list was never opened, and never will be: so many of those who had a say before it have
+        joined this one, and have not installed that one, that the others are no majority.
+
+        (Without: of a and b, a takes x in with list 2, installs it, and crashes before b has it. b takes x in with list
+        3, and a comes back before b has installed that. List 2 needs x, who has forgotten it.)
+        """
+        before = self._before(best)
+        if before is None:
+            return False
+        older = {
+            s: join for s, join in self._joins.items() if join.installed < best.installed and not _is_tentative(join)
+        }
+        return not is_majority(before.sites, set(before.names) - _alive(before.sites, older))
 
     def is_decided(self) -> bool:
         """The majority test: of the roster of the latest list; and of the one before, while that list may not have been
@@ -189,9 +204,9 @@ class Reformation(Part):
         else has; a, c and d go on with it, and b, who has only heard of a and itself, with another one.)
         """
         _first, best = self._find_best()
-        electorates = (self._roster_of(best).sites, self._before(best))
-        voters = self._find_voters(best)
-        return all(is_majority(lives, _alive(lives, voters)) for lives in electorates if lives)
+        voters, before = self._find_voters(best), self._before(best)
+        rosters = (before,) if self._is_void(best) else (self._roster_of(best), before)
+        return all(is_majority(each.sites, _alive(each.sites, voters)) for each in rosters if each is not None)
 
     # ------------------------------------------------------------------ second phase: installation
     def form(self) -> bool:
@@ -205,7 +220,8 @@ class Reformation(Part):
         core = self._core
         first, best = self._find_best()
         joins = self._find_voters(best)
-        missing = [site for site in best.members if site not in joins]
+        # In a list that was never opened nothing was committed: whoever has installed it has all.
+        missing = [] if self._is_void(best) else [site for site in best.members if site not in joins]
         if len(missing) > core.system.transfers_needed(len(best.members), self._roster_of(best)):
             core.branch("not-resilient")
             return False
@@ -236,18 +252,20 @@ class Reformation(Part):
             self._begin_installing()
         return True
 
-    def _choose_roster(self, best: Join, joins: dict[SiteId, Join]) -> tuple[Roster, Lives]:
+    def _choose_roster(self, best: Join, joins: dict[SiteId, Join]) -> tuple[Roster, Roster | None]:
         """The roster with which the list begins, and the one before where it is another.
 
-        One change at a time: while nobody knows whether the latest list was opened, the next one brings the same
+        One change at a time: while the latest list may have been opened, and nobody knows, the next one brings the same
         roster as that, and needs the same majorities. What would leave no majority that is there waits.
         """
-        core, roster = self._core, self._roster_of(best)
-        before = self._before(best)
+        core, roster, before = self._core, self._roster_of(best), self._before(best)
         self._coming = frozenset()
-        if before:
-            core.branch("change-repeated")
-            return roster, before
+        if before is not None:
+            if not self._is_void(best):
+                core.branch("change-repeated")
+                return roster, before
+            core.branch("change-void")
+            roster = before
         tentative = {site: join for site, join in self._joins.items() if site not in joins}
         applied = self._applied | {
             site: tuple(group for group, wanted in join.wishes.groups if wanted)
@@ -257,18 +275,18 @@ class Reformation(Part):
         wishes = {site: join.wishes for site, join in joins.items() if isinstance(join, JoinOfRoster)}
         wanted = changed(roster, core.stable.promised, core.site, applied, wishes)
         if wanted is roster:
-            return roster, ()
+            return roster, None
         coming = frozenset(site for site in applied if wanted.life(site) is not None)
         if not is_majority(wanted.sites, {*joins, *coming}):
             core.branch("change-put-off")
             core.block("change", f"{core.site} puts a change off: of its sites too few would be there")
-            return roster, ()
+            return roster, None
         core.block("change", "")
         core.branch("roster-changed")
         if len({*wanted.sites} ^ {*roster.sites}) > 1:
             core.branch("several-changes")
         self._coming = coming
-        return wanted, roster.sites
+        return wanted, roster
 
     def _choose_members(self, accepted: int, joins: dict[SiteId, Join], roster: Roster) -> list[SiteId]:
         """Who is in the list: those who joined and are not far behind its history, if they are a majority; and those
@@ -356,7 +374,7 @@ class Reformation(Part):
             return self._core.system.are_majority(self._confirmed)
         others = self._confirmed - self._coming
         return is_majority(proposal.roster.sites, self._confirmed) and (
-            not proposal.before or is_majority(proposal.before, others)
+            proposal.before is None or is_majority(proposal.before.sites, others)
         )
 
     def on_installing_round(self) -> None:

@@ -233,21 +233,13 @@ class Repair(Part):
         if is_change(source):
             self._hear_change(packet)
         else:
-            if core.system.roster.is_configured:
-                self._check_message(source, packet)
+            core.system.check_source(source)
             core.backlog.keep(source, packet.source_number, packet.multicasts)
         self.learn()
         if self._asking and sender == self._asked:
             self._packets_since_ask += 1
             if self._packets_since_ask == ANSWER_PACKETS_MAX:
                 self._send_ask()
-
-    def _check_message(self, source: SiteId, packet: Data) -> None:
-        core = self._core
-        if source not in core.system.all and not core.system.found:
-            raise WireError(f"a message of {source!r}, which is no site of the system")
-        if any(group not in core.context.groups for multicast in packet.multicasts for group in multicast.groups):
-            raise WireError(f"a message of {source!r} to a group that does not exist")
 
     def _hear_change(self, packet: Data) -> None:
         """A new roster that a turn brings: from here on the messages are kept of those who came with it."""
@@ -293,6 +285,8 @@ class Repair(Part):
         """
         core, ledger, summary = self._core, self._ledger, packet.summary
         roster = packet.roster if isinstance(packet, ForgottenOfRoster) else None
+        if roster is None and not core.context.groups:
+            return  # the sender knows nothing yet of those who have come
         core.system.check_summary(summary, roster)
         if core.loss.lost or core.system.outside:
             return

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from ordercast.core import Packet, Part, SiteId, UsageError, WireError
 from ordercast.protocols.classic.token.packets import Admit, Apply, Decline, Invite, Presence, Probe, Seek, Status
 from ordercast.protocols.classic.token.rosters import (
-    Lives,
+    SITES_MAX,
     Roster,
     check_roster,
     configured,
@@ -37,10 +37,14 @@ class Sites(Part):
             raise UsageError(f"option resilience of token is below the number of sites, {len(sites)}, not {resilience}")
         self._site = site
         self._resilience = resilience
+        self._is_late = outside
+        """Whether the configuration says nothing to this site."""
+        self._searching = False
+        """Whether the driver has not said yet whom it has found, and there may be somebody."""
         self._configured = roster or configured(sites, {})
         self.roster = self._configured
         """Of the installed list."""
-        self.before: Lives = ()
+        self.before: Roster | None = None
         """The roster before that one, while this site does not know whether the list was opened."""
         self._heard_of = self._configured
         """The latest roster that anybody has told of."""
@@ -58,7 +62,7 @@ class Sites(Part):
 
     def _refresh(self) -> None:
         """Work out who there is."""
-        names = {site for lives in (self.roster.sites, self.before, self._heard_of.sites) for site, _life in lives}
+        names = {*self.roster.names, *self._heard_of.names, *(self.before.names if self.before else ())}
         if self.outside:
             names = {self._site}
         self.all = tuple(sorted(names))
@@ -67,14 +71,14 @@ class Sites(Part):
         self._known = {*names, *self.found, *self._configured.names}
 
     # ------------------------------------------------------------------ who comes and goes
-    def enter(self, roster: Roster, before: Lives) -> None:
+    def enter(self, roster: Roster, before: Roster | None, version: Version) -> None:
         """A list was installed that has this roster."""
         self.roster, self.before = roster, before
         self.outside = self._coming = False
-        self.lineage = lineage(roster.version)
+        self.lineage = lineage(version)
         life = roster.life(self._site)
         self.life = self.life if life is None else life
-        if roster.version > self._heard_of.version or self.lineage != lineage(self._heard_of.version):
+        if version >= self._heard_of.version or lineage(version) != lineage(self._heard_of.version):
             self._heard_of = roster
         self._refresh()
 
@@ -85,7 +89,7 @@ class Sites(Part):
     def open(self) -> None:
         """The list was opened: a majority of the roster before has installed it, so that one decides nothing more."""
         if self.before:
-            self.before = ()
+            self.before = None
             self._refresh()
 
     def hear_of(self, roster: Roster) -> None:
@@ -97,13 +101,18 @@ class Sites(Part):
     def leave(self) -> None:
         """This site belongs to no list any more."""
         self.roster = self._heard_of = self._configured
-        self.before, self.life, self.lineage = (), 0, ""
+        self.before, self.life, self.lineage = None, 0, ""
         self.outside, self._coming = True, False
         self._refresh()
+
+    def search(self) -> None:
+        """Until the driver says whom it has found, whoever is heard may be one of them."""
+        self._searching = True
 
     def find(self, sites: tuple[SiteId, ...]) -> None:
         """The driver has found these."""
         self.found = sites
+        self._searching = False
         self._refresh()
 
     @property
@@ -112,14 +121,20 @@ class Sites(Part):
         return not self.outside and self._heard_of.life(self._site) != self.life
 
     @property
+    def deciding(self) -> Roster:
+        """Who decides about a site that comes, or leaves: the roster before it came, or without it."""
+        return self.before or self._heard_of
+
+    @property
     def strangers(self) -> tuple[SiteId, ...]:
         """Those who were found, and are not in the roster."""
         return tuple(site for site in self.found if self.roster.life(site) is None)
 
     # ------------------------------------------------------------------ what is heard
     def on_heard(self, sender: SiteId, packet: Packet) -> None:
-        """Only the sites of the system, and those that were found, take part."""
-        if sender not in self._known:
+        """Only the sites of the system take part; and where the driver finds others, those, too, whom it has not told
+        of yet."""
+        if sender not in self._known and not self.found and not self._searching:
             raise WireError(f"{sender!r} is no site of the system")
 
     def is_ours(self, packet: Packet, installed: Version) -> bool:
@@ -131,6 +146,11 @@ class Sites(Part):
         if version is None or version == installed or type(packet) in _FOR_STRANGERS:
             return True
         return lineage(version) == self.lineage
+
+    def check_source(self, source: SiteId) -> None:
+        """It is a site of the system. Where others were found, it may have come, and this site does not know yet."""
+        if source not in self.all and not self.found:
+            raise WireError(f"a message of {source!r}, which is no site of the system")
 
     def check_turns(self, turns: Iterable[Turn]) -> None:
         """They acknowledge messages of the sites of the system only, or bring a new roster. Who has come with that is
@@ -151,7 +171,9 @@ class Sites(Part):
         """They are sites of the system."""
         if roster is not None:
             check_roster(roster)
-        if not set(members) <= set(self.all if roster is None else roster.names):
+        elif self._is_late and len(members) <= SITES_MAX:
+            return
+        if not set(members) <= set((*self.all, *self._configured.names) if roster is None else roster.names):
             raise WireError(f"a list of {', '.join(members[:9])}, of whom not all are sites of the system")
 
     def check_summary(self, summary: Summary, roster: Roster | None = None) -> None:
@@ -171,7 +193,9 @@ class Sites(Part):
     def are_majority(self, present: Collection[SiteId]) -> bool:
         """Whether these sites are one: any two majorities have a site in common. While the roster before may still
         decide, of that one, too."""
-        return is_majority(self.roster.sites, present) and (not self.before or is_majority(self.before, present))
+        return is_majority(self.roster.sites, present) and (
+            self.before is None or is_majority(self.before.sites, present)
+        )
 
     def are_all(self, present: Collection[SiteId]) -> bool:
         """Whether nobody is missing."""

@@ -128,7 +128,7 @@ class Source(Part):
     def give_credit(self) -> None:
         """Tell the application how much it may send; nothing while this site does not know how to go on."""
         core = self._core
-        wait = core.loss.lost or core.changes.is_mute or self._own_bytes >= WINDOW_BYTES
+        wait = core.loss.lost or self._own_bytes >= WINDOW_BYTES
         core.outbox.append(Credit(0 if wait else max(0, core.options.window_messages - len(self._own))))
 
     def begin_life(self, life: int) -> None:

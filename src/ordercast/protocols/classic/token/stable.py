@@ -131,12 +131,15 @@ class Stable(Part):
 
     def _apply_new_list(self, record: NewList) -> None:
         if record.roster is not None:
-            self._core.system.enter(record.roster, record.before)
+            self._core.system.enter(record.roster, record.before, record.version)
             self.promised = max(self.promised, record.version)
             if record.roster.life(self._core.site) == record.version[0]:
                 self._core.source.begin_life(record.version[0])
             self._core.backlog.admit(record.roster)
             self._core.settlement.admit(record.roster, record.committed)
+            if record.before is None:
+                # A list that was never opened may have brought others.
+                self._core.settlement.dismiss(record.roster)
         dropped = self._ledger.install(record.version, record.members, record.base, record.entries)
         self._take_back(dropped)
         for entry in record.entries:
@@ -231,7 +234,7 @@ class Stable(Part):
         if state.outside:
             core.system.leave()
         elif state.list_roster is not None and not state.list_roster.is_configured:
-            core.system.enter(state.list_roster, state.before)
+            core.system.enter(state.list_roster, state.before, state.version)
             core.backlog.admit(state.list_roster)
             core.settlement.admit(state.list_roster, 0)
         if state.committed_roster is not None and not state.committed_roster.is_configured:
