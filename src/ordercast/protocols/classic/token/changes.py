@@ -54,6 +54,8 @@ class Changes(Part):
         """Whether this site has delivered that it is in the roster no more."""
         self._changed = False
         """Whether the roster has changed in this step."""
+        self._told = False
+        """Whether an originator was told that this site wants to leave its last group."""
 
     # ------------------------------------------------------------------ the application
     def join(self, event: JoinRequested) -> None:
@@ -119,7 +121,7 @@ class Changes(Part):
         """Who is not in the roster yet, or is about to leave it, cannot multicast: what it has under way would be
         lost."""
         core = self._core
-        if not core.delivery.is_in or core.system.outside or self._leaves_all:
+        if not core.delivery.is_in or core.system.outside or self._leaves_all or self._told:
             raise UsageError(
                 f"{self._core.site} is in no group, or leaves its last one: join a group before you multicast"
             )
@@ -157,12 +159,28 @@ class Changes(Part):
             return None
         return Wishes(tuple(sorted(self._wishes.items())), removals)
 
+    def tell(self) -> Wishes | None:
+        """Tell an originator what this site wants. When that is to leave its last group, it multicasts nothing until it
+        knows what has come of it. (Else: c tells e that it leaves g, wants to join h instead, and multicasts; the list
+        of e begins without c.)"""
+        self._told = self._told or self._leaves_all
+        return self.wishes()
+
+    def note_list(self) -> None:
+        """A list was installed, which has been told of this site's wishes or never will be."""
+        self._told = False
+        roster = self._core.system.roster
+        self._applicants = {s: at for s, at in self._applicants.items() if roster.life(s) is None}
+
     @property
     def is_list_wanted(self) -> bool:
         """Whether this site should form a list for something that is wanted."""
-        wishes = self.wishes()
-        own = wishes is not None and (bool(wishes.removals) or (bool(wishes.groups) and not self._leaves_all))
-        return own or self._urged or bool(self._applicants)
+        wishes, roster = self.wishes(), self._core.system.roster
+        if self._urged or self._applicants or (wishes is not None and wishes.removals):
+            return True
+        # What the installed list has brought already has only to be delivered.
+        within = roster.groups_of(self._core.site)
+        return wishes is not None and not self._leaves_all and any(w != (g in within) for g, w in wishes.groups)
 
     def go_on(self) -> None:
         """Something is wanted: see to it, now and again until it is so."""
@@ -245,7 +263,6 @@ class Changes(Part):
                 self.recall_wished(Wished(group, None))
         for site in [site for site in self._removals if roster.life(site) is None]:
             self._removals.discard(site)
-        self._applicants = {s: at for s, at in self._applicants.items() if roster.life(s) != roster.version[0]}
         self._leaves = self._leaves or is_out
         self._changed = True
 
@@ -287,7 +304,7 @@ class Changes(Part):
 
     def recall_gone(self, record: Gone) -> None:
         """See `finish_step`."""
-        self._leaves = False
+        self._leaves = self._told = False
         self._wishes = {group: True for group, wanted in self._wishes.items() if wanted}
         self._wishes |= dict.fromkeys(sorted(self._moves), True)
         self._moves.clear()
@@ -298,6 +315,11 @@ class Changes(Part):
     def stable_state(self) -> tuple[tuple[GroupId, bool, bool], ...]:
         """For a checkpoint."""
         return tuple((group, wanted, group in self._moves) for group, wanted in self._wishes.items())
+
+    def resume(self) -> None:
+        """The log has been read. It does not say what an originator was told whose list has not come yet."""
+        self._told = self._core.stable.promised > self._core.ledger.version and False in self._wishes.values()
+        self.go_on()
 
     def restore(self, state: State) -> None:
         """As the checkpoint says."""

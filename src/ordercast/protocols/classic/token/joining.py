@@ -90,7 +90,7 @@ class Joining(Part):
             core.settlement.everywhere,
             core.loss.known_lives(),
         )
-        wishes, system = core.changes.wishes(), core.system
+        wishes, system = core.changes.tell(), core.system
         if system.roster.is_configured and wishes is None:
             return Join(*told)
         return JoinOfRoster(
@@ -183,6 +183,8 @@ class Joining(Part):
             self._admission = None
             core.source.give_credit()
             core.lookup.note_in()
+        if core.site in install.members:
+            core.changes.note_list()
         core.ring.begin(install.base)
         core.source.forgive()
         core.suspicion.watch_reformation()

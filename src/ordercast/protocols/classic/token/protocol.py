@@ -59,6 +59,7 @@ ROLES = (
     Changes,
 )
 TIMERS_OF_A_LIST = tuple(timer for role in ROLES if role not in (Lookup, Changes) for timer in role.timers)
+OBSTACLES_OF_A_LIST = ("majority", "change", "history", "reader", "loss")
 
 
 class Token(Protocol):
@@ -184,6 +185,8 @@ class Token(Protocol):
         """In no list: look for one, when there is something to join."""
         for timer in TIMERS_OF_A_LIST:
             self.cancel_timer(timer)
+        for by in OBSTACLES_OF_A_LIST:
+            self.block(by, "")
         self.stable.end_reading()
         self.source.give_credit()
         self.lookup.go_on()
@@ -237,7 +240,7 @@ class Token(Protocol):
         self.delivery.deliver()
         self.source.send_again()
         self.suspicion.begin_recovery()
-        self.changes.go_on()
+        self.changes.resume()
         if self.loss.lost:
             self.loss.ask()
 
