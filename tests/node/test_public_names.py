@@ -31,6 +31,8 @@ NODE = {
 }
 GROUP = {
     "batches",
+    "choose",
+    "choose_role",
     "events",
     "flush",
     "leave",
@@ -49,8 +51,8 @@ GROUP = {
     "views",
     "waiting_bytes",
 }
-SYNCHRONOUS_NODE = {"flush", "join", "multicast", "multicast_many"}
-SYNCHRONOUS_GROUP = {"batches", "events", "leave", "members", "multicast", "multicast_many", "name"}
+SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many"}
+SYNCHRONOUS_GROUP = {"batches", "choose", "events", "leave", "members", "multicast", "multicast_many", "name"}
 
 
 def public(thing: object) -> set[str]:

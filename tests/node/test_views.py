@@ -15,7 +15,7 @@ from tests.node.cluster import make_configuration, open_nodes, run
 
 def test_whoever_follows_views_gets_those_of_its_groups_until_the_end() -> None:
     async def main() -> None:
-        views = Views({"g": ("a", "b"), "h": ("b", "c")})
+        views = Views(lambda: {"g": ("a", "b"), "h": ("b", "c")})
         following = views.follow(("g",))
         assert (await anext(following)).members == ("a", "b")
         waiting = asyncio.ensure_future(anext(following))

@@ -73,7 +73,12 @@ class Alone(Protocol):
         self.outbox.append(ExitGroup(event.group))
 
     def on_role_chosen(self, event: RoleChosen) -> None:
-        self.block("role", f"{event.role} has to wait", event.group)
+        if event.role == "sender":
+            self.block("role", f"{event.role} has to wait", event.group)
+        if event.role.startswith("failed"):
+            self.outbox.append(DeclareFailed(self.now - 1.0))
+        if event.role.endswith("recovered"):
+            self.declare_recovered()
 
     def on_service_chosen(self, event: ServiceChosen) -> None:
         if event.service == "slow":
@@ -83,11 +88,6 @@ class Alone(Protocol):
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.deliver(event.multicast)
-
-    def on_discovered(self, event: Discovered) -> None:
-        self.outbox.append(DeclareFailed(self.now - 1.0))
-        if event.settled:
-            self.declare_recovered()
 
 
 def simulate(*asked: Callable[[float, Instance], None], protocol: type[Protocol] = Alone) -> Simulation:
@@ -157,9 +157,9 @@ def test_what_is_claimed_depends_on_the_options() -> None:
 
 def test_whoever_declares_itself_failed_counts_as_failed_since_then_and_runs() -> None:
     run = simulate(
-        lambda now, core: core.handle(now, Discovered(("b",), False)),
+        lambda now, core: core.choose_role(now, "g", "failed"),
         lambda now, core: core.join(now, "g"),
-        lambda now, core: core.handle(now, Discovered(("b",), True)),
+        lambda now, core: core.choose_role(now, "g", "failed-and-recovered"),
     )
     assert at_a(run) == [
         ("fail", 0.0),

@@ -158,6 +158,19 @@ def test_nobody_else_can_read_the_trace_of_a_process(tmp_path: Path) -> None:
         assert path.stat().st_mode & 0o077 == 0
 
 
+def test_a_trace_that_others_could_read_is_closed_to_them_when_it_goes_on(tmp_path: Path) -> None:
+    """Earlier versions made traces with the modes that the umask gave."""
+    LiveRecorder(tmp_path, Run("run"), "a", 0, lambda: 0.5).close(settled=True)
+    folder = tmp_path / "a"
+    (folder / "runs.jsonl.new").touch()
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    folder.chmod(0o755)
+    LiveRecorder(tmp_path, Run("run"), "a", 1, lambda: 0.5).close(settled=True)
+    for path in (folder, *folder.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
+
+
 def test_a_link_in_the_place_of_a_trace_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_bytes(b"")

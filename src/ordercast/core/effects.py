@@ -112,6 +112,8 @@ class InstallView(Effect, frozen=True):
     """Those who come along from the previous view."""
     groups: tuple[GroupId, ...] = ()
     """Whose members these are. None: it is a view of sites, and each group has those of its members that are in it."""
+    merged: tuple[SiteId, ...] = ()
+    """Those who come from another view, in which they have gone on apart."""
 
 
 class ExitGroup(Effect, frozen=True):

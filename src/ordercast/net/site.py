@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Packet, SiteId, UsageError
 from ordercast.core.effects import (
@@ -30,6 +31,7 @@ from ordercast.core.effects import (
 )
 from ordercast.core.events import Arrival, Consumed, Discovered, Timer, TimerFired
 from ordercast.core.memory import ROLL_CALL_SECONDS
+from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE
 from ordercast.net.probing import Prober
 from ordercast.net.timers import Timers
@@ -37,7 +39,8 @@ from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance, MessageNumbers
 from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
-from ordercast.wire.endpoint import Endpoint, Outgoing
+from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.outbox import Outgoing
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far
@@ -51,49 +54,6 @@ EARLY_MAX = 256
 then are dropped: whoever sends repeats them."""
 
 _ARRIVAL = Arrival()
-
-
-class Application(Protocol):
-    """What stands above the protocol: the node."""
-
-    def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
-        """Take a message."""
-
-    def install_view(self, instance: InstanceId, effect: InstallView) -> None:
-        """Learn who is in the group."""
-
-    def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
-        """Learn where the deliveries of a group go on."""
-
-    def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
-        """Learn that deliveries of a group are missing from here on."""
-
-    def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
-        """Learn that a join will not come about."""
-
-    def activate(self, instance: InstanceId, effect: Activate) -> None:
-        """Learn which service deliveries have from here on."""
-
-    def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
-        """Learn which service cannot be had."""
-
-    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
-        """Learn how much may be sent, to a group or to all together."""
-
-    def blocked(self, instance: InstanceId, by: str, reason: str, group: GroupId | None) -> None:
-        """Learn why there is no progress, in a group or everywhere, or that there is again."""
-
-    def started(self, silent: Sequence[SiteId]) -> None:
-        """Learn that the instances have started, and who was asked before and has not answered."""
-
-    def recovered(self, instance: InstanceId) -> None:
-        """Learn that an instance takes part fully again, after a restart or after it has declared itself failed."""
-
-    def peers_changed(self) -> None:
-        """Another process is within reach."""
-
-    def failed(self, error: BaseException) -> None:
-        """The site cannot go on."""
 
 
 class LiveSite:
@@ -117,6 +77,8 @@ class LiveSite:
         self._everyone = sites
         self._others = tuple(site for site in sites if site != name)
         self._arrivals: dict[InstanceId, Arrival] = {}
+        self._listeners: dict[InstanceId, Callable[[SiteId, Packet], None]] = {}
+        """Who takes packets beside the instances."""
         self._endpoint = endpoint
         self._application = application
         self._start_sync = start_sync
@@ -153,7 +115,6 @@ class LiveSite:
         whoever knows of a later history ends it first. `lost` is what the instances are told of their log.
         """
         self._transport = transport
-        self._endpoint.locate_by(transport.locate)
         self._by_unicast = not multicast and not transport.has_channel
         self._running = True
         try:
@@ -237,6 +198,8 @@ class LiveSite:
                 instance = awake.get(name)
                 if instance is not None:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                elif name in self._listeners:
+                    self._listeners[name](sender, packet)
                 elif name == NET_INSTANCE and self._prober is not None:
                     self._prober.on_packet(sender, packet, multicast)
                 elif self._roll_call is not None and len(self._early) < EARLY_MAX:
@@ -246,6 +209,19 @@ class LiveSite:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
             return False
+
+    def hear(self, name: InstanceId, listener: Callable[[SiteId, Packet], None]) -> None:
+        """Packets under this name, which is no instance's, go to a listener."""
+        self._listeners[name] = listener
+
+    def say(self, to: SiteId, name: InstanceId, packet: Packet) -> None:
+        """Send a packet under such a name to one process, if it is known; it leaves at the end of the turn."""
+        with suppress(UsageError):
+            self._endpoint.send((to,), name, packet)
+
+    def step(self, function: Callable[[float], object]) -> None:
+        """Let a listener do something in a turn of its own; the function gets the time."""
+        self._enter(function)
 
     def end_turn(self) -> None:
         """Let everything leave that the last steps have written, packed together; then the application gets what they
@@ -259,7 +235,9 @@ class LiveSite:
             # First the trace, then the network: a process that is killed in between has not sent.
             self._recorder.flush()
         for outgoing in endpoint.flush():
-            if self._by_unicast:
+            if outgoing.where is not None:
+                transport.send_to(outgoing.where, outgoing.buffer)
+            elif self._by_unicast:
                 transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
             else:
                 self._send(transport, outgoing)

@@ -44,27 +44,6 @@ def resolve(host: str, port: int) -> Resolved:
     return Resolved(family, address)  # type: ignore[arg-type]
 
 
-def tell_address(where: Resolved) -> str:
-    """An address as text for others; empty when it says nothing to them: this process listens on all that it has."""
-    host, port = where.address[:2]
-    return "" if ip_address(host.partition("%")[0]).is_unspecified else f"{host} {port}"
-
-
-def read_address(text: str) -> Resolved | None:
-    """What `tell_address` has made of an address; None when it is not one of a single process. Nothing is looked up."""
-    host, _, port = text.rpartition(" ")
-    try:
-        known = ip_address(host)
-        number = int(port)
-    except ValueError:
-        return None
-    if known.is_multicast or known.is_unspecified or not 0 < number < 1 << 16:
-        return None
-    if known.version == 4:
-        return Resolved(socket.AF_INET, (host, number))
-    return Resolved(socket.AF_INET6, (str(known).partition("%")[0], number, 0, 0))
-
-
 def open_udp(where: Resolved, buffer_bytes: int) -> socket.socket:
     """A non-blocking socket bound to an address; `UsageError` when the address is taken or not ours."""
     opened = socket.socket(where.family, socket.SOCK_DGRAM)

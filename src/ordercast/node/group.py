@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
@@ -22,9 +23,9 @@ class Group:
     def __init__(self, internals: Internals, names: tuple[GroupId, ...], inbox: Inbox) -> None:
         self.names = names
         self._internals = internals
-        self._sender = internals.sender
         self._inbox = inbox
         self._address: Address = (names, None)
+        self._sender = internals.senders.find(self._address)
         self._way_out: Sender | NoWayOut = self._sender
         try:
             internals.address(names)
@@ -73,7 +74,7 @@ class Group:
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""
-        await self._sender.drain()
+        await self._internals.senders.drain()
 
     # ------------------------------------------------------------------ in
     def __aiter__(self) -> AsyncIterator[Delivery]:
@@ -143,6 +144,26 @@ class Group:
         async for view in self._internals.views.follow(self.names):
             yield view
 
-    async def leave(self) -> None:
-        """Take no more deliveries; what waits is dropped. Whoever has left may leave again."""
-        self._internals.receiver.release(self._inbox)
+    # ------------------------------------------------------------------ what is wanted of it
+    async def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:
+        """Want another service for what is delivered here, of some sources or of all; done when it is active. Services
+        are the protocol's; `ServiceUnavailable` when it cannot be had."""
+        if type(sources) is str:
+            raise UsageError(f"sources is a list of names: [{sources!r}], not {sources!r}")
+        for name in self.names:
+            await self._internals.membership.choose_service(name, service, tuple(sorted(set(sources))))
+
+    def choose_role(self, role: str) -> None:
+        """Want another role in the group. Roles are the protocol's."""
+        for name in self.names:
+            self._internals.membership.choose_role(name, role)
+
+    async def leave(self, timeout: float | None = None) -> None:
+        """Take no more deliveries; what waits is dropped. Whoever has left may leave again.
+
+        A group that was joined while the process runs is left then: done when those who stay have delivered that,
+        `TimeoutError` after so many seconds, and then it is left all the same. What was sent before is accepted first,
+        if that can be within five seconds. A member that the configuration names stays one.
+        """
+        async with asyncio.timeout(timeout):
+            await self._internals.leave(self.names, self._inbox)

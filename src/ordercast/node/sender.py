@@ -37,8 +37,11 @@ class Sender:
         request: Callable[[bytes, tuple[GroupId, ...], tuple[SiteId, ...] | None, int], object],
         payload_max: int,
         callbacks: Callbacks | None = None,
+        refusals_are_final: bool = True,
     ) -> None:
+        """Where groups do not come and go, what the protocol refuses once it always refuses."""
         self._loop = loop
+        self._refusals_are_final = refusals_are_final
         self._request = request
         self._payload_max = payload_max
         self._callbacks = callbacks or Callbacks()
@@ -229,6 +232,12 @@ class Sender:
         try:
             self._request(payload, to[0], to[1], count)
         except UsageError as error:
+            if not self._refusals_are_final:
+                # The group was left, or has ended, while this waited.
+                logger.error("%d messages to %s are dropped: %s", count, ", ".join(to[0] or to[1] or ()), error)
+                if self._credit is not None:
+                    self._credit += 1
+                return
             # The protocol takes nothing from this process, and whoever has sent this is gone: whoever waits, and
             # whoever comes next, hears it.
             logger.error("messages are refused: %s", error)
@@ -247,6 +256,14 @@ class Sender:
         self._is_limited = True
         self._window = max(self._window, available)
         if (self._closed or self._open or self._idle_waiters) and not self._flush_due:
+            self._flush_soon()
+
+    def forget(self, group: GroupId) -> None:
+        """What waits for a group goes nowhere."""
+        self._close()
+        self._closed = deque(bundle for bundle in self._closed if group not in bundle[1][0])
+        self._closed_bytes = sum(len(payload) for payload, _, _ in self._closed)
+        if not self._flush_due:
             self._flush_soon()
 
     # ------------------------------------------------------------------ waiting

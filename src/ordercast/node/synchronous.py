@@ -84,9 +84,16 @@ class SynchronousNode:
     ) -> None:
         self._thread.stop()
 
-    def join(self, *names: GroupId) -> SynchronousGroup:
-        """Take the deliveries of a group; of several, in one order."""
-        return SynchronousGroup(self._thread, self._thread.wait_for(self._node.join(*names)))
+    def join(
+        self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None
+    ) -> SynchronousGroup:
+        """Be in a group and take its deliveries; of several, in one order. Done when the process is in."""
+        joining = self._node.join(*names, role=role, service=service, timeout=timeout)
+        return SynchronousGroup(self._thread, self._thread.wait_for(joining))
+
+    def members(self, group: GroupId) -> tuple[SiteId, ...]:
+        """Who is in a group, as far as this process knows."""
+        return self._node.members(group)
 
     def multicast(
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
@@ -140,9 +147,14 @@ class SynchronousGroup:
         for batch in self.batches():
             yield from batch.deliveries()
 
-    def leave(self) -> None:
-        """Take no more deliveries."""
-        self._thread.wait_for(self._group.leave())
+    def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:
+        """Want another service for what is delivered here, of some sources or of all; done when it is active."""
+        self._thread.wait_for(self._group.choose(service, sources))
+
+    def leave(self, timeout: float | None = None) -> None:
+        """Take no more deliveries; a group that no file names is left, and this is done when those who stay have
+        delivered that."""
+        self._thread.wait_for(self._group.leave(timeout))
 
 
 async def _next(events: AsyncIterator[Result]) -> Result | None:

@@ -72,10 +72,12 @@ class LiveRecorder:
         """Whether the disk has refused a line."""
         try:
             self._folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            # Earlier versions let everybody read them.
+            self._folder.chmod(_FOLDER_MODE)
             path = self._folder / "events.jsonl"
             last = self._read_earlier(path)
-            self._file = os.open(path, _FLAGS, _FILE_MODE)
-            self._expected_file = os.open(self._folder / EXPECTED, _FLAGS, _FILE_MODE)
+            self._file = _open(path)
+            self._expected_file = _open(self._folder / EXPECTED)
             self._write_run()
         except OSError as error:
             raise UsageError(
@@ -136,6 +138,7 @@ class LiveRecorder:
     def _write_run(self) -> None:
         content = _encode(self._run) + b"\n"
         temporary = self._folder / "runs.jsonl.new"
+        temporary.unlink(missing_ok=True)
         temporary.touch(_FILE_MODE)
         temporary.write_bytes(content)
         temporary.replace(self._folder / "runs.jsonl")
@@ -299,6 +302,13 @@ class LiveRecorder:
     def activate(self, _time: float, effect: Activate) -> None:
         """The process' deliveries have a service from here on."""
         self._write("activate", groups=[effect.group], service=effect.service, source=effect.source)
+
+
+def _open(path: Path) -> int:
+    """A descriptor at the end of a file that only its owner can read."""
+    file = os.open(path, _FLAGS, _FILE_MODE)
+    os.fchmod(file, _FILE_MODE)
+    return file
 
 
 def _write_lines(file: int, lines: list[bytes]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId, UsageError
 from ordercast.core.effects import (
     Activate,
     Blocked,
@@ -31,10 +31,12 @@ from ordercast.core.effects import (
 )
 from ordercast.core.events import Started, Timer, TimerFired
 from ordercast.runtime import Instance, MessageNumbers
+from ordercast.sim.change import Change
 from ordercast.sim.flight import Flight
 from ordercast.sim.site.clock import SiteClock
 from ordercast.sim.site.credit import CreditQueue, Request
 from ordercast.sim.site.disk import Disk
+from ordercast.sim.site.membership import Membership
 from ordercast.sim.site.processor import Processor
 from ordercast.sim.site.reader import Reader
 from ordercast.sim.site.roll_call import Greeting, RollCall
@@ -54,11 +56,24 @@ REPAIR_SECONDS = 0.5
 class SimulatedSite:
     """One site. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
 
-    def __init__(self, simulation: Simulation, name: SiteId, recorder: SiteRecorder | None, random: Random) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: SiteId,
+        recorder: SiteRecorder | None,
+        random: Random,
+        place: SiteId | None = None,
+        late: bool = False,
+    ) -> None:
         self.name = name
+        self.place = place or name
+        """What networks and faults call it: the name of the first process there, where a restart is another process."""
+        self.late = late
+        """Whether it begins while the others run, and knows of nobody but itself."""
         self.simulation = simulation
         self.recorder = recorder
-        self.up = True
+        self.begun = not late
+        self.up = not late
         self.incarnation = 0
         self.instances: dict[InstanceId, Instance] = {}
         self.blocked_reasons: list[str] = []
@@ -77,6 +92,7 @@ class SimulatedSite:
         self.reader = Reader(queue, self.processor)
         self._timers = Timers(queue, self.clock, self.processor, self._fire)
         self._requests = CreditQueue()
+        self.membership = Membership(self)
         self._recovering: set[InstanceId] = set()
         self._log_is_new = True
         """Whether there is nothing to recover from: to the instances this is a first start."""
@@ -89,6 +105,11 @@ class SimulatedSite:
         self._receive_step = self._receive
 
     # ------------------------------------------------------------------ life
+    def begin(self) -> None:
+        """A late site runs for the first time."""
+        self.begun = self.up = True
+        self.start()
+
     def start(self) -> None:
         """Start every instance; after a crash, from its log. Where the roll is called, when that is over."""
         self.processor.restart()
@@ -101,6 +122,8 @@ class SimulatedSite:
         """Start every instance now."""
         self._start(tuple(self.simulation.protocols))
         self._log_is_new = False
+        if self.simulation.protocol.contract.dynamic:
+            self.simulation.announce(self)
 
     def _start(self, names: tuple[InstanceId, ...]) -> None:
         numbers = MessageNumbers()
@@ -155,7 +178,10 @@ class SimulatedSite:
 
     def recover(self) -> None:
         """Run again after a crash, as a new incarnation."""
-        if self.up or self.refused:
+        if self.up or self.refused or not self.begun:
+            return
+        if self.simulation.protocol.contract.another_process:
+            self.simulation.succeed(self)
             return
         if self._log_is_lost:
             # The last start after the repair did not come far enough: what it has logged is half of the truth.
@@ -279,6 +305,14 @@ class SimulatedSite:
             self.recorder.drop(time, flight.envelope, flight.number, reason)
 
     # ------------------------------------------------------------------ the application
+    def ask(self, change: Change) -> None:
+        """The application wants to be in a group, or out of it, or to have another role or service there; a site that
+        has not begun does so. While it is down, nobody asks."""
+        if not self.begun:
+            self.begin()
+        if self.up:
+            self.membership.ask(change)
+
     def multicast(
         self,
         payload: bytes,
@@ -294,8 +328,17 @@ class SimulatedSite:
 
     def _release(self, now: float, name: InstanceId) -> None:
         request = self._requests.take(name)
-        if request is not None:
-            self.instances[name].request(now, request.payload, request.groups, request.destinations)
+        if request is None:
+            return
+        instance = self.instances[name]
+        try:
+            instance.request(now, request.payload, request.groups, request.destinations)
+        except UsageError:
+            if not instance.core.contract.dynamic:
+                raise
+            # The application multicasts to a group that is not there, or in which the site is not, yet or any more.
+            self._requests.give_back(name, request)
+            self.simulation.refused_messages += 1
 
     def _release_waiting(self, instance: Instance) -> None:
         if instance.alive:
@@ -357,13 +400,16 @@ class SimulatedSite:
         """Nobody in a simulation waits for views; the trace has them."""
 
     def enter_group(self, instance: Instance, effect: EnterGroup) -> None:
-        """A simulated application counts nothing; the trace has it."""
+        """A simulated application counts nothing; but it may have asked for it."""
+        self.membership.entered(effect.group)
 
     def exit_group(self, instance: Instance, effect: ExitGroup) -> None:
         """The same."""
+        self.membership.exited(effect.group)
 
     def join_refused(self, instance: Instance, effect: JoinRefused) -> None:
         """Keep the reason for whoever looks at the run."""
+        self.membership.refused(effect.group)
         self._keep_reason(f"{effect.group} cannot be joined: {effect.reason}")
 
     def activate(self, instance: Instance, effect: Activate) -> None:
@@ -375,7 +421,7 @@ class SimulatedSite:
 
     def credit(self, instance: Instance, effect: Credit) -> None:
         """The application may send so many more; what waited goes on."""
-        for _ in range(self._requests.give(instance.name, effect.available)):
+        for _ in range(self._requests.give(instance.name, effect.available, effect.group)):
             self._queue.schedule(self.processor.cursor, self._release_waiting, instance)
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
