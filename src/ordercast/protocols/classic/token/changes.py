@@ -302,6 +302,13 @@ class Changes(Part):
         self._core.outbox.extend(ExitGroup(group) for group in self.groups)
         self._leaves = True
 
+    def begin_again(self, groups: tuple[GroupId, ...]) -> None:
+        """This site has lost its log, and belongs to these groups in a life of which it knows nothing."""
+        self.give_up()
+        self._moves.update(groups)
+        for group in groups:
+            self._wish(group, False)
+
     def recall_gone(self, record: Gone) -> None:
         """See `finish_step`."""
         self._leaves = self._told = False

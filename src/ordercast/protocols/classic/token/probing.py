@@ -159,6 +159,7 @@ class Probing(Part):
         """There is a later roster: others have a say, or this site is not in it any more."""
         check_roster(packet.roster)
         self._core.system.hear_of(packet.roster)
+        self._core.loss.hear_of(packet.roster)
 
     def _send_status(self, to: SiteId, attempt: int) -> None:
         """Say which list is ours."""

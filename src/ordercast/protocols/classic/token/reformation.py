@@ -371,7 +371,7 @@ class Reformation(Part):
     def _is_installed(self, proposal: Install) -> bool:
         """Whether a majority has installed it; where it brings a new roster, of the roster before as well."""
         if not isinstance(proposal, InstallOfRoster):
-            return self._core.system.are_majority(self._confirmed)
+            return is_majority(self._core.system.configured.sites, self._confirmed)
         others = self._confirmed - self._coming
         return is_majority(proposal.roster.sites, self._confirmed) and (
             proposal.before is None or is_majority(proposal.before.sites, others)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ordercast.core import Packet, Part, SiteId, UsageError, WireError
+from ordercast.core import GroupId, Packet, Part, SiteId, UsageError, WireError
 from ordercast.protocols.classic.token.packets import Admit, Apply, Decline, Invite, Presence, Probe, Seek, Status
 from ordercast.protocols.classic.token.rosters import (
     SITES_MAX,
@@ -41,12 +41,13 @@ class Sites(Part):
         """Whether the configuration says nothing to this site."""
         self._searching = False
         """Whether the driver has not said yet whom it has found, and there may be somebody."""
-        self._configured = roster or configured(sites, {})
-        self.roster = self._configured
+        self.configured = roster or configured(sites, {})
+        """What the configuration says."""
+        self.roster = self.configured
         """Of the installed list."""
         self.before: Roster | None = None
         """The roster before that one, while this site does not know whether the list was opened."""
-        self._heard_of = self._configured
+        self._heard_of = self.configured
         """The latest roster that anybody has told of."""
         self.outside = outside
         """Whether this site is in no list, and knows of none to which it belongs."""
@@ -68,7 +69,7 @@ class Sites(Part):
         self.all = tuple(sorted(names))
         """Everybody who may have a say, as far as this site knows."""
         self.others = tuple(other for other in self.all if other != self._site)
-        self._known = {*names, *self.found, *self._configured.names}
+        self._known = {*names, *self.found, *self.configured.names}
 
     # ------------------------------------------------------------------ who comes and goes
     def enter(self, roster: Roster, before: Roster | None, version: Version) -> None:
@@ -100,7 +101,7 @@ class Sites(Part):
 
     def leave(self) -> None:
         """This site belongs to no list any more."""
-        self.roster = self._heard_of = self._configured
+        self.roster = self._heard_of = self.configured
         self.before, self.life, self.lineage = None, 0, ""
         self.outside, self._coming = True, False
         self._refresh()
@@ -147,10 +148,15 @@ class Sites(Part):
             return True
         return lineage(version) == self.lineage
 
-    def check_source(self, source: SiteId) -> None:
-        """It is a site of the system. Where others were found, it may have come, and this site does not know yet."""
-        if source not in self.all and not self.found:
+    def check_message(self, source: SiteId, groups: Iterable[GroupId]) -> None:
+        """It is of a site of the system, to groups that there are. Where other sites were found, they may have come and
+        made groups, and this site does not know yet."""
+        if self.found or not self.roster.is_configured:
+            return
+        if source not in self.all:
             raise WireError(f"a message of {source!r}, which is no site of the system")
+        if any(not self.roster.members(group) for group in groups):
+            raise WireError(f"a message of {source!r} to a group that does not exist")
 
     def check_turns(self, turns: Iterable[Turn]) -> None:
         """They acknowledge messages of the sites of the system only, or bring a new roster. Who has come with that is
@@ -173,14 +179,14 @@ class Sites(Part):
             check_roster(roster)
         elif self._is_late and len(members) <= SITES_MAX:
             return
-        if not set(members) <= set((*self.all, *self._configured.names) if roster is None else roster.names):
+        if not set(members) <= set((*self.all, *self.configured.names) if roster is None else roster.names):
             raise WireError(f"a list of {', '.join(members[:9])}, of whom not all are sites of the system")
 
     def check_summary(self, summary: Summary, roster: Roster | None = None) -> None:
         """It names the sites of the system."""
         if roster is not None:
             check_roster(roster)
-        names = self._configured.names if roster is None else roster.names
+        names = self.configured.names if roster is None else roster.names
         if sorted(source for source, _number in summary.ordered) != sorted(names):
             raise WireError("a summary of other sites than those of the system")
 
@@ -192,7 +198,9 @@ class Sites(Part):
 
     def are_majority(self, present: Collection[SiteId]) -> bool:
         """Whether these sites are one: any two majorities have a site in common. While the roster before may still
-        decide, of that one, too."""
+        decide, of that one, too. For a site that was away it is the roster of which it has heard."""
+        if self._heard_of.version > self.roster.version:
+            return is_majority(self._heard_of.sites, present)
         return is_majority(self.roster.sites, present) and (
             self.before is None or is_majority(self.before.sites, present)
         )

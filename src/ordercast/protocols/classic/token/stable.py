@@ -130,6 +130,9 @@ class Stable(Part):
         core.settlement.admit(roster, 0)
 
     def _apply_new_list(self, record: NewList) -> None:
+        if record.roster is None and not self._core.system.roster.is_configured:
+            # The list that brought another roster was never opened.
+            self._core.system.enter(self._core.system.configured, None, record.version)
         if record.roster is not None:
             self._core.system.enter(record.roster, record.before, record.version)
             self.promised = max(self.promised, record.version)
