@@ -71,7 +71,10 @@ class Desk(Protocol):
         dynamic=True,
     )
     arrangement = Arrangement(
-        order="total", crash="everyone", campaign=Tuning(options=no_options, settle=3.0), live=no_options
+        order="total",
+        crash="everyone",
+        campaign=Tuning(options=no_options, settle=3.0, networks={"point-to-point": 1}),
+        live=no_options,
     )
     packets = (Ask, Tell)
 

@@ -36,6 +36,14 @@ class Membership:
         """What was asked for, and neither came about nor was refused."""
         return tuple(self._wishes[group] for group in sorted(self._open))
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether the site is in no group of a dynamic protocol: nobody takes what its application multicasts."""
+        instance = self._site.instances.get(MAIN_INSTANCE)
+        if instance is None or not instance.core.contract.dynamic:
+            return False
+        return not any(self._site.name in members for members in instance.core.groups.values())
+
     # ------------------------------------------------------------------ asking
     def ask(self, change: Change) -> None:
         """The application asks, at once or when the instance has started."""
