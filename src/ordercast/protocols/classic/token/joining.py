@@ -16,7 +16,7 @@ from ordercast.protocols.classic.token.packets import (
     Refuse,
 )
 from ordercast.protocols.classic.token.records import Admission, NewList
-from ordercast.protocols.classic.token.rosters import Wishes, lineage, originator
+from ordercast.protocols.classic.token.rosters import Roster, Wishes, lineage, originator
 from ordercast.protocols.classic.token.turns import Entry, Version
 
 if TYPE_CHECKING:
@@ -113,7 +113,12 @@ class Joining(Part):
         """Another site has installed this version. When it had a say before, the list with which this one has come may
         have been opened."""
         before = self._core.system.before
-        if before is not None and before.life(sender) is not None and version >= self._ledger.version:
+        if before is not None and before.life(sender) is not None and version == self._ledger.version:
+            self._established = version
+
+    def note_roster(self, roster: Roster) -> None:
+        """A roster is committed. When this site is in it, it has come."""
+        if roster.life(self._core.site) == self._core.system.life:
             self._established = self._ledger.version
 
     def _send_refuse(self, to: SiteId) -> None:

@@ -3,6 +3,7 @@ one."""
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, Part, SiteId
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 PRESENCE_SECONDS = 1.0
 """How often a member tells those who were found and are not in its roster that there is a list."""
+ANSWERS_MAX = 8
+"""Invitations that a stranger remembers: of several originators at once one may be the last to let it in."""
 
 
 class Lookup(Part):
@@ -43,8 +46,8 @@ class Lookup(Part):
         """What those who were found have answered."""
         self._asked: SiteId | None = None
         """Whom this site has asked last to be let in."""
-        self._answered: Version | None = None
-        """The last invitation to which this site has said that it wants to come."""
+        self._answered: deque[Version] = deque(maxlen=ANSWERS_MAX)
+        """The last invitations to which this site has said that it wants to come."""
         self._doubted: Version | None = None
         """A list of which this site finds nobody."""
         self._gone: set[SiteId] = set()
@@ -53,7 +56,7 @@ class Lookup(Part):
     @property
     def has_applied(self) -> bool:
         """Whether somebody may let this site in."""
-        return self._answered is not None
+        return bool(self._answered)
 
     def discover(self, event: Discovered) -> None:
         """The driver has found other sites."""
@@ -110,9 +113,10 @@ class Lookup(Part):
 
     def apply_again(self, members: tuple[SiteId, ...]) -> None:
         """This site was let into a list that nobody else has."""
-        if members:
+        others = tuple(site for site in members if site != self._core.site)
+        if others:
             self._core.branch("joiner-restarted")
-            self._core.send((self._core.context.random.choice(members),), Apply(FIRST_VERSION))
+            self._core.send((self._core.context.random.choice(others),), Apply(FIRST_VERSION))
 
     def _may_found(self) -> bool:
         """Whether there is nobody to join: nobody was found, or all who were have answered that they are in no list. Of
@@ -141,7 +145,8 @@ class Lookup(Part):
         core = self._core
         self._rounds = 0
         self._heard.clear()
-        self._asked = self._answered = None
+        self._asked = None
+        self._answered.clear()
         core.block("lookup", "")
         core.cancel_timer("lookup")
 
@@ -151,7 +156,7 @@ class Lookup(Part):
         wanted = core.changes.wanted_groups()
         installing = core.joining.installing
         if wanted and (installing is None or lineage(installing.version) == lineage(version)):
-            self._answered = version
+            self._answered.append(version)
             core.send((sender,), Apply(version, wanted))
 
     def on_admit(self, sender: SiteId, packet: Admit, arrival: Arrival) -> None:
@@ -167,14 +172,13 @@ class Lookup(Part):
             core.send((sender,), Installed(version, core.delivery.settled))
         elif self._may_come(version):
             core.branch("came")
-            self._answered = version
             core.come(install, Admission(packet.summary, packet.roster, packet.lives))
 
     def _may_come(self, version: Version) -> bool:
         core = self._core
         installing = core.joining.installing
         if core.system.outside:
-            return self._answered == version if installing is None else installing.version < version == self._answered
+            return version in self._answered and (installing is None or installing.version < version)
         return core.joining.is_tentative and version == core.stable.promised
 
     def note_in(self) -> None:

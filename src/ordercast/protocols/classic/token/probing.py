@@ -109,7 +109,11 @@ class Probing(Part):
             core.attempt.end()
             return
         ahead = max(((status.committed, site) for site, status in self._statuses.items()), default=(0, core.site))
-        if core.system.is_leaving:
+        if core.system.is_leaving and not core.delivery.is_in:
+            # The list with which this site came never was one, and the others have gone on without it.
+            core.attempt.end()
+            core.changes.give_up()
+        elif core.system.is_leaving:
             # The others have gone on without this site: it learns what came before that, and forms no list.
             core.branch("old-list")
             core.attempt.begin("catching-up", self.on_catching_up_round)
@@ -149,7 +153,7 @@ class Probing(Part):
         if core.loss.lost or core.system.outside:
             return
         roster = self._ledger.committed_roster
-        if packet.installed < roster.version:
+        if packet.installed <= roster.version and not roster.is_configured:
             core.send((sender,), News(self._ledger.version, roster))
         self._send_status(sender, packet.attempt)
         if packet.installed > self._ledger.version:
@@ -160,6 +164,7 @@ class Probing(Part):
         check_roster(packet.roster)
         self._core.system.hear_of(packet.roster)
         self._core.loss.hear_of(packet.roster)
+        self._core.joining.note_roster(packet.roster)
 
     def _send_status(self, to: SiteId, attempt: int) -> None:
         """Say which list is ours."""

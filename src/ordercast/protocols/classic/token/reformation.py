@@ -205,6 +205,11 @@ class Reformation(Part):
         """
         _first, best = self._find_best()
         voters, before = self._find_voters(best), self._before(best)
+        roster = before if before is not None and self._is_void(best) else self._roster_of(best)
+        if roster.life(self._core.site) != self._core.system.life:
+            # This site came with a list that never was one, or was removed: it has no say.
+            self._core.lookup.apply_again(tuple(sorted(voters)))
+            return False
         rosters = (before,) if self._is_void(best) else (self._roster_of(best), before)
         return all(is_majority(each.sites, _alive(each.sites, voters)) for each in rosters if each is not None)
 
