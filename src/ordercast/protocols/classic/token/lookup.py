@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 PRESENCE_SECONDS = 1.0
 """How often a member tells those who were found and are not in its roster that there is a list."""
+COMING_REFORMATIONS = 2
+"""So many times the time of a reformation a stranger waits for the rest of what it needs before it asks again."""
 ANSWERS_MAX = 8
 """Invitations that a stranger remembers: of several originators at once one may be the last to let it in."""
 
@@ -35,7 +37,16 @@ class Lookup(Part):
 
     packets = (Seek, Presence, Decline, Admit)
     timers = ("lookup", "presence")
-    branches = ("founded", "sought", "came", "joiner-restarted", "lineages-merge", "other-lineage", "declined")
+    branches = (
+        "founded",
+        "sought",
+        "came",
+        "joiner-restarted",
+        "lineages-merge",
+        "other-lineage",
+        "declined",
+        "coming-failed",
+    )
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -63,8 +74,8 @@ class Lookup(Part):
         core = self._core
         found = tuple(site for site in event.sites if site != core.site)
         self._settled = event.settled
-        self._heard = {site: heard for site, heard in self._heard.items() if site in found}
         core.system.find(found)
+        self._heard = {site: heard for site, heard in self._heard.items() if site in core.system.known_others}
         if core.system.outside:
             self._rounds = 0
             self.go_on()
@@ -83,7 +94,7 @@ class Lookup(Part):
         if self._may_found():
             self._found(wanted)
             return
-        found = core.system.found
+        found = core.system.known_others
         whom = f"it asks {', '.join(found[:9])}" if found else "it has found nobody yet"
         core.block("lookup", f"{core.site} looks for a list to join {', '.join(wanted[:9])}: {whom}")
         core.set_timer("lookup", core.patience.retry_after(min(self._rounds, 2)))
@@ -91,10 +102,17 @@ class Lookup(Part):
         self._apply()
 
     def on_lookup_timeout(self) -> None:
-        """Not in yet."""
-        if self._core.system.outside and self._core.joining.installing is None:
-            self._rounds += 1
+        """Not in yet; or let in, and what was missing has not come."""
+        core = self._core
+        if not core.system.outside:
+            return
+        self._rounds += 1
+        if core.joining.installing is None:
             self.go_on()
+        else:
+            core.branch("coming-failed")
+            core.begin_anew()
+            core.begin_outside()
 
     def _size_of(self, site: SiteId) -> int:
         heard = self._heard.get(site)
@@ -103,7 +121,7 @@ class Lookup(Part):
     def _apply(self) -> None:
         """Ask a member of the largest list; another one each time, for that one may be out of the others' reach."""
         core = self._core
-        members = [site for site in core.system.found if self._size_of(site)]
+        members = [site for site in core.system.known_others if self._size_of(site)]
         if members:
             best = max(_rank(self._heard[site]) for site in members)
             of_best = [site for site in members if _rank(self._heard[site]) == best]
@@ -119,13 +137,13 @@ class Lookup(Part):
             self._core.send((self._core.context.random.choice(others),), Apply(FIRST_VERSION))
 
     def _may_found(self) -> bool:
-        """Whether there is nobody to join: nobody was found, or all who were have answered that they are in no list. Of
-        several who seek the one with the smallest name founds.
+        """Whether there is nobody to join: nobody was found or is configured, or all of them have answered that they are
+        in no list. Of several who seek the one with the smallest name founds.
 
         Whoever does not answer may be in a list, and come back with it: the driver says when it is lost for good.
         """
         core = self._core
-        found = core.system.found
+        found = core.system.known_others
         if not self._settled or any(self._size_of(site) for site in found):
             return False
         heard = self._heard
@@ -172,6 +190,7 @@ class Lookup(Part):
             core.send((sender,), Installed(version, core.delivery.settled))
         elif self._may_come(version):
             core.branch("came")
+            core.set_timer("lookup", COMING_REFORMATIONS * core.patience.reformation())
             core.come(install, Admission(packet.summary, packet.roster, packet.lives))
 
     def _may_come(self, version: Version) -> bool:
@@ -216,7 +235,9 @@ class Lookup(Part):
         site was to come to, or was to leave."""
         core = self._core
         deciding = core.system.deciding
-        if self._doubted == core.ledger.version == packet.asked and lineage(packet.version) != core.system.lineage:
+        if self._doubted == core.ledger.version == packet.asked and (
+            not packet.size or lineage(packet.version) != core.system.lineage
+        ):
             self._gone.add(sender)
             alone = core.joining.is_tentative or core.system.is_leaving
             if alone and not is_majority(deciding.sites, set(deciding.names) - self._gone):
@@ -240,7 +261,7 @@ class Lookup(Part):
         """In which list another site is."""
         core = self._core
         check_names((packet.version[1] or "-",))
-        if not 0 <= packet.size <= SITES_MAX or sender not in core.system.found:
+        if not 0 <= packet.size <= SITES_MAX or sender not in core.system.known_others:
             return
         if core.system.outside:
             known = self._heard.get(sender)

@@ -42,6 +42,11 @@ class Probing(Part):
         self._statuses: dict[SiteId, Status] = {}
         """What has been answered to it."""
 
+    @property
+    def is_for_change(self) -> bool:
+        """Whether the last probe was sent because a change is wanted, and not because the list may have failed."""
+        return self._reason == CHANGE
+
     def suspect(self, reason: str) -> None:
         """Ask first who is there. Only who can hear a majority may stop the list that is.
 

@@ -69,6 +69,10 @@ class Sites(Part):
         self.all = tuple(sorted(names))
         """Everybody who may have a say, as far as this site knows."""
         self.others = tuple(other for other in self.all if other != self._site)
+        self.known_others = tuple(
+            sorted({*self.found, *(() if self._is_late else self.configured.names)} - {self._site})
+        )
+        """Those who were found, or are configured."""
         self._known = {*names, *self.found, *self.configured.names}
 
     # ------------------------------------------------------------------ who comes and goes
@@ -124,12 +128,12 @@ class Sites(Part):
     @property
     def deciding(self) -> Roster:
         """Who decides about a site that comes, or leaves: the roster before it came, or without it."""
-        return self.before or self._heard_of
+        return self._heard_of if self.is_leaving or self.before is None else self.before
 
     @property
     def strangers(self) -> tuple[SiteId, ...]:
         """Those who were found, and are not in the roster."""
-        return tuple(site for site in self.found if self.roster.life(site) is None)
+        return tuple(site for site in self.found if site not in self.all)
 
     # ------------------------------------------------------------------ what is heard
     def on_heard(self, sender: SiteId, packet: Packet) -> None:

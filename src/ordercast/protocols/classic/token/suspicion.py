@@ -69,7 +69,7 @@ class Suspicion(Part):
         self._failures = 0
         core.block("majority", "")
         self.note_recovered()
-        if core.attempt.stage in ("probing", "catching-up"):
+        if core.attempt.stage in ("probing", "catching-up") and not core.probing.is_for_change:
             core.attempt.end()
 
     # ------------------------------------------------------------------ after a crash
