@@ -36,7 +36,7 @@ class Changes(Part):
     packets = (Apply,)
     timers = ("change",)
     records = (Wished, Gone)
-    branches = ("applied-to", "leave-asked", "gone", "last-one-left", "roster-full", "given-up")
+    branches = ("applied-to", "leave-asked", "gone", "last-one-left", "given-up")
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -238,7 +238,6 @@ class Changes(Part):
         core = self._core
         roster = core.system.roster
         if len(roster.sites) >= SITES_MAX and roster.life(sender) is None:
-            core.branch("roster-full")
             core.send((sender,), Decline(f"the list has {SITES_MAX} processes, and takes no more"))
         elif len(self._applicants) < APPLICANTS_MAX:
             core.branch("applied-to")

@@ -118,7 +118,7 @@ class Joining(Part):
 
     def note_roster(self, roster: Roster) -> None:
         """A roster is committed. When this site is in it, it has come."""
-        if roster.life(self._core.site) == self._core.system.life:
+        if roster.life(self._core.site) == self._core.system.life != 0:
             self._established = self._ledger.version
 
     def _send_refuse(self, to: SiteId) -> None:

@@ -137,8 +137,8 @@ class Lookup(Part):
             self._core.send((self._core.context.random.choice(others),), Apply(FIRST_VERSION))
 
     def _may_found(self) -> bool:
-        """Whether there is nobody to join: nobody was found or is configured, or all of them have answered that they are
-        in no list. Of several who seek the one with the smallest name founds.
+        """Whether there is nobody to join: nobody was found or is configured, or all of them have answered that they
+        are in no list. Of several who seek the one with the smallest name founds.
 
         Whoever does not answer may be in a list, and come back with it: the driver says when it is lost for good.
         """
@@ -208,7 +208,6 @@ class Lookup(Part):
     def on_decline(self, sender: SiteId, packet: Decline, arrival: Arrival) -> None:
         """There is no room in the list."""
         if self._core.system.outside and sender == self._asked:
-            self._core.branch("declined")
             self._core.changes.refuse(packet.reason[:255])
             self._end()
 

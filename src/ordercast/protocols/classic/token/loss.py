@@ -130,7 +130,7 @@ class Loss(Part):
         if not core.stable.in_normal_phase or packet.life != self._lives[sender]:
             return
         if core.system.roster.life(sender) != 0:
-            core.send((sender,), News(ledger.version, ledger.committed_roster))
+            core.send((sender,), News(ledger.committed_version, ledger.committed_roster))
         elif sender not in ledger.members:
             self._vouch(sender, packet.life)
         elif core.ring.holds_token:

@@ -80,7 +80,7 @@ class Probing(Part):
         """Decide with those who have answered."""
         core = self._core
         alone = core.system.is_leaving or core.joining.is_tentative
-        if core.system.are_majority((*self._statuses, core.site)) or (alone and self._statuses):
+        if core.system.are_majority((*self._statuses, core.site), self._ledger.version) or (alone and self._statuses):
             self._decide()
         elif core.attempt.rounds > core.options.retries:
             core.branch("no-majority")
@@ -158,8 +158,8 @@ class Probing(Part):
         if core.loss.lost or core.system.outside:
             return
         roster = self._ledger.committed_roster
-        if packet.installed <= roster.version and not roster.is_configured:
-            core.send((sender,), News(self._ledger.version, roster))
+        if (packet.installed <= roster.version and not roster.is_configured) or roster.life(sender) is None:
+            core.send((sender,), News(self._ledger.committed_version, roster))
         self._send_status(sender, packet.attempt)
         if packet.installed > self._ledger.version:
             core.suspicion.note_left_out(packet.installed)
@@ -167,7 +167,7 @@ class Probing(Part):
     def on_news(self, sender: SiteId, packet: News, arrival: Arrival) -> None:
         """There is a later roster: others have a say, or this site is not in it any more."""
         check_roster(packet.roster)
-        self._core.system.hear_of(packet.roster)
+        self._core.system.hear_of(packet.roster, packet.version)
         self._core.loss.hear_of(packet.roster)
         self._core.joining.note_roster(packet.roster)
 

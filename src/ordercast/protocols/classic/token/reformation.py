@@ -118,7 +118,7 @@ class Reformation(Part):
         core.settlement.note(sender, packet.settled)
         if core.attempt.stage == "inviting" and packet.version == core.stable.promised and sender not in self._applied:
             if roster is not None:
-                core.system.hear_of(roster)
+                core.system.hear_of(roster, packet.installed)
             self._joins[sender] = packet
             self._joins = core.loss.without_old_lives(self._joins)
             self._form_when_all_answered()

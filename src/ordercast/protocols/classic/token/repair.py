@@ -247,7 +247,7 @@ class Repair(Part):
         roster = read_roster(packet.multicasts[0])
         if lineage(roster.version) == core.system.lineage:
             core.backlog.keep_change(packet.source_number, packet.multicasts[0])
-            core.system.hear_of(roster)
+            core.system.hear_of(roster, roster.version)
             if roster.version > self._ledger.roster.version:
                 core.backlog.admit(roster)
 

@@ -14,7 +14,7 @@ from ordercast.protocols.classic.token.rosters import (
     is_majority,
     lineage,
 )
-from ordercast.protocols.classic.token.turns import Summary, Turn, Version
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version
 
 _VERSION_OF = {Probe: "installed", Status: "installed"}
 """Where the version of the sender's list stands, when it is not in `version`."""
@@ -49,6 +49,8 @@ class Sites(Part):
         """The roster before that one, while this site does not know whether the list was opened."""
         self._heard_of = self.configured
         """The latest roster that anybody has told of."""
+        self._heard_at = FIRST_VERSION
+        """The list of which that was told."""
         self.outside = outside
         """Whether this site is in no list, and knows of none to which it belongs."""
         self._coming = False
@@ -83,8 +85,8 @@ class Sites(Part):
         self.lineage = lineage(version)
         life = roster.life(self._site)
         self.life = self.life if life is None else life
-        if version >= self._heard_of.version or lineage(version) != lineage(self._heard_of.version):
-            self._heard_of = roster
+        if version >= self._heard_at or lineage(version) != lineage(self._heard_at):
+            self._heard_of, self._heard_at = roster, version
         self._refresh()
 
     def come(self, version: Version) -> None:
@@ -97,15 +99,17 @@ class Sites(Part):
             self.before = None
             self._refresh()
 
-    def hear_of(self, roster: Roster) -> None:
-        """Somebody tells of a roster."""
-        if lineage(roster.version) == self.lineage and roster.version > self._heard_of.version and not self.outside:
-            self._heard_of = roster
+    def hear_of(self, roster: Roster, version: Version) -> None:
+        """Somebody tells of a roster that a list has. It may be an older one than another list has brought that was
+        never opened."""
+        if lineage(version) == self.lineage and version > self._heard_at and not self.outside:
+            self._heard_of, self._heard_at = roster, version
             self._refresh()
 
     def leave(self) -> None:
         """This site belongs to no list any more."""
         self.roster = self._heard_of = self.configured
+        self._heard_at = FIRST_VERSION
         self.before, self.life, self.lineage = None, 0, ""
         self.outside, self._coming = True, False
         self._refresh()
@@ -200,10 +204,10 @@ class Sites(Part):
         """How many sites are one."""
         return len(self.roster.sites) // 2 + 1
 
-    def are_majority(self, present: Collection[SiteId]) -> bool:
+    def are_majority(self, present: Collection[SiteId], installed: Version = FIRST_VERSION) -> bool:
         """Whether these sites are one: any two majorities have a site in common. While the roster before may still
         decide, of that one, too. For a site that was away it is the roster of which it has heard."""
-        if self._heard_of.version > self.roster.version:
+        if self._heard_at > installed:
             return is_majority(self._heard_of.sites, present)
         return is_majority(self.roster.sites, present) and (
             self.before is None or is_majority(self.before.sites, present)

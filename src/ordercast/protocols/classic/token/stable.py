@@ -125,7 +125,7 @@ class Stable(Part):
     def _learn(self, roster: Roster) -> None:
         """There is another roster."""
         core = self._core
-        core.system.hear_of(roster)
+        core.system.hear_of(roster, self._ledger.committed_version)
         core.backlog.admit(roster)
         core.settlement.admit(roster, 0)
 
