@@ -36,6 +36,7 @@ from ordercast.core.events import (
     JoinRequested,
     LeaveRequested,
     MulticastRequested,
+    RemovalRequested,
     RoleChosen,
     ServiceChosen,
     Started,
@@ -87,12 +88,14 @@ class Roster(Protocol):
     contract = Contract("roster", "", "", (), (), "", (), dynamic=True, services={"slow": ()})
     arrangement = Arrangement(order="", crash="", campaign=Tuning(options=no_options, settle=1.0), live=no_options)
     packets = (Ask, Unknown, Members, Leave, Submit, Ordered)
+    timers = ("again",)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.mine: dict[GroupId, Members] = {}
         self.others: tuple[SiteId, ...] = ()
         self.settled = False
+        self.removed: set[SiteId] = set()
         self.asked: dict[GroupId, set[SiteId]] = {}
         """Groups that this site wants to be in, and who is not their founder."""
 
@@ -102,7 +105,7 @@ class Roster(Protocol):
 
     @property
     def sites(self) -> tuple[SiteId, ...]:
-        return tuple(sorted({self.site, *self.others, *self.context.sites}))
+        return tuple(sorted({self.site, *self.others, *self.context.sites} - self.removed))
 
     def on_started(self, event: Started) -> None:
         for group, members in self.context.groups.items():
@@ -128,7 +131,12 @@ class Roster(Protocol):
 
     def seek(self, group: GroupId) -> None:
         self.send(tuple(site for site in self.others if site not in self.asked[group]), Ask(group))
+        self.set_timer("again", 0.1)
         self.found(group)
+
+    def on_again_timeout(self) -> None:
+        for group in tuple(self.asked):
+            self.seek(group)
 
     def found(self, group: GroupId) -> None:
         if self.settled and group != "nobody" and self.asked[group] >= set(self.others):
@@ -187,6 +195,13 @@ class Roster(Protocol):
         roster = self.mine[packet.group]
         members = tuple(site for site in roster.members if site != sender)
         self.change(Members(packet.group, roster.number + 1, members, roster.offset), (sender,))
+
+    def on_removal_requested(self, event: RemovalRequested) -> None:
+        self.removed.add(event.site)
+        for group, roster in tuple(self.mine.items()):
+            if event.site in roster.members and roster.members[0] == self.site:
+                members = tuple(site for site in roster.members if site != event.site)
+                self.change(Members(group, roster.number + 1, members, roster.offset), ())
 
     # ------------------------------------------------------------------ messages
     def on_multicast_requested(self, event: MulticastRequested) -> None:

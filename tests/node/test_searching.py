@@ -114,3 +114,21 @@ def test_config_new_writes_one_that_can_be_checked_and_shown(
     assert main(["config", "new", str(tmp_path / "x.toml"), "--discovery", "--protocol", "two-phase"]) == 2
     assert "two-phase has the processes and groups of a file" in capsys.readouterr().err
     assert not (tmp_path / "x.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("added", "expected"),
+    [
+        ({"a": "127.0.0.1:9"}, "[added]: a stands in [processes], too; name it once"),
+        ({"d": "127.0.0.1:1"}, "[added]: d: 127.0.0.1:1 is the address of a too; give each its own"),
+        ({"d": "[::1]:9"}, "[added]: IPv4 and IPv6 addresses are mixed"),
+        ({"d d": "127.0.0.1:9"}, "[added]: 'd d' is no name"),
+        ("d", "[added]: expected"),
+    ],
+)
+def test_processes_that_were_added_are_checked_like_the_others(added: Any, expected: str) -> None:
+    founders = {"processes": {"a": "127.0.0.1:1"}, "groups": {"g": ["a"]}}
+    assert read(None, added={"d": "127.0.0.1:9"}, **founders).addresses.keys() == {"a", "d"}
+    with pytest.raises(UsageError) as refused:
+        read(None, added=added, **founders)
+    assert expected in str(refused.value)

@@ -27,6 +27,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "members": CommandEntry("ordercast.cli.members", "Who is in which group, as a running node knows it."),
     "join": CommandEntry("ordercast.cli.members", "Let a running node join a group."),
     "leave": CommandEntry("ordercast.cli.members", "Let a running node leave a group."),
+    "processes": CommandEntry(
+        "ordercast.cli.processes", "Add and remove processes of a configured cluster while it runs."
+    ),
     "hub": CommandEntry("ordercast.cli.hub", "The one channel of a cluster, for protocols that need one."),
     "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
     "chaos": CommandEntry(

@@ -134,7 +134,7 @@ def validate(file: FileArgument, as_json: JsonOption = False) -> int:
     who = (
         "processes that find each other"
         if configuration.discovery
-        else f"processes {', '.join(configuration.processes)}"
+        else f"processes {', '.join(configuration.addresses)}"
     )
     print(f"{file}: ok: {configuration.protocol}, {who}")
     return 0
@@ -200,6 +200,7 @@ def plain_values(configuration: Configuration) -> dict[str, Any]:
             "listen": None if search.listen is None else show_address(search.listen),
         }
     values["processes"] = {name: show_address(address) for name, address in configuration.processes.items()}
+    values["added"] = {name: show_address(address) for name, address in configuration.added.items()}
     values["groups"] = {name: list(members) for name, members in configuration.groups.items()}
     values["options"] = msgspec.to_builtins(options)
     return values

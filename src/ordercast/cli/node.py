@@ -134,6 +134,6 @@ async def _tell_of_silence(running: ordercast.Node) -> None:
     except TimeoutError:
         pass
     status = running.status()
-    silent = sorted(set(running.configuration.processes) - {running.process, *status["peers"], *status["refused"]})
+    silent = sorted(set(running.configuration.addresses) - {running.process, *status["peers"], *status["refused"]})
     if silent:
         logger.warning("nothing heard of %s yet; do they run, at these addresses?", ", ".join(silent))

@@ -19,7 +19,9 @@ def members_text(processes: int, first_port: int) -> str:
     addresses = "\n".join(f'{name:<{width}} = "127.0.0.1:{first_port + index}"' for index, name in enumerate(names))
     members = ", ".join(f'"{name}"' for name in names)
     return f"""\
-[processes]    # name = "host:port", UDP; or [discovery] (`ordercast config new --discovery`), and they find each other
+# Processes that come later are in [added] (`ordercast processes add`). Or nobody is named, and they find each other:
+# [discovery] (`ordercast config new --discovery`).
+[processes]    # name = "host:port", UDP
 {addresses}
 
 [groups]    # name = [its members]; any process may multicast to any group

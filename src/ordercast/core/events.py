@@ -111,3 +111,9 @@ class ServiceChosen(Event, frozen=True):
     service: str
     sources: tuple[SiteId, ...] = ()
     """Whose messages are meant; none: everyone's."""
+
+
+class RemovalRequested(Event, frozen=True):
+    """An operator wants a site out of every group that is gone for good and cannot leave by itself."""
+
+    site: SiteId

@@ -240,6 +240,10 @@ class Protocol(ABC):
         """The application wants to be out of a group."""
         raise UsageError(f"{self.contract.name} has the groups of the configuration: {event.group!r} cannot be left")
 
+    def on_removal_requested(self, event: events.RemovalRequested) -> None:
+        """An operator wants a site out of every group."""
+        raise UsageError(f"{self.contract.name} has the processes of the configuration: {event.site!r} stays one")
+
     def on_role_chosen(self, event: events.RoleChosen) -> None:
         """The application wants another role."""
         raise UsageError(f"{self.contract.name} has no roles: {event.role!r} cannot be chosen")

@@ -45,7 +45,7 @@ def _warnings(configuration: Configuration) -> Iterator[str]:
     if configuration.interface is not None and configuration.multicast is None and search.multicast is None:
         yield "interface has no effect without multicast"
     table = "[processes]" if configuration.discovery is None else "[discovery]"
-    addresses = [*configuration.processes.values(), *search.seeds, *([] if search.listen is None else [search.listen])]
+    addresses = [*configuration.addresses.values(), *search.seeds, *([] if search.listen is None else [search.listen])]
     literals = [literal for host, _ in addresses if (literal := as_ip(host)) is not None]
     loopback = [literal for literal in literals if literal.is_loopback]
     names = len(addresses) - len(literals)

@@ -40,6 +40,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """None where the processes find each other (`discovery`): whoever holds the key may come."""
     groups: dict[GroupId, tuple[SiteId, ...]]
     """Group -> its members, as they stand in the file."""
+    added: dict[SiteId, HostPort] = {}
+    """Processes that were added while the cluster ran. They are in no group of the file, and nobody has to agree on
+    them: those who know of one talk with it."""
     discovery: Search | None = None
     options: dict[str, Any] = {}
     """What is set of the protocol's own options, in their types."""
@@ -81,6 +84,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             **{f"[options] {name}": options[name] for name in kind.shared},
         }
 
+    @property
+    def addresses(self) -> dict[SiteId, HostPort]:
+        """Where each process is that the file names."""
+        return self.processes | self.added
+
     def log_folder(self, process: SiteId) -> Path | None:
         """Where one process has its log; None for none."""
         return None if self.log_directory is None else self.log_directory / process
@@ -116,6 +124,7 @@ _REQUIRED_OF_CONFIGURED = {
 }
 _NOT_WITH_DISCOVERY = {
     "processes": "name the processes in [processes], or let them find each other; keep one of the two",
+    "added": "whoever holds the key may come; take [added] away",
     "groups": "groups come into being when they are joined; take [groups] away",
     "multicast": "write it in [discovery]",
     "channel": "a hub serves the processes that a file names; take it away",
@@ -158,6 +167,7 @@ class _Reader:
             "protocol": protocol.contract.name,
             "processes": processes,
             "groups": groups,
+            "added": {} if is_open else self._added(protocol, processes),
             "discovery": search,
             "options": self._options(
                 protocol,
@@ -171,10 +181,10 @@ class _Reader:
             **self._sealing(),
         }
         if "control" in self._values:
-            values["control"] = self._control(processes)
+            values["control"] = self._control(processes | values["added"])
         if "multicast" in self._values:
             values["multicast"] = self._checked("multicast", parse_multicast)
-            self._check_family(processes)
+            self._check_family(processes | values["added"])
         if "channel" in self._values:
             values["channel"] = self._checked("channel", parse_address)
         if "interface" in self._values:
@@ -255,13 +265,32 @@ class _Reader:
         return search
 
     def _processes(self) -> dict[SiteId, HostPort]:
-        where = f"{self._where('processes').removesuffix('processes')}[processes]"
-        table: dict[str, Any] = to_value(self._values["processes"], dict[str, Any], where)
-        if not table:
+        processes = self._addresses("processes", {})
+        if not processes:
+            where = f"{self._where('processes').removesuffix('processes')}[processes]"
             raise UsageError(f"{where}: is empty; name at least one process and its address")
+        return processes
+
+    def _added(self, protocol: type[Protocol], processes: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
+        if "added" not in self._values:
+            return {}
+        added = self._addresses("added", processes)
+        if added and not protocol.contract.dynamic:
+            where = f"{self._where('added').removesuffix('added')}[added]"
+            raise UsageError(
+                f"{where}: {protocol.contract.name} has the processes of [processes]; to have others, stop all and "
+                f"begin anew with another log_directory"
+            )
+        return added
+
+    def _addresses(self, key: str, others: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
+        where = f"{self._where(key).removesuffix(key)}[{key}]"
+        table: dict[str, Any] = to_value(self._values[key], dict[str, Any], where)
         processes: dict[SiteId, HostPort] = {}
-        taken: dict[HostPort, SiteId] = {}
+        taken = {address: name for name, address in others.items()}
         for name, value in table.items():
+            if name in others:
+                raise UsageError(f"{where}: {name} stands in [processes], too; name it once")
             try:
                 check_name(name)
             except UsageError as error:
@@ -275,7 +304,8 @@ class _Reader:
                 raise UsageError(f"{where}: {name}: {text} is the address of {taken[address]} too; give each its own")
             taken[address] = name
             processes[name] = address
-        versions = {literal.version for host, _ in processes.values() if (literal := as_ip(host)) is not None}
+        together = (*others.values(), *processes.values())
+        versions = {literal.version for host, _ in together if (literal := as_ip(host)) is not None}
         if len(versions) > 1:
             raise UsageError(f"{where}: IPv4 and IPv6 addresses are mixed; write all of them in one family")
         return processes
@@ -354,8 +384,8 @@ def check_name(name: str) -> str:
 def check_process(configuration: Configuration, process: SiteId) -> None:
     """`UsageError` when there can be no such process."""
     if configuration.discovery is None:
-        if process not in configuration.processes:
-            known = ", ".join(sorted(configuration.processes))
+        if process not in configuration.addresses:
+            known = ", ".join(sorted(configuration.addresses))
             raise UsageError(f"there is no process {process!r} in [processes]; known: {known}")
         return
     check_name(process)

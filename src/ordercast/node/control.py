@@ -5,8 +5,9 @@
 all but its last. `{"command": "tail", "group": …, "from": N | null}`: answered by one line per delivery, until the
 other side closes. `{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the
 keys that the node has read. `{"command": "members"}`, `{"command": "join", "group": …}` and
-`{"command": "leave", "group": …}`: answered by one line, when the process is in or out. Whatever goes wrong:
-`{"error": "…"}`.
+`{"command": "leave", "group": …}`: answered by one line, when the process is in or out.
+`{"command": "add-process", "name": …, "address": …}` and `{"command": "remove-process", "name": …}`: answered by the
+processes that there are then. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ import msgspec
 
 from ordercast.core import OrdercastError, UsageError
 from ordercast.core.forks import disown_in_forks
+from ordercast.node.addresses import parse_address
+from ordercast.node.configuration import check_name
 from ordercast.node.deliveries import Delivery
 from ordercast.wire.keys import fingerprint
 
@@ -79,6 +82,20 @@ class LeaveRequest(msgspec.Struct, tag_field="command", tag="leave"):
     timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
+class AddProcessRequest(msgspec.Struct, tag_field="command", tag="add-process"):
+    """There is another process."""
+
+    name: str
+    address: str
+
+
+class RemoveProcessRequest(msgspec.Struct, tag_field="command", tag="remove-process"):
+    """A process is gone for good."""
+
+    name: str
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
 class ReloadKeysRequest(msgspec.Struct, tag_field="command", tag="reload-keys"):
     """The key file has changed."""
 
@@ -99,7 +116,15 @@ class Piece(msgspec.Struct):
 _encode = msgspec.json.Encoder().encode_lines
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_request = msgspec.json.Decoder(
-    SendRequest | TailRequest | StatusRequest | MembersRequest | JoinRequest | LeaveRequest | ReloadKeysRequest
+    SendRequest
+    | TailRequest
+    | StatusRequest
+    | MembersRequest
+    | JoinRequest
+    | LeaveRequest
+    | AddProcessRequest
+    | RemoveProcessRequest
+    | ReloadKeysRequest
 ).decode
 _decode_piece = msgspec.json.Decoder(Piece).decode
 
@@ -211,6 +236,13 @@ class ControlServer:
             case LeaveRequest(group, timeout):
                 await _unless_abandoned(self._leave(group, timeout), reader)
                 writer.write(_encode([{"group": group}]))
+            case AddProcessRequest(name, address):
+                engine = self._node.internals.engine
+                engine.add_process(check_name(name), parse_address(address))
+                writer.write(_encode([{"processes": sorted({*engine.sites, name})}]))
+            case RemoveProcessRequest(name, timeout):
+                await _unless_abandoned(self._remove(name, timeout), reader)
+                writer.write(_encode([{"processes": self._node.internals.engine.sites}]))
             case ReloadKeysRequest():
                 used, *others = map(fingerprint, self._node.internals.engine.reload_keys().accepted)
                 writer.write(_encode([{"used": used, "also_accepted": others[0] if others else None}]))
@@ -252,6 +284,15 @@ class ControlServer:
         )
         # It only passes by: `tail` looks into the node's history.
         group.on_batch(lambda batch: None)
+
+    async def _remove(self, name: str, timeout: float | None) -> None:
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                await self._node.internals.remove_process(name)
+        except TimeoutError:
+            why = self._node.internals.told_obstacles() or "the others do not answer"
+            raise TimeoutError(f"{name} is not removed after {timeout} s: {why}") from None
 
     async def _leave(self, group: str, timeout: float | None) -> None:
         async with asyncio.timeout(timeout):

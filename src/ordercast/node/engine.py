@@ -11,10 +11,11 @@ from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.application import Application
-from ordercast.net.packets import NET_INSTANCE, Heard, Probe
+from ordercast.net.packets import NET_INSTANCE, NET_PACKETS
 from ordercast.net.site import LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
+from ordercast.node.addresses import HostPort
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup, nowhere, resolve_all
@@ -58,12 +59,16 @@ class Engine:
         self._groups: dict[GroupId, tuple[SiteId, ...]] = {
             name: tuple(sorted(members)) for name, members in configuration.groups.items()
         }
+        if process not in configuration.processes:
+            # One that was added, or that no file names: it knows itself, and joins what the others have.
+            self._sites, self._groups = (process,), {}
+        self._others = {name for name in configuration.addresses if name != process}
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
         for warning in self.protocol.arrangement.warnings(self._groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
-        addresses, missing = resolve_all(process, configuration.processes)
+        addresses, missing = resolve_all(process, configuration.addresses)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
@@ -71,12 +76,12 @@ class Engine:
             self.endpoint = Endpoint(
                 configuration.cluster,
                 process,
-                self._sites,
+                tuple(sorted(configuration.addresses)),
                 keys,
                 Codec(
                     {
                         MAIN_INSTANCE: self.protocol.packets,
-                        NET_INSTANCE: (Probe, Heard),
+                        NET_INSTANCE: NET_PACKETS,
                         STATE_INSTANCE: STATE_PACKETS,
                     }
                 ),
@@ -90,7 +95,13 @@ class Engine:
                 listens=addresses[process].address[:2],
             )
             self.site = LiveSite(
-                loop, process, self._sites, self.endpoint, application, self.journal.start_sync, self.recorder
+                loop,
+                process,
+                tuple(sorted(configuration.addresses)),
+                self.endpoint,
+                application,
+                self.journal.start_sync,
+                self.recorder,
             )
             self.transport = self._open_sockets(loop, addresses)
         except BaseException:
@@ -169,7 +180,7 @@ class Engine:
                 dict(configuration.options),
                 min(configuration.socket_buffer, self.transport.buffer_bytes),
                 configuration.queue_bytes,
-                len(self._sites),
+                len(configuration.addresses),
             ),
             random=Random(int.from_bytes(os.urandom(16))),
             incarnation=self.journal.incarnation,
@@ -210,6 +221,55 @@ class Engine:
     def is_open(self) -> bool:
         """Whether no file says which processes there are."""
         return not self._configuration.processes
+
+    # ------------------------------------------------------------------ processes that come and go
+    def tell_others(self) -> None:
+        """Tell the protocol which other processes there are, where files say it."""
+        if self.contract.dynamic and not self.is_open:
+            self.site.discovered(tuple(sorted(self._others)), settled=True)
+
+    def add_process(self, name: SiteId, where: HostPort) -> None:
+        """From now on there is another process. `UsageError` where that cannot be."""
+        self._check_changeable()
+        if self._configuration.multicast is not None:
+            raise UsageError(
+                "this cluster sends by multicast, and a process that runs cannot ask newcomers whether they hear it; "
+                "take multicast away by a restart of one process after the other, then add it"
+            )
+        if name == self.process or name in self._others:
+            raise UsageError(f"{name} is a process already: give the new one another name")
+        resolved = resolve(*where)
+        self.endpoint.add_site(name)
+        self.transport.set_address(name, resolved)
+        self._others.add(name)
+        self.tell_others()
+        self.site.end_turn()
+
+    def remove_process(self, name: SiteId) -> None:
+        """Want a process out of every group. `UsageError` where that cannot be."""
+        self._check_changeable()
+        if name == self.process:
+            raise UsageError(f"{name} is the process that was asked: ask another one, or let it leave its groups")
+        if name not in self._others and name not in self.sites:
+            raise UsageError(f"there is no process {name!r}; known: {', '.join(sorted({*self.sites, *self._others}))}")
+        if name in self.sites:
+            self.site.remove(name)
+
+    def forget_process(self, name: SiteId) -> None:
+        """Talk no more with a process that was removed."""
+        if name in self._others:
+            self._others.discard(name)
+            self.endpoint.remove_site(name)
+            self.tell_others()
+
+    def _check_changeable(self) -> None:
+        if self.is_open:
+            raise UsageError("the processes of this cluster find each other: start a new one with the key, or stop one")
+        if not self.contract.dynamic:
+            raise UsageError(
+                f"{self.contract.name} has the processes of [processes]; to have others, stop all and begin anew with "
+                f"another log_directory"
+            )
 
     def is_configured(self, group: GroupId) -> bool:
         """Whether this process is in a group because the configuration says so."""

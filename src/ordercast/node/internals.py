@@ -165,7 +165,7 @@ class Internals:
 
     # ------------------------------------------------------------------ the others
     def peers_changed(self) -> None:
-        """Another process is within reach."""
+        """Another process is within reach, or somebody has come or gone."""
         waiting, self._peer_waiters = self._peer_waiters, []
         for waiter in waiting:
             if not waiter.done():
@@ -190,6 +190,7 @@ class Internals:
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
+        self.peers_changed()
 
     def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
         """The deliveries of a group begin here, or go on, perhaps behind a gap."""
@@ -246,6 +247,7 @@ class Internals:
             for name in names:
                 if not self.engine.is_configured(name):
                     await self.wait_started()
+                    await self.membership.wait_left(name)
                     if self.process not in self.engine.groups.get(name, ()):
                         await self.membership.enter(name, role, service)
                         entered.append(name)
@@ -279,6 +281,12 @@ class Internals:
         with suppress(OrdercastError, TimeoutError):
             async with asyncio.timeout(CLOSE_STILL_SECONDS):
                 await asyncio.gather(*map(self.membership.give_up, joined))
+
+    async def remove_process(self, name: SiteId) -> None:
+        """Take a process out of every group that is gone for good; done when that is delivered here."""
+        self.engine.remove_process(name)
+        await self._wait_until(lambda: name not in self.engine.sites)
+        self.engine.forget_process(name)
 
     async def leave_named(self, name: GroupId) -> None:
         """The same for a group by its name, whoever has joined it; `UsageError` when there is nothing to leave."""
@@ -352,10 +360,7 @@ class Internals:
                 self.process,
                 ", ".join(silent),
             )
-        if self._contract.dynamic and not self.engine.is_open:
-            # Where a file names the processes, there is nobody else to look for.
-            others = tuple(site for site in self.engine.sites if site != self.process)
-            self.engine.site.discovered(others, settled=True)
+        self.engine.tell_others()
         self.senders.start()
         self._is_started = True
         self.peers_changed()
@@ -398,6 +403,10 @@ class Internals:
             raise UsageError(f"a snapshot of {who} is kept already: give each its own name")
         self._take_snapshots[name] = take
         return self._kept_snapshots().get(name)
+
+    def take_no_snapshot(self, name: str) -> None:
+        """Ask for none under this name any more; what was kept stays."""
+        self._take_snapshots.pop(name, None)
 
     def _kept_snapshots(self) -> dict[str, bytes]:
         attachment = self.engine.journal.attachment

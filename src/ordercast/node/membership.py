@@ -24,13 +24,16 @@ class Membership:
         self._failure: BaseException | None = None
 
     # ------------------------------------------------------------------ what the application asks
+    async def wait_left(self, group: GroupId) -> None:
+        """Wait until a group is left of which the exit was asked for. (Joined before, it would be one that ends.)"""
+        if group in self._leaving:
+            await asyncio.shield(self._leaving[group])
+
     async def enter(self, group: GroupId, role: str, service: str) -> None:
         """Be in a group; done when its first view is there. `UsageError` and `JoinRefused` say why not."""
         self._refuse_failed()
         if group in self._joining:
             raise UsageError(f"group {group!r} is being joined already: wait for that")
-        if group in self._leaving:
-            raise UsageError(f"group {group!r} is being left: wait for that, then join again")
         answer = self._joining[group] = self._loop.create_future()
         asked = False
         try:

@@ -122,7 +122,7 @@ class Node:
             "process": self.process,
             "cluster": configuration.cluster,
             "protocol": configuration.protocol,
-            "address": show_address(configuration.processes[self.process]),
+            "address": show_address(configuration.addresses[self.process]),
             "control": None if control is None else str(control),
             "incarnation": engine.journal.incarnation,
             "sealed": configuration.key_file is not None,

@@ -36,6 +36,7 @@ from ordercast.core.events import (
     MulticastRequested,
     Received,
     Recovered,
+    RemovalRequested,
     RoleChosen,
     ServiceChosen,
     Started,
@@ -243,6 +244,10 @@ class Instance:
     def leave(self, now: float, group: GroupId) -> None:
         """The application wants to be out of a group; `UsageError` when the core does not allow it."""
         self._ask(now, LeaveRequested(group))
+
+    def remove(self, now: float, site: SiteId) -> None:
+        """An operator wants a site out of every group; `UsageError` when the core does not allow it."""
+        self._ask(now, RemovalRequested(site))
 
     def choose_role(self, now: float, group: GroupId, role: str) -> None:
         """The application wants another role in a group; `UsageError` when the core does not allow it."""

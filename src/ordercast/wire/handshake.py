@@ -44,6 +44,9 @@ NEWCOMER_SECONDS = 2.0
 hellos, so that those who agree and are there have met. (All start at once; the first that b hears is the one that
 differs from all the others.)"""
 
+REMEMBERED_MAX = 4096
+"""Processes whose logs are remembered where anybody may come: whoever comes later is not missed when it loses some."""
+
 _TOLD_BYTES = 4
 """What MessagePack takes to count the entries that are told, beyond the byte of an empty map."""
 
@@ -83,6 +86,7 @@ class Handshake:
         """Where the peers are that came by themselves."""
         self.on_peer: Callable[[SiteId], None] = lambda _site: None
         """Told who has come or is forgotten, and whose address has changed."""
+        self.listens = listens or NOWHERE
         self.refused: str | None = None
         self.refusals = Refusals(process, places)
         self.deadline = 0.0
@@ -99,7 +103,6 @@ class Handshake:
         self._agreement = Agreement(agreed)
         self._history = history
         self._memory = memory
-        self._listens = listens or NOWHERE
         self._opens = opens
         self._processes_max = processes_max
         self._differs: tuple[float, str] | None = None
@@ -175,7 +178,7 @@ class Handshake:
 
     def announce(self) -> bytes:
         """What to say to whoever may hear it."""
-        content = Announcement(self._cluster, self._incarnation, self._listens)
+        content = Announcement(self._cluster, self._incarnation, self.listens)
         return self._marked.make(ANNOUNCEMENT, ANYONE, self._encode(content))
 
     # ------------------------------------------------------------------ datagrams
@@ -201,7 +204,7 @@ class Handshake:
             self._history.position,
             self._history.began,
             self._memory.heard.get(to, 0),
-            self._listens,
+            self.listens,
         )
         content = self._encode(greeting)
         if differs_from is not None:
@@ -378,7 +381,8 @@ class Handshake:
     def _remember(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> int:
         """The sender is accepted; what is heard of its log from now on is news only beyond this position, and the
         first datagram is news in any case."""
-        if not greeting.stable:
+        known = self._memory.heard
+        if not greeting.stable or (self._opens and len(known) >= REMEMBERED_MAX and sender not in known):
             return POSITION_MAX
         self._memory.meet(sender, greeting.position, greeting.incarnation, greeting.began, keys.name)
         return -1

@@ -28,6 +28,8 @@ class Membership:
         """Group -> the last join or leave that was asked for, the join with the role and service chosen since."""
         self._open: set[GroupId] = set()
         """Where it has not been answered."""
+        self._next: dict[GroupId, Change] = {}
+        """Joins that wait until a group is left."""
         self._found: set[SiteId] = set()
         self._settled = False
 
@@ -46,7 +48,17 @@ class Membership:
 
     # ------------------------------------------------------------------ asking
     def ask(self, change: Change) -> None:
-        """The application asks, at once or when the instance has started."""
+        """The application asks, at once or when the instance has started. What it leaves, it joins again when it has
+        left."""
+        group = change.group
+        if change.kind == "join" and group in self._open and self._wishes[group].kind == "leave":
+            self._next[group] = change
+        elif MAIN_INSTANCE in self._site.instances:
+            self._site.processor.do(self._request, change)
+        else:
+            self._note(change)
+
+    def _note(self, change: Change) -> None:
         group = change.group
         if change.kind in ("join", "leave"):
             self._wishes[group] = change
@@ -54,14 +66,16 @@ class Membership:
         elif group in self._wishes:
             changed = {"role": change.role} if change.kind == "role" else {"service": change.service}
             self._wishes[group] = replace(self._wishes[group], **changed)
-        if MAIN_INSTANCE in self._site.instances:
-            self._site.processor.do(self._request, change)
 
     def _request(self, now: float, change: Change) -> None:
         instance = self._site.instances.get(MAIN_INSTANCE)
         simulation = self._site.simulation
         if instance is None:
             return
+        group = change.group
+        before, was_open = self._wishes.get(group), group in self._open
+        # Before the instance is asked, for it may answer at once.
+        self._note(change)
         try:
             if change.kind == "join":
                 instance.join(now, change.group, change.role, change.service)
@@ -72,7 +86,10 @@ class Membership:
             else:
                 instance.choose_service(now, change.group, change.service, change.sources)
         except UsageError as error:
-            self._open.discard(change.group)
+            if before is not None and was_open:
+                self._wishes[group] = before
+            else:
+                self._open.discard(group)
             simulation.refused_requests.append(f"{self._site.name}: {error}")
         else:
             if change.kind not in ("join", "leave"):
@@ -100,6 +117,8 @@ class Membership:
         if group in self._open and self._wishes[group].kind == kind:
             self._open.discard(group)
             self._site.simulation.change_counts[kind] += 1
+            if group in self._next:
+                self.ask(self._next.pop(group))
 
     def refused(self, group: GroupId) -> None:
         """A join will not come about."""
