@@ -60,9 +60,15 @@ def assert_went_as_written(script: Script, run: Run, events: pa.Table, protocol:
                 following = seen[place + 1]
                 assert (following["kind"], following["groups"]) == ("view", row["groups"])
                 assert site in following["members"]
-    moves = [(step.what, step.site) for step in script.steps if step.what != "send"]
-    late = [(row["kind"], row["site"]) for row in rows if row["kind"] in ("join", "leave")]
-    assert sorted(late)[-len(moves) :] == sorted(moves) or sorted(moves) == sorted(set(moves) & set(late))
+    for site in script.sites:
+        for group in {step.group for step in script.steps}:
+            moves = [
+                step.what for step in script.steps if (step.site, step.group) == (site, group) and not step.payload
+            ]
+            # Where no file says who is in it at the start, its first members have joined it, too.
+            first = ["join"] if site in script.groups.get(group, ()) and not run.groups else []
+            moved = [row for row in rows if row["kind"] in ("join", "leave") and row["site"] == site]
+            assert [row["kind"] for row in moved if row["groups"] == [group]] == [*first, *moves]
 
 
 @worlds
