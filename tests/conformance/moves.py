@@ -111,10 +111,6 @@ def _send(simulation: Simulation, step: Step) -> None:
 
 
 # ---------------------------------------------------------------------- sockets
-Configure = Callable[[Script, str], tuple[dict[str, Any], tuple[Step, ...]]]
-"""The configuration of a process, and what it has to join before the script begins."""
-
-
 def move_in_configured_cluster(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
     """The script on the loopback, in a cluster whose file names all processes and the groups of the start."""
     ports = dict(zip(script.sites, free_ports(len(script.sites)), strict=True))
@@ -210,8 +206,7 @@ class _Cluster:
 
     async def _start(self, site: str) -> None:
         if site not in self._nodes:
-            node = self._nodes[site] = ordercast.open(self._configure(site), site)
-            await node.__aenter__()
+            self._nodes[site] = await ordercast.open(self._configure(site), site).__aenter__()
 
     async def _join(self, site: str, group: str) -> None:
         await self._start(site)
