@@ -197,8 +197,8 @@ class _Cluster:
                 await node.__aexit__(None, None, None)
 
     async def _start_members(self) -> None:
-        members = {site for group in self._script.groups.values() for site in group}
-        for site in sorted(members):
+        # All whom the file names: they are the system, in a group or not.
+        for site in self._script.sites:
             await self._start(site)
         for group, sites in self._script.groups.items():
             for site in sites:
