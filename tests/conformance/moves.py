@@ -1,5 +1,4 @@
-"""Scripts in which processes come and go, played in the simulator, in a configured cluster and in one that no file
-describes."""
+"""Scripts in which processes come and go, played in the simulator and in a configured cluster."""
 
 from __future__ import annotations
 
@@ -118,22 +117,7 @@ def move_in_configured_cluster(protocol: str, script: Script, folder: Path) -> t
         "processes": {site: f"127.0.0.1:{port}" for site, port in ports.items()},
         "groups": {group: list(members) for group, members in script.groups.items()},
     }
-    return _on_sockets(protocol, script, folder, lambda _site: configuration, first=())
-
-
-def move_by_seed(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
-    """The script on the loopback, in a cluster of which no file says who is in it: everyone knows one address, and
-    joins what it is in at the start."""
-    ports = dict(zip(script.sites, free_ports(len(script.sites)), strict=True))
-    seed = f"127.0.0.1:{ports[script.sites[0]]}"
-    joins = [Step("join", site, group) for group, members in script.groups.items() for site in sorted(members)]
-    return _on_sockets(
-        protocol,
-        script,
-        folder,
-        lambda site: {"discovery": {"seeds": [seed], "listen": f"127.0.0.1:{ports[site]}"}},
-        first=joins,
-    )
+    return _on_sockets(protocol, script, folder, lambda _site: configuration)
 
 
 def _on_sockets(
@@ -141,7 +125,6 @@ def _on_sockets(
     script: Script,
     folder: Path,
     configure: Callable[[str], dict[str, Any]],
-    first: Sequence[Step],
 ) -> tuple[Run, pa.Table]:
     everywhere = {
         "cluster": "conformance",
@@ -151,7 +134,7 @@ def _on_sockets(
         "trace_directory": str(folder / "trace"),
     }
     cluster = _Cluster(script, lambda site: everywhere | configure(site))
-    asyncio.run(asyncio.wait_for(cluster.play(first), DEADLINE_SECONDS))
+    asyncio.run(asyncio.wait_for(cluster.play(), DEADLINE_SECONDS))
     (run,) = read_runs(folder / "trace")
     return run, read_events(folder / "trace")
 
@@ -167,15 +150,11 @@ class _Cluster:
         self._seen: dict[str, dict[bytes, int]] = {site: {} for site in script.sites}
         self._changed = asyncio.Event()
 
-    async def play(self, first: Sequence[Step]) -> None:
+    async def play(self) -> None:
         script, moves = self._script, 0
         expected = script.expected()
         try:
-            if first:
-                for step in first:
-                    await self._join(step.site, step.group)
-            else:
-                await self._start_members()
+            await self._start_members()
             for step in script.steps:
                 if step.what == "send":
                     await self._nodes[step.site].multicast(step.payload, [step.group])

@@ -1,5 +1,5 @@
-"""Every protocol whose groups come and go keeps its promises while they do: in the simulator, in a configured cluster,
-and in one that no file describes; by the same script and the same judges."""
+"""Every protocol whose groups come and go keeps its promises while they do: in the simulator and on sockets, by the
+same script and the same judges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.conformance.moves import (
     Script,
     Step,
     everything,
-    move_by_seed,
     move_in_configured_cluster,
     move_in_simulator,
 )
@@ -30,7 +29,6 @@ worlds = pytest.mark.parametrize(
     [
         pytest.param(move_in_simulator, id="simulator"),
         pytest.param(move_in_configured_cluster, id="configured"),
-        pytest.param(move_by_seed, id="seed"),
     ],
 )
 
