@@ -74,11 +74,6 @@ class Source(Part):
     def note_settled(self, entry: Kept) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
-            self.release(entry)
-
-    def release(self, entry: Kept) -> None:
-        """A message of ours is no longer under way, though it may be kept."""
-        if not entry.taken:
             self._take_back_credit(entry)
             self.give_credit()
 

@@ -151,8 +151,6 @@ class Delivery(Part):
         core.outbox.append(effect(entry.multicast, key, message.source))
         if effect is Deliver:
             core.keeping.on_given(entry)
-            if message.source == core.site:
-                core.source.release(entry)
         else:
             entry.settled.add(core.site)
 

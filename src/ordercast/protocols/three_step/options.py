@@ -9,8 +9,8 @@ class ThreeStepOptions(Options, frozen=True):
     """Every bound and every timer, with a reason for its value."""
 
     window_messages: int = 256
-    """Messages of a source that it has not delivered itself yet, or, where it is no destination, that the applications
-    of a qualified majority have not taken: some round trips at full rate."""
+    """Messages of a source that the applications of a qualified majority have not taken yet: some round trips at full
+    rate."""
     kept_messages_max: int = 16384
     """Messages that a site keeps for those who have not taken them: half a minute at five hundred bundles a second. At
     the bound whoever is silent is given up, and whoever is there but slow holds the sources up."""
