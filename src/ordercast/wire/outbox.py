@@ -101,6 +101,8 @@ class Outbox:
         any more gets lost, as it would on the network. Frames that were cut up are given to somebody to `keep`."""
         self.position = 0
         """Up to where this process' log is stable; the others hear it."""
+        self.gone: set[SiteId] = set()
+        """Processes of a configured cluster that were removed: a protocol may still answer what they have sent."""
         self._process = process
         self._codec = codec
         self._own = own
@@ -154,9 +156,11 @@ class Outbox:
         if self._process in to and not self._hears_itself:
             raise UsageError(f"{self._process} cannot send to itself")
         if len(known) < len(to):
-            if not self._opens:
-                (stranger, *_) = set(to) - set(known)
-                raise UsageError(f"{self._process} cannot send to {stranger!r}: it is not among the other processes")
+            strangers = set(to) - set(known) - self.gone
+            if strangers and not self._opens:
+                raise UsageError(
+                    f"{self._process} cannot send to {min(strangers)!r}: it is not among the other processes"
+                )
             self._counters["nowhere"] += 1
         if not known:
             return None
