@@ -115,7 +115,7 @@ class Outbox:
         self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
         self._cast_max = max_datagram - HEADER.size - CHANNEL.size - own.tag_bytes
         self._max_datagram = max_datagram
-        self._fillings: dict[tuple[str | int, ...], _Filling] = {}
+        self._fillings: dict[tuple[str, ...], _Filling] = {}
         """By the destinations, or by channel and TTL."""
         self._begun: list[_Filling] = []
         self._ready: list[Outgoing] = []
@@ -128,17 +128,6 @@ class Outbox:
             filling = self._new_filling(to)
             if filling is None:
                 return
-        self._put(filling, instance, packet)
-
-    def broadcast(self, channel: ChannelId, tag: bytes, ttl: int, instance: InstanceId, packet: Packet) -> None:
-        """The same for whoever listens to a channel, which is called `tag` on the network, so many hops away."""
-        filling = self._fillings.get((channel, ttl))
-        if filling is None:
-            filling = _Filling((), CHANNEL.pack(tag, ttl), self._cast, self._cast_max, channel, ttl)
-            self._keep((channel, ttl), filling)
-        self._put(filling, instance, packet)
-
-    def _put(self, filling: _Filling, instance: InstanceId, packet: Packet) -> None:
         start = filling.end
         if not start:
             self._begun.append(filling)
@@ -150,6 +139,14 @@ class Outbox:
             raise
         if end > filling.payload_max:
             self._on_full(filling, start)
+
+    def broadcast(self, channel: ChannelId, tag: bytes, ttl: int, instance: InstanceId, packet: Packet) -> None:
+        """The same for whoever listens to a channel, which is called `tag` on the network, so many hops away."""
+        # No process has an empty name: these are the destinations of nothing else.
+        key = "", channel, str(ttl)
+        if key not in self._fillings:
+            self._keep(key, _Filling((), CHANNEL.pack(tag, ttl), self._cast, self._cast_max, channel, ttl))
+        self.send(key, instance, packet)
 
     def _new_filling(self, to: tuple[SiteId, ...]) -> _Filling | None:
         known = tuple(site for site in to if site in self._numbers)
@@ -166,7 +163,7 @@ class Outbox:
             return None
         return self._keep(to, _Filling(known, self._numbers.destinations(known), self._data, self._payload_max))
 
-    def _keep(self, key: tuple[str | int, ...], filling: _Filling) -> _Filling:
+    def _keep(self, key: tuple[str, ...], filling: _Filling) -> _Filling:
         if len(self._fillings) >= SETS_MAX:
             self._fillings.clear()
         self._fillings[key] = filling
