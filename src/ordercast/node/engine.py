@@ -11,15 +11,17 @@ from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.application import Application
+from ordercast.net.discovery import Discovery
 from ordercast.net.packets import NET_INSTANCE, NET_PACKETS
 from ordercast.net.site import LiveSite
-from ordercast.net.sockets import Resolved, resolve
+from ordercast.net.sockets import resolve
 from ordercast.net.transport import Transport
 from ordercast.node.addresses import HostPort
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
-from ordercast.node.lookup import Lookup, nowhere, resolve_all
+from ordercast.node.lookup import Lookup
 from ordercast.node.state_packets import STATE_INSTANCE, STATE_PACKETS
+from ordercast.node.surroundings import Surroundings, find_surroundings
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -68,7 +70,7 @@ class Engine:
         for warning in self.protocol.arrangement.warnings(self._groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
-        addresses, missing = resolve_all(process, configuration.addresses)
+        surroundings = find_surroundings(configuration, process)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
@@ -76,7 +78,7 @@ class Engine:
             self.endpoint = Endpoint(
                 configuration.cluster,
                 process,
-                tuple(sorted(configuration.addresses)),
+                surroundings.names,
                 keys,
                 Codec(
                     {
@@ -92,18 +94,19 @@ class Engine:
                 agreed=configuration.agreed(),
                 history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
-                listens=addresses[process].address[:2],
+                listens=surroundings.own.address[:2],
+                opens=self.is_open,
             )
             self.site = LiveSite(
                 loop,
                 process,
-                tuple(sorted(configuration.addresses)),
+                surroundings.names,
                 self.endpoint,
                 application,
                 self.journal.start_sync,
                 self.recorder,
             )
-            self.transport = self._open_sockets(loop, addresses)
+            self.transport = self._open_sockets(loop, surroundings)
         except BaseException:
             with ExitStack() as steps:
                 if self.recorder is not None:
@@ -111,9 +114,18 @@ class Engine:
                 steps.callback(self.journal.close, False)
             raise
         self.journal.site = self.site
-        for name in missing:
-            self.transport.set_address(name, nowhere(addresses[process]))
-        self._lookup = Lookup(loop, missing, self.transport.set_address)
+        self.address: HostPort = (self.transport.host, self.transport.port)
+        """Where this process listens."""
+        self.discovery: Discovery | None = None
+        """The search for the others, where no file names them."""
+        for name in () if self.is_open else surroundings.missing:
+            self.transport.set_address(name, surroundings.nowhere)
+        if self.is_open:
+            self.endpoint.listen(self.address)
+            self.discovery = Discovery(loop, self.endpoint, self.transport, surroundings.seeds)
+        self._lookup = Lookup(
+            loop, surroundings.missing, self.discovery.set_seed if self.discovery else self.transport.set_address
+        )
 
     def _open_trace(self) -> LiveRecorder | None:
         folder = self._configuration.trace_directory
@@ -123,24 +135,24 @@ class Engine:
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,
-            groups={group: list(members) for group, members in self._groups.items()},
+            groups={group: sorted(members) for group, members in self._configuration.groups.items()},
             guarantees=list(contract.guarantees),
             services={service: list(names) for service, names in contract.services.items()},
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 
-    def _open_sockets(self, loop: asyncio.AbstractEventLoop, addresses: dict[SiteId, Resolved]) -> Transport:
-        configuration = self._configuration
-        own = addresses[self.process]
+    def _open_sockets(self, loop: asyncio.AbstractEventLoop, surroundings: Surroundings) -> Transport:
+        configuration, own = self._configuration, surroundings.own
         transport = Transport(
             loop,
             own,
-            addresses,
+            surroundings.processes,
             self.site.on_datagram,
             self.site.on_drained,
             configuration.max_datagram,
             configuration.socket_buffer,
             configuration.busy_poll / 1e6,
+            opens=self.is_open,
         )
         if transport.buffer_bytes < configuration.socket_buffer:
             logger.warning(
@@ -151,15 +163,16 @@ class Engine:
             )
         if configuration.channel is not None:
             transport.use_channel(resolve(*configuration.channel))
-        if configuration.multicast is not None:
+        search = configuration.discovery
+        multicast = configuration.multicast if search is None else search.multicast
+        if multicast is not None:
             host = own.address[0]
+            beside = [where for name, where in surroundings.processes.items() if name != self.process]
             try:
                 transport.join_multicast(
-                    *configuration.multicast,
+                    *multicast,
                     interface=configuration.interface or host,
-                    own_host_too=any(
-                        where.address[0] == host for name, where in addresses.items() if name != self.process
-                    ),
+                    own_host_too=self.is_open or any(where.address[0] == host for where in beside),
                     buffer_bytes=configuration.socket_buffer,
                 )
             except BaseException:
@@ -184,13 +197,20 @@ class Engine:
             ),
             random=Random(int.from_bytes(os.urandom(16))),
             incarnation=self.journal.incarnation,
+            began=0 if self.journal.stable else self.journal.incarnation,
             stable=self.journal.stable,
         )
         core = self.protocol(context)
         self.site.instances[MAIN_INSTANCE] = Instance(
             core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
-        self.site.start(self.transport, configuration.multicast is not None, self.journal.stable, self.journal.lost)
+        self.site.start(
+            self.transport,
+            configuration.multicast is not None,
+            self.journal.stable,
+            self.journal.lost,
+            discovery=self.discovery,
+        )
 
     def reload_keys(self) -> ClusterKeys:
         """Read the key file again: all of its lines are taken from now on, and the first one seals. The keys."""

@@ -17,6 +17,7 @@ from ordercast.net.site import LiveSite
 from ordercast.node.bundles import Piece
 from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import Batch
+from ordercast.node.surroundings import first_incarnation
 from ordercast.runtime import Instance
 from ordercast.storage.commit import GroupCommit
 from ordercast.storage.file import FileLog
@@ -98,6 +99,7 @@ class Journal:
         self._commit: GroupCommit | None = None
         if configuration.log_directory is None:
             self.stable = False
+            self.incarnation = first_incarnation(configuration)
             self.log = VolatileLog()
             logger.info(
                 "no log_directory: a process that restarts cannot come back into its groups, and what only it had "
