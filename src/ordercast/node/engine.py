@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
+
+import msgspec
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.application import Application
@@ -64,16 +66,22 @@ class Engine:
         if process not in configuration.processes:
             # One that was added, or that no file names: it knows itself, and joins what the others have.
             self._sites, self._groups = (process,), {}
-        self._others = {name for name in configuration.addresses if name != process}
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
         for warning in self.protocol.arrangement.warnings(self._groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
-        surroundings = find_surroundings(configuration, process)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
+            if self._is_changeable:
+                # The file may be older than the log.
+                added = {name: where for name, where in self.journal.added.items() if name != process}
+                configuration = msgspec.structs.replace(configuration, added=added | configuration.added)
+            self._configuration = configuration
+            self._others = {name: where for name, where in configuration.addresses.items() if name != process}
+            """Processes that files name, or that an operator has added, and where they are."""
+            surroundings = find_surroundings(configuration, process)
             self.recorder = self._open_trace()
             self.endpoint = Endpoint(
                 configuration.cluster,
@@ -96,6 +104,7 @@ class Engine:
                 memory=self.journal.memory,
                 listens=surroundings.own.address[:2],
                 opens=self.is_open,
+                changes=self._is_changeable,
             )
             self.site = LiveSite(
                 loop,
@@ -245,7 +254,7 @@ class Engine:
     # ------------------------------------------------------------------ processes that come and go
     def tell_others(self) -> None:
         """Tell the protocol which other processes there are, where files say it."""
-        if self.contract.dynamic and not self.is_open:
+        if self._is_changeable:
             self.site.discovered(tuple(sorted(self._others)), settled=True)
 
     def add_process(self, name: SiteId, where: HostPort) -> None:
@@ -261,7 +270,8 @@ class Engine:
         resolved = resolve(*where)
         self.endpoint.add_site(name)
         self.transport.set_address(name, resolved)
-        self._others.add(name)
+        self._others[name] = where
+        self._keep_added()
         self.tell_others()
         self.site.end_turn()
 
@@ -277,10 +287,25 @@ class Engine:
 
     def forget_process(self, name: SiteId) -> None:
         """Talk no more with a process that was removed."""
-        if name in self._others:
-            self._others.discard(name)
+        if self._others.pop(name, None) is not None:
             self.endpoint.remove_site(name)
+            self._keep_added()
             self.tell_others()
+
+    def _keep_added(self) -> None:
+        founders = self._configuration.processes
+        self.journal.keep_added({name: where for name, where in self._others.items() if name not in founders})
+
+    def find_unknown(self, members: Iterable[SiteId]) -> list[SiteId]:
+        """Those of whom nobody has told this process where they are, where that is for an operator to say."""
+        if not self._is_changeable:
+            return []
+        return [name for name in members if name not in self._others and name != self.process]
+
+    @property
+    def _is_changeable(self) -> bool:
+        """Whether files name the processes, and an operator may add some."""
+        return self.contract.dynamic and not self.is_open
 
     def _check_changeable(self) -> None:
         if self.is_open:

@@ -89,6 +89,8 @@ class Internals:
         self.obstacles = self._make_obstacles(None)
         """What is in the way of everything."""
         self._obstacles_in: dict[GroupId, Obstacles] = {}
+        self._unknown: set[SiteId] = set()
+        """Members of the last view of whom nobody has told where they are."""
         self._outside: set[GroupId] = set()
         """Groups that have gone on without this process, until it enters them again."""
         self._last_address: Address | None = None
@@ -192,6 +194,15 @@ class Internals:
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
+        unknown = set(self.engine.find_unknown(effect.members))
+        for name in sorted(unknown - self._unknown):
+            logger.warning(
+                "process %s takes part, and %s does not know where it is: ordercast processes add %s HOST:PORT",
+                name,
+                self.process,
+                name,
+            )
+        self._unknown = unknown
         self.peers_changed()
 
     def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
