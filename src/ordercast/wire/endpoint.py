@@ -97,12 +97,12 @@ class Endpoint:
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
-        `hears_itself`: its own datagrams are taken like the others', where they stand among them.
-        Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
-        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own.
-        `listens` is where those find it who do not know it. Where it `opens`, whoever holds the key may come, until
-        there are `processes_max` with this one; else only those who are among the `processes`, or are added. Where that
-        list `changes`, the protocol may send to somebody who is not on it yet, or no more: that gets lost."""
+        `hears_itself`: its own datagrams are taken like the others', where they stand among them. Processes that have
+        not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those that have lost some of
+        the history that is in the `memory`; `history` is what this one tells of its own. `listens` is where those find
+        it who do not know it. Where it `opens`, whoever holds the key may come, until there are `processes_max` with
+        this one; else only those who are among the `processes`, or are added. Where that list `changes`, what is for
+        somebody who is not on it gets lost."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         if opens and not 2 <= processes_max <= PROCESSES_MAX:
