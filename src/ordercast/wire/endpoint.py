@@ -101,8 +101,7 @@ class Endpoint:
         not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those that have lost some of
         the history that is in the `memory`; `history` is what this one tells of its own. `listens` is where those find
         it who do not know it. Where it `opens`, whoever holds the key may come, until there are `processes_max` with
-        this one; else only those who are among the `processes`, or are added. Where that list `changes`, what is for
-        somebody who is not on it gets lost."""
+        this one; else only the `processes`. Where that list `changes`, what is for somebody else gets lost."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         if opens and not 2 <= processes_max <= PROCESSES_MAX:
