@@ -159,9 +159,9 @@ def test_whatever_a_member_says_about_the_network_is_a_packet_or_garbage() -> No
                     decoded = codec.decode(frames)
                 except WireError:
                     continue
-                for _, packet in decoded:
+                for _, received in decoded:
                     packets += 1
-                    ways.on_packet("b", packet, random.random() < 0.5)
+                    ways.on_packet("b", received, random.random() < 0.5)
             assert packets > FUZZED / 20
             assert not a.application.errors
 
