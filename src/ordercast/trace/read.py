@@ -178,4 +178,5 @@ def _merge(first: Run, second: Run, path: Path) -> Run:
         ended_at=max(first.ended_at, second.ended_at),
         settled=first.settled and second.settled,
         bounds={**second.bounds, **first.bounds},
+        services={**second.services, **first.services},
     )

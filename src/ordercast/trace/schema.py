@@ -120,6 +120,8 @@ class Run(msgspec.Struct):
     """The run was left to quiesce after the last fault, so liveness may be judged."""
     bounds: dict[str, Any] = {}
     """phi_p, phi_n, delta, message_size, promised: property -> seconds."""
+    services: dict[str, list[str]] = {}
+    """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
 
 
 def _arrow_schema() -> pa.Schema:
