@@ -107,7 +107,8 @@ PROFILES = {
             {"fall-silent": 6, "change-transitional": 8, "rename-view": 4, "change-groups-of-view": 6}
             | {"miss-last-view": 4, "keep-in-last-view": 5, "leave-and-deliver": 4, "send-by-proxy": 5}
             | {"exclude-sender": 6, "elect-anew": 12, "activate-between": 5, "drop-delivery": 6, "change-members": 3}
-            | {"drop-view": 2, "come-or-go": 2, "fail-site": 2, "swap-deliveries": 22, "split-off": 4},
+            | {"drop-view": 2, "come-or-go": 2, "fail-site": 2, "swap-deliveries": 24, "split-off": 4}
+            | {"send-to-few": 4, "look-on": 5, "switch-service": 6},
             dynamic=True,
             packets=0.0,
             views=0.95,
@@ -147,7 +148,7 @@ PROFILES = {
             | {"send-to-another-group": 6, "reorder-everywhere": 6, "drop-delivery": 6, "depend": 4}
             | {"activate-between": 6, "change-service": 4, "change-members": 4, "come-or-go": 3, "make-cycle": 3}
             | {"duplicate-delivery": 3, "leave-and-deliver": 3, "drop-message": 3, "fail-between-inverted": 4}
-            | {"remove-multicast": 1},
+            | {"remove-multicast": 1, "send-to-few": 3},
             dynamic=True,
             packets=0.0,
             views=0.6,
@@ -187,7 +188,7 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
     random, profile = Random(f"{profile_name} {seed}"), PROFILES[profile_name]
     sites = [f"s{number}" for number in range(random.choice([2, 3, 3, 4, 4, 5]))]
     if random.random() < profile.one_group:
-        groups = {"g": sites}
+        groups = {"g": list(sites)}
     else:
         groups = {
             f"g{number}": sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites))))

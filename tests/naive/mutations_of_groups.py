@@ -90,6 +90,44 @@ def send_to_another_group(draft: Draft) -> None:
         draft.random.choice(multicasts)["groups"] = [draft.random.choice(sorted(draft.groups))]
 
 
+def send_to_few(draft: Draft) -> None:
+    """A message has groups, but goes to explicit destinations, so that the groups do not count."""
+    multicasts = [row for row in draft.of("multicast") if row.get("groups")]
+    if multicasts:
+        few = draft.random.sample(draft.sites, draft.random.randint(1, len(draft.sites)))
+        draft.random.choice(multicasts)["destinations"] = sorted(few)
+
+
+def look_on(draft: Draft) -> None:
+    """A site installs the views of a group and has never joined it; it may deliver less than the others."""
+    group, site = draft.random.choice(sorted(draft.groups)), draft.random.choice(draft.sites)
+    draft.groups[group] = [member for member in draft.groups[group] if member != site]
+    draft.remove(row for row in draft.of("join", site=site) if group in row["groups"])
+    for view in draft.of("view", site=site):
+        if draft.chance(0.8):
+            view["members"] = [member for member in view["members"] if member != site]
+    draft.remove(row for row in draft.of("deliver", site=site) if draft.chance(0.5))
+
+
+def switch_service(draft: Draft) -> None:
+    """A site has a message by one service, and chooses before others have it the service by which these get it."""
+    deliveries = draft.of("deliver")
+    pairs = [
+        (one, other)
+        for one in deliveries
+        for other in deliveries
+        if one["message"] == other["message"] and one["time"] < other["time"] and one["site"] != other["site"]
+    ]
+    if not pairs:
+        return
+    one, other = draft.random.choice(pairs)
+    one["service"], other["service"] = "loose", "total"
+    chosen = draft.add("activate", one["site"], draft.between(one["time"], other["time"]), service="total")
+    for row in draft.of("deliver", site=one["site"]):
+        if row["time"] > chosen["time"]:
+            row["service"] = "total"
+
+
 def activate_between(draft: Draft) -> None:
     """A service is chosen between two deliveries, for a group or all, for a source or all; what follows has it."""
     deliveries = draft.of("deliver")
@@ -164,7 +202,7 @@ MUTATIONS_OF_GROUPS = {
     mutation.__name__.replace("_", "-"): mutation
     for mutation in (
         fall_silent, change_transitional, rename_view, change_groups_of_view, miss_last_view, keep_in_last_view,
-        leave_and_deliver, send_by_proxy, send_to_another_group, activate_between, deliver_again_in_order, take_back,
-        elect_anew,
+        leave_and_deliver, send_by_proxy, send_to_another_group, send_to_few, look_on, switch_service, activate_between,
+        deliver_again_in_order, take_back, elect_anew,
     )
 }  # fmt: skip
