@@ -103,6 +103,6 @@ def test_a_message_goes_that_way() -> None:
 
 
 def test_a_name_that_is_not_there_is_found() -> None:
-    for wrong in ("node.group.Group.broadcast", "node.nowhere.Group", "net.site.LiveSite.leave"):
+    for wrong in ("node.group.Group.broadcast", "node.nowhere.Group", "net.site.LiveSite.depart"):
         with pytest.raises(AttributeError):
             resolve(wrong)

@@ -68,6 +68,16 @@ def test_the_examples_replicas_agree_and_no_answer_is_lost(tmp_path: Path, monke
     assert [answer for answer in answers if balances.get(answer[0]) != int(answer[1])] == []
 
 
+def test_who_is_to_be_killed_while_it_is_down_is_killed_when_it_runs_again(tmp_path: Path) -> None:
+    """As on a machine so busy that the start after the first kill comes late."""
+    plan = Plan(3.0, (Kill(0.5, "b", 1.0), Kill(1.0, "b", 0.5)))
+    cluster = Cluster("sequencer", {"accounts": NAMES}, dict.fromkeys(NAMES, 20.0))
+    outcome = ordercast.run(Harness(cluster, plan, 1, tmp_path).run())
+    assert outcome.problems == []
+    assert outcome.happened["kill"] == 2
+    assert outcome.agree({"accounts": NAMES})
+
+
 def test_a_process_that_cannot_start_is_told_with_its_last_words(tmp_path: Path) -> None:
     cluster = Cluster("sequencer", {"accounts": NAMES}, {}, worker="tests.chaos.no_such_worker")
     with pytest.raises(UsageError, match=r"process \w ended by itself: .*no_such_worker"):

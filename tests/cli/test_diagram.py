@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ordercast.cli.diagram import count_rows, draw, draw_rich, short_name
+from ordercast.cli.diagram import count_rows, draw, draw_rich, legend, short_name
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import load_scenario
 from ordercast.trace.schema import EVENTS
@@ -113,3 +113,32 @@ def test_an_empty_trace_has_an_empty_diagram() -> None:
 def test_a_row_never_gets_wider_than_the_diagram() -> None:
     events = load_scenario("partition", find_protocol).simulation().execute().table()
     assert max(map(len, draw(events, width=80).splitlines())) <= 80
+
+
+COMING_AND_GOING = trace(
+    {"site": "a", "time": 0.0, "kind": "multicast", "message": "a:0:1", "groups": ["g"]},
+    {"site": "c", "time": 0.8, "kind": "send", "peer": "a", "packet": "Ask", "messages": None},
+    {"site": "a", "time": 0.9, "kind": "view", "view": "2", "members": ["a", "c"], "groups": ["g"]},
+    {"site": "c", "time": 1.0, "kind": "join", "groups": ["g"]},
+    {"site": "c", "time": 1.0, "kind": "view", "view": "2", "members": ["a", "c"], "groups": ["g"]},
+    {"site": "c", "time": 1.1, "kind": "activate", "service": "fast", "groups": ["g"]},
+    {"site": "a", "time": 1.2, "kind": "leave", "groups": ["g"]},
+)
+COMING_AND_GOING_DRAWN = """\
+   seconds a              c
+   0.0000  M a:1
+        ⋮  │
+   0.9000  V 2 → a,c      │
+   1.0000  │              J g
+   1.0000  │              V 2 → a,c
+   1.1000  │              S fast → g
+   1.2000  L g            │"""
+
+
+def test_joins_leaves_views_and_services_are_drawn_and_who_comes_late_begins_late() -> None:
+    assert draw(COMING_AND_GOING, width=41) == COMING_AND_GOING_DRAWN
+
+
+def test_the_legend_names_what_there_is() -> None:
+    assert "J joins" in legend(COMING_AND_GOING)
+    assert "J joins" not in legend(STORY)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ordercast.cli.starter import starter_text
+from ordercast.cli.starter import members_text, starter_text
 from ordercast.net.ports import free_ports
 from ordercast.wire.keys import create_key_file
 from tests.support import COMMAND_SECONDS_MAX, RUN_ORDERCAST, run_ordercast, run_python
@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Path:
     """What `ordercast config new` writes, for two processes."""
     path = tmp_path / "bank.toml"
     first, second = free_ports(2)
-    text = starter_text("bank", "sequencer", "bank.key", 2, first)
+    text = starter_text("bank", "sequencer", "bank.key", members_text(2, first))
     path.write_text(text.replace(f'node-2 = "127.0.0.1:{first + 1}"', f'node-2 = "127.0.0.1:{second}"'))
     create_key_file(tmp_path / "bank.key")
     return path
@@ -117,7 +117,7 @@ def test_a_tail_that_waits_for_more_fails_when_the_node_ends(config: Path) -> No
 
 def test_the_commands_of_the_readme_suit_what_config_new_writes() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    starter = starter_text("bank", "sequencer", "bank.key", 3, 7001)
+    starter = starter_text("bank", "sequencer", "bank.key", members_text(3, 7001))
     named = re.findall(r"ordercast (?:node|send|tail)(?: (\w+))? --config bank.toml --process ([\w-]+)", readme)
     assert len(named) >= 3
     for group, process in named:

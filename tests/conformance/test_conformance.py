@@ -19,7 +19,7 @@ from tests.conformance.worlds import NothingHappened, Script, play_in_simulator,
 def claims_of(protocol: str) -> set[str]:
     """What the protocol guarantees with its default options."""
     contract = find_protocol(protocol).contract
-    return set(contract.guaranteed(contract.options()))
+    return set(contract.with_options(contract.options()).guarantees)
 
 
 ACROSS_GROUPS = [

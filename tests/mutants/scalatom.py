@@ -6,16 +6,17 @@ from ordercast.core import Multicast, SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.consensus_packets import Decided, InstanceName, Value
+from ordercast.protocols.parts.kept_packets import Sent
 from ordercast.protocols.parts.multicast import Mark
+from ordercast.protocols.parts.source import Source
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.catching import Catching
 from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.histories import Histories, Mate
 from ordercast.protocols.scalatom.keeping import Keeping
 from ordercast.protocols.scalatom.ordering import Ordering
-from ordercast.protocols.scalatom.packets import Delivered, Resumption, Sent, Stamped
+from ordercast.protocols.scalatom.packets import Delivered, Resumption, Stamped
 from ordercast.protocols.scalatom.returning import Returning
-from ordercast.protocols.scalatom.source import Source
 from tests.mutants.registry import call_without_log, mutant
 
 

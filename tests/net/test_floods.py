@@ -16,7 +16,7 @@ from ordercast.net import sockets
 from ordercast.net.ports import free_ports
 from ordercast.net.transport import DRAIN_DATAGRAMS_MAX, DRAIN_MAX, Datagram, Transport
 from ordercast.wire import Endpoint
-from ordercast.wire.datagram import HANDSHAKE_BYTES, HELLO, PLAINTEXT, REPAIR, VERSION
+from ordercast.wire.datagram import HANDSHAKE_BYTES, HELLO, KIND_MAX, PLAINTEXT, VERSION
 from tests.hand_loop import DEADLINE_SECONDS
 from tests.wire.cluster import START, Note, known_cluster, make_endpoint
 
@@ -168,7 +168,7 @@ def heard_by(drained: Drains, first_two: list[tuple[int, int]]) -> list[bool]:
 
 
 def test_the_kernel_drops_junk_and_nothing_that_a_process_may_send() -> None:
-    ours = [(VERSION, kind) for kind in (0, HELLO, REPAIR, 99, PLAINTEXT | HELLO, 255)]
+    ours = [(VERSION, kind) for kind in (0, HELLO, KIND_MAX, 99, PLAINTEXT | HELLO, 255)]
     handshakes = [(version, kind | flag) for version in (0, VERSION + 1, 255) for kind in (1, 4) for flag in (0, 128)]
     junk = [(version, kind) for version in (0, VERSION + 1, 255) for kind in (0, 5, 127, 128, 133, 255)]
     with drains(max_datagram=65_000) as drained:

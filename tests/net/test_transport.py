@@ -83,3 +83,17 @@ def test_ports_for_a_cluster_are_none_that_the_kernel_gives_away() -> None:
     with listen(port) as first, listen(0) as given:
         assert port < given.getsockname()[1]
         assert first.getsockname()[1] not in free_ports(len(PORTS) // 4)
+
+
+def test_somebody_who_is_not_known_is_reached_at_an_address() -> None:
+    (unused, port) = free_ports(2)
+    with listen(port) as listener, transport_to(unused) as transport:
+        transport.send_to(("127.0.0.1", port), b"not known here")
+        assert listener.recv(100) == b"not known here"
+
+
+def test_an_address_of_another_family_is_counted_and_nothing_else() -> None:
+    with transport_to(free_ports(1)[0]) as transport:
+        transport.send_to(("::1", 7001), b"by the wrong socket")
+        transport.send(("nobody knows it",), b"gone", None)
+        assert transport.counters == {"send-errors": 1}

@@ -124,6 +124,22 @@ def test_a_process_that_the_others_do_not_know_stops_nobody_and_is_shown(caplog:
     run(main())
 
 
+def test_a_process_that_nobody_knows_ends_with_a_line_that_says_so() -> None:
+    """It used to wait for ever: nobody could answer, since nobody knew where it is."""
+
+    async def main() -> None:
+        configuration = make_configuration()
+        added = changed(configuration, processes=configuration["processes"] | make_configuration("d")["processes"])
+        async with open_nodes(configuration, "ab"), ordercast.open(added, "d") as d:
+            with pytest.raises(ordercast.NodeFailed) as caught:
+                await d.wait_for_peers()
+            assert str(caught.value) in {
+                f"process d refuses {who}: {who} has no process d in [processes]: add it at all of them" for who in "ab"
+            }
+
+    run(main())
+
+
 @pytest.mark.parametrize("which", ["a", "b"])
 @pytest.mark.parametrize(
     ("keys", "words"),

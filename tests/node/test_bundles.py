@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from itertools import zip_longest
 
+import msgspec
 import pytest
 
-from ordercast.core import MessageId, WireError
-from ordercast.node.bundles import BUNDLE_BYTES_MAX, MAKING_MAX, PIECE_MARK, Assembly, encode_pieces
+from ordercast.core import MessageId, Multicast, WireError
+from ordercast.core.effects import Deliver
+from ordercast.node.bundles import BUNDLE_BYTES_MAX, MAKING_MAX, PIECE_MARK, Assembly, encode_bundle, encode_pieces
+from ordercast.node.deliveries import Batch, View
+from ordercast.node.journal import Attachment
+from ordercast.node.receiver import Receiver
 
 GROUPS = ("g",)
 
@@ -85,3 +90,86 @@ def test_pieces_that_disagree_about_their_number_are_refused() -> None:
     making.add(of("a"), GROUPS, encode_pieces(1, large(1, 3))[0])
     with pytest.raises(WireError):
         making.add(of("a"), GROUPS, encode_pieces(1, large(1, 4))[1])
+
+
+# ------------------------------------------------------------------ the pieces that are missing, and offsets
+def receiver(attachment: Attachment | None = None, in_source_order: bool = True) -> Receiver:
+    return Receiver(
+        [View("1", "g", ("a",))],
+        1 << 20,
+        attachment or Attachment(),
+        with_history=False,
+        on_taken=lambda: None,
+        in_source_order=in_source_order,
+    )
+
+
+def deliver(to: Receiver, number: int, payload: bytes, count: int) -> None:
+    to.deliver("main", Deliver(Multicast(MessageId("a", 0, number), GROUPS, payload, count=count)))
+
+
+def offsets_and_gaps(of_receiver: Receiver) -> list[object]:
+    """What an application sees of the group: offsets and payloads, and where the offsets go on behind gaps."""
+    inbox = of_receiver.claim(GROUPS, {})
+    seen: list[object] = []
+    inbox.on_gap = seen.append
+
+    def take(batch: Batch) -> None:
+        seen.extend((delivery.offset, delivery.payload) for delivery in batch.deliveries())
+
+    inbox.call(take)
+    return seen
+
+
+def test_a_large_message_of_which_the_beginning_is_in_a_gap_has_its_offset_all_the_same() -> None:
+    """It was taken for a message in the making, and all later offsets were one lower than those of the others."""
+    to = receiver()
+    *_, last = encode_pieces(1, large(1))
+    to.enter("g", 5)
+    deliver(to, 3, last, 1)
+    deliver(to, 4, encode_bundle([b"next"]), 1)
+    assert offsets_and_gaps(to) == [5, 6, (6, b"next")]
+    assert to.counters == {"skipped-messages": 6, "large-incomplete": 1}
+
+
+def test_a_gap_that_holds_nothing_but_pieces_counts_with_the_last_one() -> None:
+    to = receiver()
+    first, _, last = encode_pieces(1, large(1))
+    deliver(to, 1, first, 0)
+    to.enter("g", 0)
+    deliver(to, 3, last, 1)
+    deliver(to, 4, encode_bundle([b"next"]), 1)
+    assert offsets_and_gaps(to) == [1, (1, b"next")]
+
+
+def test_a_last_piece_that_is_malformed_has_its_offset_all_the_same() -> None:
+    to = receiver()
+    deliver(to, 1, PIECE_MARK, 1)
+    deliver(to, 2, encode_bundle([b"next"]), 1)
+    assert offsets_and_gaps(to) == [1, (1, b"next")]
+
+
+def test_where_nobody_keeps_the_order_a_large_message_counts_when_it_is_whole() -> None:
+    to = receiver(in_source_order=False)
+    first, second, last = encode_pieces(1, large(1))
+    for piece in (first, last, second):
+        deliver(to, 1, piece, int(piece is last))
+    deliver(to, 4, encode_bundle([b"next"]), 1)
+    assert offsets_and_gaps(to) == [(0, large(1)), (1, b"next")]
+
+
+def test_a_large_message_that_is_in_the_making_when_the_log_is_cut_is_not_lost() -> None:
+    """The log knows no more of the pieces that were delivered before."""
+    to = receiver()
+    *pieces, last = encode_pieces(1, large(1))
+    for piece in pieces:
+        deliver(to, 1, piece, 0)
+    kept = msgspec.msgpack.decode(msgspec.msgpack.encode(to.attachment({})), type=Attachment)
+    again = receiver(kept)
+    deliver(again, 1, last, 1)
+    assert offsets_and_gaps(again) == [(0, large(1))]
+
+
+def test_an_attachment_of_an_earlier_version_has_no_pieces() -> None:
+    before = msgspec.msgpack.encode({"offsets": {"g": 3}, "untaken": [], "snapshot": None, "named": {}})
+    assert msgspec.msgpack.decode(before, type=Attachment).pieces == []

@@ -223,3 +223,16 @@ def test_the_end_runs_every_step_whatever_the_others_raise(caplog: pytest.LogCap
     with caplog.at_level(logging.ERROR):
         run(main())
     assert "process a did not end in good order: broken" in caplog.text
+
+
+def test_a_node_that_cannot_open_its_sockets_closes_its_trace_and_its_log(tmp_path: Path) -> None:
+    async def main() -> None:
+        configuration = make_configuration("a", trace_directory=str(tmp_path / "t"), log_directory=str(tmp_path / "l"))
+        async with ordercast.open(configuration | {"trace_directory": None, "log_directory": None}, "a"):
+            before = len(os.listdir("/proc/self/fd"))
+            with pytest.raises(ordercast.UsageError, match="cannot listen"):
+                async with ordercast.open(configuration, "a"):
+                    pass
+            assert len(os.listdir("/proc/self/fd")) == before
+
+    run(main())

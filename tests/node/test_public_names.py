@@ -31,6 +31,9 @@ NODE = {
 }
 GROUP = {
     "batches",
+    "choose",
+    "choose_role",
+    "events",
     "flush",
     "leave",
     "members",
@@ -43,12 +46,13 @@ GROUP = {
     "on_delivery",
     "on_end",
     "on_gap",
+    "on_view",
     "try_multicast",
     "views",
     "waiting_bytes",
 }
-SYNCHRONOUS_NODE = {"flush", "join", "multicast", "multicast_many"}
-SYNCHRONOUS_GROUP = {"batches", "leave", "multicast", "multicast_many", "name"}
+SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many"}
+SYNCHRONOUS_GROUP = {"batches", "choose", "events", "leave", "members", "multicast", "multicast_many", "name"}
 
 
 def public(thing: object) -> set[str]:

@@ -17,7 +17,8 @@ import pytest
 import ordercast
 from ordercast import Replicated
 from ordercast.core.effects import EnterGroup
-from ordercast.node.replica_messages import Announce, Ask, Call, Give, encode_message
+from ordercast.node.replica_backlog import Backlog
+from ordercast.node.replica_messages import Announce, Call, encode_message
 from ordercast.node.replicated import SENDING_MAX
 from tests.node.cluster import make_configuration, open_nodes, run
 
@@ -543,8 +544,8 @@ def test_a_replica_that_waits_for_its_state_is_blocked_like_others_and_asks_no_m
             second = await Replicated(Ledger()).join(b, "g")
             with pytest.raises(ordercast.GroupBlocked, match="add was not sent"):
                 await second.call(Ledger.add, "x")
-        assert second._ask_timer is not None
-        assert second._ask_timer.cancelled()
+        assert second._seeker._timer is not None
+        assert second._seeker._timer.cancelled()
 
     run(main())
 
@@ -566,27 +567,28 @@ def test_a_method_whose_arguments_cannot_travel_may_be_there_and_cannot_be_calle
     run(main())
 
 
-def test_what_a_replica_without_a_state_keeps_is_bounded_in_number_and_in_bytes(
+def test_what_a_replica_without_a_state_keeps_is_bounded_in_bytes_and_short_calls_count_for_what_they_take(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     call = Call("a", 0, 1, "add", [], {})
-    monkeypatch.setattr("ordercast.node.replicated.BUFFERED_MAX", 2)
-    replica = Replicated(Ledger())
-    replica._keep(0, call, 10)
-    replica._keep(1, call, 10)
-    with pytest.raises(ordercast.UsageError, match="in 2 calls of 30 bytes: start one that has it"):
-        replica._keep(2, call, 10)
-    monkeypatch.setattr("ordercast.node.replicated.BUFFERED_BYTES_MAX", 100)
-    with pytest.raises(ordercast.UsageError, match="in 0 calls of 101 bytes"):
-        Replicated(Ledger())._keep(0, call, 101)
+    monkeypatch.setattr("ordercast.node.replica_backlog.BACKLOG_BYTES_MAX", 1_200)
+    backlog = Backlog()
+    backlog.add(0, call, 10)
+    backlog.add(1, call, 10)
+    assert backlog.pop() == (0, call)
+    backlog.add(2, call, 10)
+    with pytest.raises(ordercast.UsageError, match="in 2 calls, which take 1530 bytes here: start one that has it"):
+        backlog.add(3, call, 10)
+    with pytest.raises(ordercast.UsageError, match="in 0 calls"):
+        Backlog().add(0, call, 701)
 
 
-def test_questions_of_others_make_no_heap_of_answers() -> None:
+def test_what_a_replica_says_to_a_group_that_takes_nothing_makes_no_heap() -> None:
     async def main() -> None:
         async with ordercast.open(make_configuration("ab"), "b") as b:
             replica = await Replicated(Ledger()).join(b, "g")
             for _ in range(10 * SENDING_MAX):
-                replica._on_next(Ledger(), Ask("a", 0, everyone=True))
+                replica._announce(is_answer=True)
             assert len(replica._sending) == SENDING_MAX
             b.kill()
 
@@ -617,22 +619,6 @@ def test_a_replica_without_which_the_group_has_gone_on_gets_the_state_of_another
             assert second.state is not None
             assert second.state.lines[1:6] == [f"missed {index}" for index in range(5)]
             assert nodes[1].internals.receiver.counters["skipped-messages"] == 5
-
-    run(main())
-
-
-def test_a_state_from_before_a_gap_is_not_taken() -> None:
-    async def main() -> None:
-        async with open_nodes(make_configuration("ab")) as nodes:
-            first, second = await _replicas(nodes)
-            await first.call(Ledger.add, "one")
-            await second.call(Ledger.add, "two")
-            second._on_gap(100)
-            give = Give("b", nodes[1].incarnation, 98, msgspec.msgpack.encode(Ledger(["old"], 1)), "a")
-            second._on_give(120, give)
-            assert second.state is None, "it lacks what was ordered at 99"
-            second._on_give(121, msgspec.structs.replace(give, offset=99))
-            assert second.state == Ledger(["old"], 1)
 
     run(main())
 

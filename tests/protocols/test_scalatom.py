@@ -9,7 +9,8 @@ import pytest
 from ordercast.campaign import run_seed
 from ordercast.core import Context, Multicast, UsageError
 from ordercast.protocols import find_protocol
-from ordercast.protocols.scalatom import Cells, Scalatom, ScalatomOptions
+from ordercast.protocols.parts.cells import Cells
+from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Loss

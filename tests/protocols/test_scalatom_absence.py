@@ -10,9 +10,10 @@ import pytest
 from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, Replay
 from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.consensus_packets import Decide, Propose, Value
+from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
-from ordercast.protocols.scalatom.packets import AddressState, Gone, Resumption, Settled, Skipped
+from ordercast.protocols.scalatom.packets import AddressState, Gone, Resumption, Skipped
 from ordercast.runtime import Instance
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Fault, Loss, Partition, SlowReader

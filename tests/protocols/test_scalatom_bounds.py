@@ -11,9 +11,10 @@ from ordercast.campaign.draw import Draw
 from ordercast.core import Multicast, Packet, Protocol, SiteId, UsageError
 from ordercast.core.effects import Credit, Deliver, Replay
 from ordercast.core.events import Consumed, Recovered, TimerFired
+from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.scalatom import Scalatom, ScalatomOptions
-from ordercast.protocols.scalatom.packets import Overdue, Settled
+from ordercast.protocols.scalatom.packets import Overdue
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Loss, Partition
 from ordercast.sim.networks import PointToPoint

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ordercast.core import MessageId, Multicast, Packet, UsageError, encoded_size
-from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 from ordercast.trace import Run, read_events
 from ordercast.trace.interface import SiteTrace, describe
 from ordercast.trace.live import LiveRecorder
@@ -34,12 +34,12 @@ FIRST, SECOND = (Multicast(MessageId("a", 0, number), ("g",), b"12345", None) fo
 
 def in_a_simulation(tell: Callable[[SiteTrace], None], folder: Path) -> list[Row]:
     recorder = Recorder("run")
-    tell(recorder.site("a"))
+    tell(recorder.site("a", ["g"]))
     return [row for row in recorder.table().to_pylist() if row["site"] == "a"]
 
 
 def in_a_process(tell: Callable[[SiteTrace], None], folder: Path) -> list[Row]:
-    recorder = LiveRecorder(folder, Run("run"), "a", 0, lambda: 0.5)
+    recorder = LiveRecorder(folder, Run("run", groups={"g": ["a", "b"], "h": ["b"]}), "a", 0, lambda: 0.5)
     tell(recorder)
     recorder.close(settled=True)
     return read_events(folder / "a").to_pylist()
@@ -103,6 +103,45 @@ def test_both_take_down_who_leaves_a_group_and_comes_back_once(tmp_path: Path) -
     assert [(row["kind"], row["groups"]) for row in rows_of(tell, tmp_path)] == [("leave", ["g"]), ("join", ["g"])]
 
 
+def test_both_take_down_who_joins_a_group_in_which_it_was_not(tmp_path: Path) -> None:
+    def tell(trace: SiteTrace) -> None:
+        trace.join(0.5, "h")
+        trace.activate(0.5, Activate("h", "reliable", "b"))
+        trace.activate(0.5, Activate("h", "reliable"))
+
+    joined, of_one, of_all = rows_of(tell, tmp_path)
+    assert (joined["kind"], joined["groups"]) == ("join", ["h"])
+    assert [(row["groups"], row["service"], row["source"]) for row in (of_one, of_all)] == [
+        (["h"], "reliable", "b"),
+        (["h"], "reliable", None),
+    ]
+
+
+def test_with_both_a_site_that_declares_itself_failed_is_awake_at_once_and_recovers_when_it_says_so(
+    tmp_path: Path,
+) -> None:
+    def tell(trace: SiteTrace) -> None:
+        trace.declare_failed(0.5, 0.2)
+        trace.recover(0.5)
+
+    assert [row["kind"] for row in rows_of(tell, tmp_path)] == ["fail", "awake", "recover"]
+
+
+@pytest.mark.parametrize("seconds", [0.25, 0.75])
+@pytest.mark.parametrize("take_down", [in_a_simulation, in_a_process])
+def test_nobody_declares_itself_failed_since_before_its_last_row(
+    take_down: Callable[[Callable[[SiteTrace], None], Path], list[Row]], seconds: float, tmp_path: Path
+) -> None:
+    def tell(trace: SiteTrace) -> None:
+        trace.leave(0.5, "g")
+        trace.declare_failed(0.5, 0.0)
+        trace.declare_failed(0.5, seconds)
+
+    assert [row["time"] for row in take_down(tell, tmp_path)] == [0.5] * 5
+    alone = take_down(lambda trace: trace.declare_failed(0.5, seconds), tmp_path / "another")
+    assert [row["time"] for row in alone] == [0.5 - seconds, 0.5]
+
+
 @pytest.mark.parametrize("number", [None, 7])
 def test_a_packet_has_the_number_that_the_simulated_network_gives_it(number: int | None, tmp_path: Path) -> None:
     envelope = describe("b", "main", Heartbeat())
@@ -115,6 +154,19 @@ def test_nobody_else_can_read_the_trace_of_a_process(tmp_path: Path) -> None:
     folder = tmp_path / "trace" / "a"
     names = {path.name for path in folder.iterdir()}
     assert {"events.jsonl", "runs.jsonl"} <= names
+    for path in (folder, *folder.iterdir()):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_trace_that_others_could_read_is_closed_to_them_when_it_goes_on(tmp_path: Path) -> None:
+    """Earlier versions made traces with the modes that the umask gave."""
+    LiveRecorder(tmp_path, Run("run"), "a", 0, lambda: 0.5).close(settled=True)
+    folder = tmp_path / "a"
+    (folder / "runs.jsonl.new").touch()
+    for path in folder.iterdir():
+        path.chmod(0o644)
+    folder.chmod(0o755)
+    LiveRecorder(tmp_path, Run("run"), "a", 1, lambda: 0.5).close(settled=True)
     for path in (folder, *folder.iterdir()):
         assert path.stat().st_mode & 0o077 == 0
 

@@ -10,11 +10,14 @@ import msgspec
 
 from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, SiteId
 from ordercast.wire import ClusterKeys, Codec, Endpoint, Outgoing
+from ordercast.wire.numbers import SPARE
+from ordercast.wire.whereabouts import Address
 
 NAMES = ("a", "b", "c")
 KEY = bytes(range(32))
 OTHER_KEY = bytes(range(1, 33))
 START = 100.0
+DESTINATION_BYTES = -(-(len(NAMES) + SPARE) // 8)
 
 
 class Note(Packet, frozen=True):
@@ -53,6 +56,7 @@ def make_endpoint(
     stable: bool = True,
     max_datagram: int = 1450,
     agreed: Mapping[str, Any] | None = None,
+    listens: Address | None = None,
 ) -> Endpoint:
     """An endpoint with randomness of its own; another `seed` is another boot."""
     keys = None if insecure else keys or ClusterKeys(KEY)
@@ -68,6 +72,7 @@ def make_endpoint(
         max_datagram,
         random.randbytes,
         agreed=agreed or {},
+        listens=listens,
     )
 
 
@@ -95,6 +100,8 @@ class Cluster:
         self.sent: list[Sent] = []
         """Everything that ever left, lost or not."""
         self.taken: list[Taken] = []
+        self.wheres: list[tuple[SiteId, Address]] = []
+        """Who was sent something at an address that it has told."""
 
     def tick(self) -> None:
         """What is due at every endpoint."""
@@ -103,14 +110,15 @@ class Cluster:
 
     def leave(self) -> list[Sent]:
         """What leaves now."""
+        everything = [(name, outgoing) for name, endpoint in self.endpoints.items() for outgoing in endpoint.flush()]
         leaving = [
             (name, site, datagram)
-            for name, endpoint in self.endpoints.items()
-            for outgoing in endpoint.flush()
+            for name, outgoing in everything
             for site in outgoing.to
             for datagram in datagrams_of(outgoing)
         ]
         self.sent += leaving
+        self.wheres += [(outgoing.to[0], outgoing.where) for _, outgoing in everything if outgoing.where is not None]
         return leaving
 
     def arrive(self, sent: Sent) -> None:

@@ -10,8 +10,10 @@ import pytest
 from ordercast.core import MAIN_INSTANCE
 from ordercast.wire import ClusterKeys, Endpoint
 from ordercast.wire.datagram import HELLO, REFUSAL, VERSION
+from ordercast.wire.door import HANDSHAKES_MAX
 from ordercast.wire.handshake import NEWCOMER_SECONDS
 from ordercast.wire.refusals import CAUSES, STRANGERS_MAX
+from ordercast.wire.whereabouts import Address
 from tests.wire.cluster import OTHER_KEY, START, Cluster, Note, Sent, flushed, make_endpoint
 
 ONE: dict[str, Any] = {"protocol": "sequencer", "[processes]": ["a", "b", "c"], "[options] sequencer": "a"}
@@ -19,6 +21,7 @@ OTHER = ONE | {"[options] sequencer": "b"}
 ADVICE = "; use one configuration file for all processes"
 AT_ONE = f'[options] sequencer differs: "a" here, "b" there{ADVICE}'
 AT_OTHER = f'[options] sequencer differs: "b" here, "a" there{ADVICE}'
+SOMEWHERE = ("127.0.0.1", 7004)
 LONG_ENOUGH = NEWCOMER_SECONDS + 1.5
 
 
@@ -211,6 +214,84 @@ def test_strangers_are_told_of_by_name_up_to_a_bound(caplog: pytest.LogCaptureFi
     assert len(told(a, caplog)) == STRANGERS_MAX
     assert a.refusals["stranger-0"] == f"process a refuses stranger-0: {CAUSES['unknown-process']}"
     assert a.counters == {"unknown-process": 2 * STRANGERS_MAX}
+
+
+@pytest.mark.parametrize("insecure", [False, True])
+def test_a_process_that_is_not_configured_at_the_others_is_told_so_and_ends(insecure: bool) -> None:
+    cluster = make({"a": ONE, "b": ONE}, insecure=insecure, processes=("a", "b"))
+    cluster.introduce()
+    agreed = ONE | {"[processes]": ["a", "b", "d"]}
+    cluster.endpoints["d"] = d = make_endpoint(
+        "d", agreed=agreed, insecure=insecure, processes=("a", "b", "d"), listens=("127.0.0.1", 7004)
+    )
+    cluster.pass_time(LONG_ENOUGH)
+    assert {where for receiver, where in cluster.wheres if receiver == "d"} == {("127.0.0.1", 7004)}
+    assert d.refusals == {
+        name: f"process d refuses {name}: {name} has no process d in [processes]: add it at all of them"
+        for name in "ab"
+    }
+    assert d.refused == d.refusals["a"]
+    for name in "ab":
+        assert cluster.endpoints[name].refused is None
+        assert cluster.endpoints[name].refusals == {"d": f"process {name} refuses d: {CAUSES['unknown-process']}"}
+
+
+def test_a_process_that_some_have_not_configured_goes_on_with_the_others() -> None:
+    cluster = Cluster(
+        (name, make_endpoint(name, processes=("a", "b", "d") if name != "a" else ("a", "b"), listens=SOMEWHERE))
+        for name in "abd"
+    )
+    cluster.pass_time(LONG_ENOUGH)
+    d = cluster.endpoints["d"]
+    assert list(d.established) == ["b"]
+    assert list(d.refusals) == ["a"]
+    assert d.refused is None
+
+
+@pytest.mark.parametrize(
+    "listens",
+    [
+        None,
+        ("", 7001),
+        ("127.0.0.1", 0),
+        ("localhost", 7001),
+        ("0.0.0.0", 7001),
+        ("224.0.0.1", 7001),
+        ("ff02::1", 7001),
+        ("::", 7001),
+    ],
+)
+def test_a_stranger_that_cannot_be_reached_gets_no_answer(listens: Address | None) -> None:
+    a, stranger = make_endpoint("a"), make_endpoint("d", processes=("a",), listens=listens)
+    stranger.tick(START)
+    for datagram in flushed(stranger):
+        a.receive(datagram, START)
+    assert a.flush() == []
+
+
+def test_strangers_are_answered_at_a_bounded_rate() -> None:
+    """Without a key anybody can name any place, and would have us send there."""
+    a = make_endpoint("a", insecure=True)
+    for start in range(100):
+        stranger = make_endpoint("d", processes=("a",), insecure=True, seed=start, listens=SOMEWHERE)
+        stranger.tick(START)
+        for datagram in flushed(stranger):
+            a.receive(datagram, START)
+    assert len(flushed(a)) == HANDSHAKES_MAX
+
+
+def test_nobody_is_told_by_a_recording_that_it_is_not_configured() -> None:
+    a = make_endpoint("a", processes=("a", "b"))
+    first = make_endpoint("d", processes=("a", "d"), listens=SOMEWHERE)
+    first.tick(START)
+    for datagram in flushed(first):
+        a.receive(datagram, START)
+    (recorded,) = flushed(a)
+    again = make_endpoint("d", processes=("a", "d"), seed="again")
+    again.tick(START)
+    again.receive(recorded, START)
+    assert again.counters == {"stale": 1}
+    assert not again.refusals
 
 
 def test_strangers_without_the_key_are_not_told_of(caplog: pytest.LogCaptureFixture) -> None:

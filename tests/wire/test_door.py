@@ -14,8 +14,8 @@ from ordercast.core import MAIN_INSTANCE, SiteId
 from ordercast.wire import ClusterKeys, Endpoint
 from ordercast.wire.datagram import DATA, HANDSHAKE_BYTES, HEADER, HELLO, REFUSAL, VERSION
 from ordercast.wire.door import HANDSHAKES_MAX, PROCESSES_MIN, STARTS_MAX, Door
-from ordercast.wire.handshake import PROVOKED_SECONDS
 from ordercast.wire.refusals import Refusals
+from ordercast.wire.salutes import PROVOKED_SECONDS
 from ordercast.wire.session import BootKeys
 from tests.wire.cluster import (
     KEY,

@@ -10,14 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.core import MAIN_INSTANCE
-from ordercast.wire.datagram import FRAGMENT, REPAIR, Dropped
+from ordercast.wire.datagram import FRAGMENT, FRAGMENT_FIELDS, HEADER, REPAIR, Dropped
 from ordercast.wire.kept_frames import BYTES_MAX as KEPT_BYTES_MAX
 from ordercast.wire.kept_frames import KEEP_SECONDS, REPAIRS_PER_FRAGMENT, KeptFrame, KeptFrames
 from ordercast.wire.reassembly import ASKS_MAX, BYTES_MAX, FRAMES_MAX, PATIENCE_SECONDS, RECENT, Reassembly
 from ordercast.wire.session import BootKeys, OwnSession
-from tests.wire.cluster import KEY, Cluster, Note, Sent, known_cluster, never
+from tests.wire.cluster import DESTINATION_BYTES, KEY, Cluster, Note, Sent, known_cluster, never
 
 PAIR = ("a", "b")
+
+INDEX_AT = HEADER.size + DESTINATION_BYTES + FRAGMENT_FIELDS.size - 3
+"""The lower byte of a fragment's index."""
 
 
 def send(cluster: Cluster, number: int, size: int = 10_000, to: tuple[str, ...] = ("b",)) -> list[Sent]:
@@ -143,7 +146,7 @@ def test_missing_fragments_are_asked_for_at_once_when_a_later_frame_is_complete(
 def test_only_the_one_who_asks_gets_what_is_missing() -> None:
     cluster = known_cluster()
     for sent in send(cluster, 1, 60_000, ("b", "c")):
-        if sent[1] == "c" or sent[2][28] % 2:
+        if sent[1] == "c" or sent[2][INDEX_AT] % 2:
             cluster.arrive(sent)
     cluster.now += PATIENCE_SECONDS
     cluster.tick()
@@ -234,10 +237,10 @@ def test_a_frame_is_repaired_only_for_its_receivers_and_only_when_the_question_m
     a = cluster.endpoints["a"]
     # A member with a mind of its own: it speaks with the keys of c's boot.
     salt = Random("c 0").randbytes(16)
-    own = OwnSession(BootKeys(KEY, "bank", "c", salt), 1)
+    own = OwnSession(BootKeys(KEY, "bank", "c", salt), DESTINATION_BYTES)
     own.counter = 1000
     for question in (struct.pack(">QH", 0, 0), struct.pack(">QH", 77, 0), b"", bytes(8), bytes(9), bytes(11)):
-        a.receive(own.seal(own.what(REPAIR), b"\x01", question), cluster.now)
+        a.receive(own.seal(own.what(REPAIR), b"\x01".ljust(DESTINATION_BYTES, b"\0"), question), cluster.now)
     assert a.counters == {"repair-too-late": 2, "garbage": 4}
     assert not a.flush()
 

@@ -13,8 +13,11 @@ import pytest
 
 from ordercast.core import MAIN_INSTANCE, InstanceId, Packet, WireError
 from ordercast.wire import Codec, Endpoint
-from ordercast.wire.datagram import HEADER, HELLO, PLAINTEXT, REPAIR, VERSION
+from ordercast.wire.datagram import HEADER, HELLO, KIND_MAX, PLAINTEXT, VERSION
+from ordercast.wire.endpoint import SIGHTINGS_MAX
+from ordercast.wire.whereabouts import Address
 from tests.wire.cluster import CODEC, Cluster, Note, Other, flushed, known_cluster, make_cluster, make_endpoint
+from tests.wire.strangers import Network, address_of, network_of, open_endpoint
 
 DATAGRAMS = int(os.environ.get("ORDERCAST_FUZZ_DATAGRAMS", "20000"))
 
@@ -71,7 +74,7 @@ def repeat(data: bytearray, random: Random) -> None:
 
 def change_kind(data: bytearray, random: Random) -> None:
     if len(data) > 1:
-        data[1] = random.choice((0, PLAINTEXT)) | random.randrange(HELLO, REPAIR + 1)
+        data[1] = random.choice((0, PLAINTEXT)) | random.randrange(HELLO, KIND_MAX + 1)
 
 
 def change_counter(data: bytearray, random: Random) -> None:
@@ -96,7 +99,7 @@ def random_datagram(random: Random) -> bytes:
     """Nothing but noise, now and then behind a sound beginning."""
     noise = random.randbytes(random.choice((0, 1, 17, 18, 19, 40, 100, 1450)))
     return (
-        bytes((VERSION, random.randrange(1, 8) | random.choice((0, PLAINTEXT)))) + noise
+        bytes((VERSION, random.randrange(HELLO, KIND_MAX + 2) | random.choice((0, PLAINTEXT)))) + noise
         if random.random() < 0.5
         else noise
     )
@@ -128,7 +131,12 @@ def talk(cluster: Cluster) -> list[bytes]:
 
 
 def hammer(
-    endpoint: Endpoint, make: Callable[[], bytes], count: int, now: float, in_trains: bool = True
+    endpoint: Endpoint,
+    make: Callable[[], bytes],
+    count: int,
+    now: float,
+    in_trains: bool = True,
+    source: Address | None = None,
 ) -> list[Packet]:
     """Throw datagrams at an endpoint; the messages that it takes for genuine."""
     taken = []
@@ -136,12 +144,13 @@ def hammer(
         datagram = make()
         if in_trains and number % TRAIN_EVERY == 0 and datagram:
             train = memoryview(b"".join((datagram, make(), make())))
-            received = endpoint.receive_train(train, len(datagram), now)
+            received = endpoint.receive_train(train, len(datagram), now, source)
         else:
-            received = endpoint.receive(datagram, now)
-        for _, _, message in received:
+            received = endpoint.receive(datagram, now, source)
+        for message in [message for _, _, message in received] + [cast.packet for cast in endpoint.casts]:
             taken.append(message)
             assert isinstance(message, Packet)
+        endpoint.casts.clear()
         if number % FLUSH_EVERY == 0:
             now += 0.001
             endpoint.tick(now)
@@ -203,6 +212,49 @@ def test_without_a_key_garbage_is_at_worst_a_message() -> None:
             b = cluster.endpoints["b"]
             hammer(b, make, DATAGRAMS // 10, cluster.now)
             assert b.counters["garbage"] > 0
+
+
+def open_talk() -> tuple[Network, list[bytes]]:
+    """What b hears in a cluster that strangers may join, all of it taken."""
+    network = network_of("a", "b", "c")
+    a, b = network.endpoints["a"], network.endpoints["b"]
+    b.join("x")
+    for one, other in (("a", "b"), ("c", "b"), ("a", "c")):
+        network.meet(one, other)
+    heard = [datagram for _, where, datagram in network.sent if where == address_of("b")]
+    heard += [stranger.announce() for stranger in (a, open_endpoint("d"), open_endpoint("e"))]
+    for number in range(20):
+        a.broadcast("x", MAIN_INSTANCE, Note(number, bytes(30)), 1 + number)
+        a.broadcast("x", MAIN_INSTANCE, Note(number, bytes(4000)), 1 + number)
+        heard += flushed(a)
+    for datagram in heard:
+        b.receive(datagram, network.now, address_of("a"))
+    assert len(b.casts) == 40
+    b.casts.clear()
+    b.sightings.clear()
+    b.counters.clear()
+    return network, heard
+
+
+def test_in_an_open_cluster_nobody_without_the_key_gets_in_or_is_heard_on_a_channel() -> None:
+    network, corpus = open_talk()
+    b = network.endpoints["b"]
+    random = Random(5)
+    with bounded_memory():
+
+        def make() -> bytes:
+            choice = random.random()
+            if choice < 0.1:
+                return random_datagram(random)
+            return random.choice(corpus) if choice < 0.2 else mutate(random.choice(corpus), random)
+
+        assert hammer(b, make, DATAGRAMS, network.now, source=("10.9.9.9", 9)) == []
+    assert {"foreign", "forged", "replayed", "unknown-session", "not-joined"} <= set(b.counters)
+    assert "garbage" not in b.counters
+    assert set(b.established) == {"a", "c"}
+    assert b.address_of("a") == address_of("a")
+    assert all(sighting.name is None for sighting in b.sightings), "no announcement was believed"
+    assert len(b.sightings) <= SIGHTINGS_MAX
 
 
 class NonsenseCodec(Codec):

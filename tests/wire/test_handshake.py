@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from ordercast.core import MAIN_INSTANCE, UsageError
 from ordercast.wire import ClusterKeys, Endpoint
 from ordercast.wire.datagram import CHALLENGE, HELLO, REFUSAL, RESPONSE
-from ordercast.wire.handshake import HELLO_SECONDS_MAX, HELLO_SECONDS_MIN, NONCE_SECONDS, PROVOKED_SECONDS
+from ordercast.wire.greeting import NONCE_SECONDS
 from ordercast.wire.presence import LOOK_SECONDS
+from ordercast.wire.salutes import HELLO_SECONDS_MAX, HELLO_SECONDS_MIN, PROVOKED_SECONDS
 from tests.wire.cluster import (
     KEY,
     NAMES,

@@ -9,7 +9,7 @@ import pytest
 from ordercast.core import MAIN_INSTANCE
 from ordercast.core.memory import Memory
 from ordercast.wire import ClusterKeys, Endpoint
-from ordercast.wire.handshake import History
+from ordercast.wire.greeting import History
 from tests.wire.cluster import CODEC, KEY, Cluster, Note
 
 NAMES = ("a", "b")

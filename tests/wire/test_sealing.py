@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from ordercast.core import MAIN_INSTANCE, Packet
 from ordercast.wire import Codec
-from ordercast.wire.datagram import DATA, EPOCH_BITS, EPOCH_MAX, HEADER, Dropped
+from ordercast.wire.datagram import DATA, EPOCH_BITS, EPOCH_MAX, HEADER, KIND_MAX, Dropped
 from ordercast.wire.session import WINDOW, BootKeys, OwnSession, PeerSession
 from tests.wire.cluster import (
     CODEC,
+    DESTINATION_BYTES,
     KEY,
     Cluster,
     Note,
@@ -148,9 +149,9 @@ def test_every_counter_that_a_forger_can_write_is_only_dropped() -> None:
 def test_other_versions_and_kinds_are_counted() -> None:
     cluster = known_cluster()
     datagram = send(cluster, 1)
-    for version in (0, 1, 2, 255):
+    for version in (0, 1, 3, 255):
         numbers(cluster, bytes((version,)) + datagram[1:])
-    for kind in (0, 8, 127):
+    for kind in (0, KIND_MAX + 1, 127):
         numbers(cluster, datagram[:1] + bytes((kind,)) + datagram[2:])
     numbers(cluster, datagram[:1] + bytes((datagram[1] | 0x80,)) + datagram[2:])
     assert cluster.endpoints["b"].counters == {"version": 4, "kind": 3, "plaintext": 1}
@@ -198,7 +199,7 @@ def make_sessions(counter: int = 0) -> tuple[OwnSession, PeerSession]:
 
 
 def test_a_key_is_derived_as_the_document_says() -> None:
-    info = b"\x03\x04bank\x01a" + (0).to_bytes(4, "big")
+    info = b"\x04\x04bank\x01a" + (0).to_bytes(4, "big")
     cipher = AESGCM(HKDF(SHA256(), 32, SALT, info).derive(KEY))
     own, _ = make_sessions()
     datagram = own.seal(own.what(DATA), TO_ME, b"plain")
@@ -295,8 +296,8 @@ def test_an_insecure_datagram_is_the_same_without_a_tag() -> None:
     buffer = bytearray(8)  # how far the log is stable: there is none
     CODEC.encode_into(MAIN_INSTANCE, Note(1, bytes(20)), buffer, len(buffer))
     datagram = send(cluster, 1)
-    assert datagram[:2] == b"\x03\x85"
-    assert datagram[HEADER.size + 1 :] == buffer
+    assert datagram[:2] == b"\x04\x85"
+    assert datagram[HEADER.size + DESTINATION_BYTES :] == buffer
     assert numbers(cluster, datagram) == [1]
 
 

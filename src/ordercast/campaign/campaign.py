@@ -37,6 +37,13 @@ class Report(msgspec.Struct, frozen=True):
             counts.update(outcome.faults)
         return dict(sorted(counts.items()))
 
+    def changes(self) -> dict[str, int]:
+        """Kind of change -> how often one came about."""
+        counts: Counter[str] = Counter()
+        for outcome in self.outcomes:
+            counts.update(outcome.changes)
+        return dict(sorted(counts.items()))
+
     def branches(self) -> dict[str, dict[str, int]]:
         """Protocol -> branch -> how often it was taken, 0 for declared ones that never were."""
         return {
@@ -83,6 +90,7 @@ class Report(msgspec.Struct, frozen=True):
             "vacuous_runs": len(self.vacuous),
             "refused": sum(outcome.refused for outcome in self.outcomes),
             "faults": self.faults(),
+            "changes": self.changes(),
             "branches": self.branches(),
             "unreached": {protocol: list(names) for protocol, names in self.unreached().items()},
             "seconds": round(seconds, 3),

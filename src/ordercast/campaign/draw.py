@@ -8,6 +8,7 @@ from typing import Literal, cast, get_args
 
 import msgspec
 
+from ordercast.campaign.changes import add_changes
 from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds
 from ordercast.campaign.varied import vary
@@ -145,8 +146,11 @@ def draw_scenario(
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )
-    ordinary = calm or network is not None or sources != "promised"
-    return scenario if ordinary else vary(add_rare_fault(scenario, fragile, attempt), fragile, attempt)
+    if calm or network is not None or sources != "promised":
+        return scenario
+    scenario, stay = add_changes(scenario, attempt)
+    fragile = tuple(site for site in fragile if site in stay)
+    return vary(add_rare_fault(scenario, fragile, attempt), fragile, attempt)
 
 
 def _draw_sites(random: Random, least: int, most: int) -> tuple[SiteId, ...]:

@@ -33,6 +33,10 @@ WIRE_ERROR = "wire-error"
 STARVED = "starved"
 """What a run violates when a source waits for credit at its end, although everything was healed long ago."""
 
+UNANSWERED = "unanswered"
+"""What a run violates when a site that wants to join or leave a group hears nothing of it, although everything was
+healed long ago."""
+
 _ORDERS = ("order", "R1", "R2", "R3")
 
 
@@ -57,6 +61,8 @@ class Outcome(msgspec.Struct, frozen=True):
     refused: int = 0
     """How many sites were told that they must not take part."""
     faults: dict[str, int] = {}
+    changes: dict[str, int] = {}
+    """Kind of change -> how often one came about."""
     branches: dict[str, int] = {}
     not_judged: tuple[str, ...] = ()
     """Claims that nobody could judge in this run: a site was slower than phi_p."""
@@ -144,6 +150,7 @@ def _outcome(
         vacuous=vacuous,
         refused=len(simulation.refusals),
         faults=dict(simulation.fault_counts),
+        changes=dict(simulation.change_counts),
         branches=dict(simulation.branches),
         not_judged=not_judged,
         events=events,
@@ -158,17 +165,25 @@ def _unseen(simulation: Simulation, run: Run) -> Iterator[Violation]:
     # Who delivers everything in the end takes everything in the end; where somebody was refused, or a contract promises
     # no end, the others may wait for ever.
     if "termination" in run.guarantees:
-        for site in simulation.sites.values():
-            if site.up and site.waiting_messages:
-                reasons = f" ({site.blocked_reasons[-1]})" if site.blocked_reasons else ""
+        up = [site for site in simulation.sites.values() if site.up]
+        for site in up:
+            reasons = f" ({site.blocked_reasons[-1]})" if site.blocked_reasons else ""
+            if site.waiting_messages and not site.membership.is_outside:
                 why = f"{site.waiting_messages} messages still wait for credit at {site.name}{reasons}"
                 yield Violation(STARVED, why, sites=(site.name,))
+                break
+        for site in up:
+            for wish in site.membership.unanswered:
+                why = f"{site.name} has asked to {wish.kind} {wish.group}, and nothing came of it"
+                yield Violation(UNANSWERED, why, sites=(site.name,))
                 return
 
 
 def _vacuous(scenario: Scenario, simulation: Simulation, table: pa.Table, verdicts: dict[str, Verdict]) -> str:
     if scenario.faults and not simulation.fault_counts:
         return "no fault fired"
+    if scenario.changes and not simulation.change_counts:
+        return "no change came about"
     if simulation.calls_the_roll and not simulation.refusals:
         return "nobody was refused"
     if "deliver" not in table.column("kind").unique().to_pylist():

@@ -143,7 +143,8 @@ def _draw_lost_memory(
 def _is_repairable(scenario: Scenario) -> bool:
     """Whether the others can give a site everything back: two at least, none of whom dies."""
     protocol = scenario.protocol
-    if not protocol.contract.repairs or len(scenario.sites) < 3:
+    leavers = {site for change in scenario.changes if change.kind == "leave" for site in change.sites}
+    if not protocol.contract.repairs or len(set(scenario.sites) - scenario.late_sites - leavers) < 3:
         return False
     dies = any(getattr(fault, "forever", False) for fault in scenario.faults)
     return not dies and protocol.arrangement.campaign.repairable(scenario.options, scenario.groups)

@@ -7,10 +7,11 @@ property, until nothing more can go. What it returns is a scenario like any othe
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ordercast.campaign.outcome import STARVED, Trial, run_scenario
+from ordercast.campaign.outcome import STARVED, UNANSWERED, Trial, run_scenario
 from ordercast.check import CLAIMED, PROPERTIES, choose
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.sim.faults import AnyFault, Cut, Delay, Duplication, Partition
@@ -33,12 +34,14 @@ _LIVENESS = (
     "selective-information",
     "no-silent-divergence",
     STARVED,
+    UNANSWERED,
 )
 """Properties that a run violates trivially when it ends too early."""
 
 _ARRIVAL_SECONDS = 0.5
 """More than any network of a campaign takes."""
 
+Item = TypeVar("Item")
 Pass = Callable[[Scenario, str], Iterator[Scenario]]
 
 
@@ -51,7 +54,15 @@ def shrink(
 ) -> Trial:
     """A smaller trial that violates the same property (by default the first that the trial violates)."""
     search = _Search(trial, property or trial.outcome.violations[0].property, events_max, on_progress)
-    passes: tuple[Pass, ...] = (_fewer_faults, _fewer_sites, _fewer_groups, _fewer_messages, _less_time, _simpler)
+    passes: tuple[Pass, ...] = (
+        _fewer_faults,
+        _fewer_changes,
+        _fewer_sites,
+        _fewer_groups,
+        _fewer_messages,
+        _less_time,
+        _simpler,
+    )
     before = None
     while before is not search.best and not search.exhausted:
         before = search.best
@@ -119,6 +130,7 @@ def _cost(scenario: Scenario) -> tuple[float, ...]:
     return (
         len(scenario.faults),
         sum((scenario.duration if fault.to is None else fault.to) - fault.from_ for fault in scenario.faults),
+        sum(len(change.sites) for change in scenario.changes),
         len(scenario.sites),
         sum(len(members) for members in scenario.groups.values()),
         sum((workload.count or 0) * len(workload.sources) for workload in workloads),
@@ -140,12 +152,37 @@ def _fewer_faults(scenario: Scenario, _property: str) -> Iterator[Scenario]:
         yield replace(scenario, faults=kept)
 
 
-def _parts_left_out(items: Sequence[AnyFault]) -> Iterator[tuple[AnyFault, ...]]:
+def _parts_left_out(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
     size = len(items)
     while size >= 1:
         for start in range(0, len(items), size):
             yield (*items[:start], *items[start + size :])
         size //= 2
+
+
+# ---------------------------------------------------------------------- changes
+def _fewer_changes(scenario: Scenario, _property: str) -> Iterator[Scenario]:
+    """Leave out halves of the changes, …, single ones, then single sites of one. A site that does not come is not
+    there, unless it is one that was in a group."""
+    for kept in _parts_left_out(scenario.changes):
+        yield _without_strangers(replace(scenario, changes=kept))
+    for place, change in enumerate(scenario.changes):
+        for gone in change.sites if len(change.sites) > 1 else ():
+            fewer = replace(change, sites=tuple(site for site in change.sites if site != gone))
+            changes = (*scenario.changes[:place], fewer, *scenario.changes[place + 1 :])
+            yield _without_strangers(replace(scenario, changes=changes))
+
+
+def _without_strangers(scenario: Scenario) -> Scenario:
+    """What is said and done by or to sites that never begin is left out."""
+    named = {site for fault in scenario.faults for site in fault.sites}
+    named |= {site for workload in scenario.workloads for site in workload.sources}
+    named |= {
+        site for fault in scenario.faults if isinstance(fault, Partition) for part in fault.parts for site in part
+    }
+    for stranger in sorted(named - set(scenario.sites)):
+        scenario = without_site(scenario, stranger)
+    return _consistent(scenario)
 
 
 # ---------------------------------------------------------------------- sites and groups
@@ -171,12 +208,14 @@ def without_site(scenario: Scenario, gone: SiteId) -> Scenario:
     groups = {group: members for group, members in groups.items() if members}
     faults = (_fault_without(fault, left) for fault in scenario.faults)
     workloads = (replace(workload, sources=left(workload.sources)) for workload in scenario.workloads)
+    changes = (replace(each, sites=left(each.sites), sources=left(each.sources)) for each in scenario.changes)
     return _consistent(
         replace(
             scenario,
             groups=groups,
             extra_sites=left(scenario.extra_sites),
             faults=tuple(fault for fault in faults if fault is not None),
+            changes=tuple(change for change in changes if change.sites),
             workloads=tuple(workload for workload in workloads if workload.sources),
         )
     )
@@ -199,14 +238,18 @@ def _fault_without(fault: AnyFault, left: Callable[[tuple[SiteId, ...]], tuple[S
 def _fewer_groups(scenario: Scenario, _property: str) -> Iterator[Scenario]:
     for gone in reversed(scenario.groups):
         groups = {group: members for group, members in scenario.groups.items() if group != gone}
-        yield _consistent(replace(scenario, groups=groups, extra_sites=scenario.sites))
+        changes = tuple(change for change in scenario.changes if change.group != gone)
+        extra = tuple(site for site in scenario.sites if site not in scenario.late_sites)
+        yield _consistent(replace(scenario, groups=groups, changes=changes, extra_sites=extra))
 
 
 def _consistent(scenario: Scenario) -> Scenario:
-    """Workloads that multicast only to groups that exist, and only as many at once as there are."""
+    """Workloads that multicast only to groups that exist, and only as many at once as there are; changes likewise."""
     workloads = []
+    changes = tuple(change for change in scenario.changes if change.group in scenario.all_groups)
+    scenario = replace(scenario, changes=changes)
     for workload in scenario.workloads:
-        groups = tuple(group for group in workload.groups if group in scenario.groups)
+        groups = tuple(group for group in workload.groups if group in scenario.all_groups)
         if groups or workload.destinations is not None:
             workloads.append(_to_groups(workload, groups))
     members = {site for group in scenario.groups.values() for site in group}
@@ -280,6 +323,7 @@ def _cut_off(scenario: Scenario, duration: float) -> Scenario:
             for fault in scenario.faults
             if fault.from_ < duration
         ),
+        changes=tuple(change for change in scenario.changes if change.at < duration),
         workloads=tuple(workload for workload in scenario.workloads if workload.start < duration),
     )
 

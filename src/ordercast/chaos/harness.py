@@ -102,6 +102,8 @@ class Outcome(msgspec.Struct):
     """Process -> the most memory that it took."""
     acknowledged: dict[SiteId, list[str]] = {}
     """Process -> the orders of which it has told whoever gave them that they were applied."""
+    forgotten: list[SiteId] = []
+    """Who has come back with an older log that nobody refused: it delivers once more what it has forgotten."""
 
     @property
     def trace(self) -> Path:
@@ -141,6 +143,8 @@ class Harness:
         self._processes = Processes(folder, cluster.worker, cluster.rates, seed, self._record)
         self._histories = Histories(self._processes, self._living, self._record, cluster.repairs)
         self._recording = Recording() if any(isinstance(action, Flood) for action in plan.actions) else None
+        self._turns = {name: asyncio.Lock() for name in cluster.processes}
+        """One kill at a time of each process, until it runs again."""
         self._partitions: list[frozenset[SiteId]] = []
         self._dead: set[SiteId] = set()
         self._strangers: set[SiteId] = set()
@@ -203,6 +207,7 @@ class Harness:
             record.flooded,
             processes.peaks,
             {name: _read_receipts(self._folder, name) for name in names},
+            record.forgotten,
         )
 
     def _open_hub(self, real: Mapping[SiteId, tuple[str, int]]) -> LossyHub:
@@ -297,21 +302,29 @@ class Harness:
             await self._visits.visit(action)
         self._clock.release(action.seconds)
 
+    async def _kill(self, process: SiteId, seconds: float) -> None:
+        processes, record = self._processes, self._record
+        struck = await processes.kill(process)  # apart: meanwhile, others are counted, too
+        record.happened["kill"] += struck
+        if seconds == inf:
+            self._dead.add(process)
+            record.say(f"{process} is killed for good")
+            return
+        record.say(f"{process} is killed")
+        await asyncio.sleep(seconds)
+        await processes.start(process)
+        if not self._cluster.recovers:
+            self._strangers.add(process)
+        record.say(f"{process} is started again")
+
     async def _strike(self, action: Action) -> None:
         processes, record = self._processes, self._record
         match action:
             case Kill(process=process):
-                record.happened["kill"] += await processes.kill(process)
-                if action.seconds == inf:
-                    self._dead.add(process)
-                    record.say(f"{process} is killed for good")
-                    return
-                record.say(f"{process} is killed")
-                await asyncio.sleep(action.seconds)
-                await processes.start(process)
-                if not self._cluster.recovers:
-                    self._strangers.add(process)
-                record.say(f"{process} is started again")
+                # On a busy machine the start after the kill before may not have happened yet; were it overtaken, two
+                # processes of that name would run, of which only one is known.
+                async with self._turns[process]:
+                    await self._kill(process, action.seconds)
             case Pause(process=process):
                 processes.signal(process, signal.SIGSTOP)
                 record.say(f"{process} is stopped for {action.seconds:.1f} s")

@@ -21,6 +21,8 @@ DOWN_SECONDS = 0.3
 LOGGED_SECONDS = 5.0
 """How long a rollback waits until something was logged since the copy."""
 
+HEARD_SECONDS = 0.5
+"""How long a process may tell the others of what it has logged since."""
 REFUSED_SECONDS = 1.0
 """How long a process that is back and reaches everybody is watched: it may still be refused."""
 
@@ -83,7 +85,8 @@ class Histories:
         record.say(f"{process} is killed, and its log is that of {action.copied:.1f} s again")
         why = await self._start(process, REFUSED_SECONDS)
         if why is None:
-            record.say(f"{process} is back with its old log, and nobody refuses it")
+            record.forgotten.append(process)
+            record.say(f"{process} is back with its old log, and nobody refuses it: nobody relied on what it lacks")
             return
         record.refused(process, "a rollback", why)
         await self._give_back(process, kept)
@@ -96,13 +99,16 @@ class Histories:
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(0.1)
+        # Were it killed at once, the others could not have heard of what it has logged, and would not miss it.
+        await asyncio.sleep(HEARD_SECONDS)
         return True
 
     # ------------------------------------------------------------------ lost logs
     async def lose(self, action: LostLog) -> None:
         """Kill, remove the log, start; and what an operator would do then."""
         process, record = action.process, self._record
-        record.happened["lost-log"] += await self._processes.kill(process)
+        struck = await self._processes.kill(process)
+        record.happened["lost-log"] += struck
         kept = self._put_aside(process)
         record.say(f"{process} is killed, and its log is lost")
         why = await self._start(process, REFUSED_SECONDS)
@@ -180,7 +186,8 @@ class Histories:
     async def stay_away(self, action: Away) -> None:
         """Kill, and start after long; meanwhile the others go on, or say for whom they wait."""
         process, processes, record = action.process, self._processes, self._record
-        record.happened["away"] += await processes.kill(process)
+        struck = await processes.kill(process)
+        record.happened["away"] += struck
         record.say(f"{process} is away for {action.seconds:.1f} s")
         began = time.monotonic()
         first: dict[SiteId, int] = {}

@@ -45,6 +45,8 @@ class Record:
         self.problems: list[str] = []
         """What went wrong with the processes themselves."""
         self.refusals: list[Refusal] = []
+        self.forgotten: list[SiteId] = []
+        """Who has come back with an older log that nobody refused."""
         self.absences: list[Absence] = []
         self.flooded: Counter[str] = Counter()
         """Datagrams of floods that have left, by kind."""

@@ -100,6 +100,8 @@ def _show(report: Report, seconds: float) -> None:
     console.print(table)
     console.print()
     rows = {"faults": named_counts(report.faults())}
+    if report.changes():
+        rows["changes"] = named_counts(report.changes())
     rows |= {protocol: named_counts(branches) for protocol, branches in report.branches().items()}
     console.print(counts_table(rows))
     console.print(Text(f"{len(report.outcomes):,} runs in {seconds:.1f} s", "dim"))

@@ -24,6 +24,12 @@ COMMANDS: dict[str, CommandEntry] = {
     "node": CommandEntry("ordercast.cli.node", "Run one process of a cluster."),
     "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
     "tail": CommandEntry("ordercast.cli.tail", "Follow what a running node delivers to a group."),
+    "members": CommandEntry("ordercast.cli.members", "Who is in which group, as a running node knows it."),
+    "join": CommandEntry("ordercast.cli.members", "Let a running node join a group."),
+    "leave": CommandEntry("ordercast.cli.members", "Let a running node leave a group."),
+    "processes": CommandEntry(
+        "ordercast.cli.processes", "Add and remove processes of a configured cluster while it runs."
+    ),
     "hub": CommandEntry("ordercast.cli.hub", "The one channel of a cluster, for protocols that need one."),
     "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
     "chaos": CommandEntry(

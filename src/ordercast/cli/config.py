@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from ordercast.cli.starter import starter_text
+from ordercast.cli.starter import discovery_text, members_text, starter_text
 from ordercast.core import UsageError
 from ordercast.node.addresses import show_address
 from ordercast.node.advice import find_warnings
@@ -55,7 +55,12 @@ def show_help(context: typer.Context) -> None:
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; there must be no such file yet.")],
     processes: Annotated[int, typer.Option(min=1, max=PROCESSES_MAX, help="How many, on this machine.")] = 3,
-    protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "sequencer",
+    protocol: Annotated[
+        str | None, typer.Option(help="See `ordercast protocols`; by default sequencer, with --discovery token.")
+    ] = None,
+    discovery: Annotated[
+        bool, typer.Option("--discovery", help="No names in the file: processes find each other, and come and go.")
+    ] = False,
     cluster: Annotated[str | None, typer.Option(help="Its name; by default the file's.")] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Of the first process; the others' follow.")] = FIRST_PORT,
     insecure: Annotated[bool, typer.Option("--insecure", help="Without a key: everything in the clear.")] = False,
@@ -70,9 +75,11 @@ def new(
     key_file = None if insecure else file.with_suffix(".key")
     if file == key_file:
         raise UsageError(f"{file}: is the name of the key file; name the configuration {file.with_suffix('.toml')}")
-    find_protocol(protocol)
+    chosen = protocol or ("token" if discovery else "sequencer")
+    find_protocol(chosen)
     check_name(cluster or file.stem)
-    text = starter_text(cluster or file.stem, protocol, None if key_file is None else key_file.name, processes, port)
+    members = discovery_text() if discovery else members_text(processes, port)
+    text = starter_text(cluster or file.stem, chosen, None if key_file is None else key_file.name, members)
     _create(file, text)
     try:
         # Checked like every other: the folder's path may be too long for sockets, say.
@@ -86,8 +93,13 @@ def new(
         print(json.dumps({"file": str(file), "key_file": None if key_file is None else str(key_file)}))
     else:
         key = "" if key_file is None else f", with its key in {key_file}"
-        print(f"{file}: a cluster of {processes} on this machine{key}")
-        print(f"start each process: ordercast node --config {file} --process node-1", file=sys.stderr)
+        if discovery:
+            print(f"{file}: a cluster whose processes find each other by multicast{key}")
+            start = f"start a process by any name: ordercast node --config {file} --process NAME --group everyone"
+        else:
+            print(f"{file}: a cluster of {processes} on this machine{key}")
+            start = f"start each process: ordercast node --config {file} --process node-1"
+        print(start, file=sys.stderr)
     return 0
 
 
@@ -119,7 +131,12 @@ def validate(file: FileArgument, as_json: JsonOption = False) -> int:
         return 0
     for warning in warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    print(f"{file}: ok: {configuration.protocol}, processes {', '.join(configuration.processes)}")
+    who = (
+        "processes that find each other"
+        if configuration.discovery
+        else f"processes {', '.join(configuration.addresses)}"
+    )
+    print(f"{file}: ok: {configuration.protocol}, {who}")
     return 0
 
 
@@ -175,7 +192,15 @@ def plain_values(configuration: Configuration) -> dict[str, Any]:
         values["multicast"] = show_address(configuration.multicast)
     if configuration.channel is not None:
         values["channel"] = show_address(configuration.channel)
+    search = configuration.discovery
+    if search is not None:
+        values["discovery"] = {
+            "multicast": None if search.multicast is None else show_address(search.multicast),
+            "seeds": list(map(show_address, search.seeds)),
+            "listen": None if search.listen is None else show_address(search.listen),
+        }
     values["processes"] = {name: show_address(address) for name, address in configuration.processes.items()}
+    values["added"] = {name: show_address(address) for name, address in configuration.added.items()}
     values["groups"] = {name: list(members) for name, members in configuration.groups.items()}
     values["options"] = msgspec.to_builtins(options)
     return values

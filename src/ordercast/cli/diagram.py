@@ -36,6 +36,7 @@ _STYLES = {
     "view": "blue",
     "join": "blue",
     "leave": "blue",
+    "activate": "blue",
     "time": "dim",
     "line": "dim",
     "site": "bold",
@@ -57,10 +58,17 @@ _LETTERS = {
 _ADDRESS = " → "
 """Between a message and its groups, or a view and its members, which are left out where the column is too narrow."""
 _WORDS = {"fail": "F fails", "awake": "A awake", "recover": "R recovered"}
-_ALWAYS = ("fail", "awake", "recover", "view", "join", "leave")
+_ALWAYS = ("fail", "awake", "recover", "view", "join", "leave", "activate")
 
 
-LEGEND = "M multicast  D delivery  · receipt that delivers nothing yet  x lost packet  F fails  A awake  R recovered"
+_LEGEND = "M multicast  D delivery  · receipt that delivers nothing yet  x lost packet  F fails  A awake  R recovered"
+_GROUPS_LEGEND = "  J joins a group  L leaves it  S service  V view"
+
+
+def legend(events: pa.Table) -> str:
+    """What the letters mean; those of groups only where somebody comes or goes."""
+    moves = pc.any(pc.is_in(events.column("kind"), pa.array(["join", "leave", "activate"]))).as_py()
+    return _LEGEND + _GROUPS_LEGEND if moves else _LEGEND
 
 
 class Happening(msgspec.Struct):
@@ -100,7 +108,7 @@ def draw_rich(
     """The diagram in colours: of some messages, of a time window, with or without packets that deliver nothing yet."""
     begin, end = window or (float("-inf"), float("inf"))
     sites = sorted(set(events.column("site").to_pylist()))
-    canvas = _Canvas(sites, width)
+    canvas = _Canvas(sites, width, _late(events))
     text = canvas.header()
     happenings = []
     for happening in what_happens(events, only_messages, packets):
@@ -123,6 +131,17 @@ def draw_rich(
     return text
 
 
+def _late(events: pa.Table) -> dict[str, float]:
+    """The sites that join a group before anything else happens in one there -> when they begin."""
+    kinds = pa.array(["join", "leave", "multicast", "deliver", "view"])
+    rows = events.select(["site", "seq", "kind"]).filter(pc.is_in(events.column("kind"), kinds)).sort_by("seq")
+    first: dict[str, str] = {}
+    for row in rows.to_pylist():
+        first.setdefault(row["site"], row["kind"])
+    late = [site for site, kind in first.items() if kind == "join"]
+    return {site: pc.min(events.filter(pc.equal(events.column("site"), site)).column("time")).as_py() for site in late}
+
+
 def count_rows(events: pa.Table, packets: bool = True) -> int:
     """How many rows the diagram would have."""
     return sum(1 for _ in what_happens(events, None, packets))
@@ -141,7 +160,7 @@ def short_name(message: str) -> str:
 # ---------------------------------------------------------------------- what is shown
 def what_happens(events: pa.Table, only_messages: set[str] | None = None, packets: bool = True) -> Iterator[Happening]:
     """The rows of the diagram, in order of time; a receipt and the deliveries that it leads to are one row."""
-    columns = ["site", "seq", "time", "kind", "message", "groups", "peer", "messages", "view", "members"]
+    columns = ["site", "seq", "time", "kind", "message", "groups", "peer", "messages", "view", "members", "service"]
     table = events.select(columns).filter(pc.not_equal(events.column("kind"), "send"))
     several_groups = _names_several_groups(events)
     times = pc.min_max(table.column("time"))
@@ -218,6 +237,8 @@ def _alone(row: dict[str, Any], several_groups: bool) -> Iterator[Happening]:
         text = " ".join(["x", *map(short_name, row["messages"])])
     elif kind == "view":
         text = f"V {row['view']}" + _ADDRESS + ",".join(row["members"] or ())
+    elif kind == "activate":
+        text = f"S {row['service']}" + _ADDRESS + ",".join(row["groups"] or ())
     elif kind in ("join", "leave"):
         text = f"{_LETTERS[kind]} {','.join(row['groups'] or ())}"
     elif kind == "multicast":
@@ -234,12 +255,13 @@ def _alone(row: dict[str, Any], several_groups: bool) -> Iterator[Happening]:
 class _Canvas:
     """Columns and life lines. A row is a list of characters, each with a style."""
 
-    def __init__(self, sites: list[str], width: int) -> None:
+    def __init__(self, sites: list[str], width: int, late: dict[str, float]) -> None:
         self._sites = sites
+        self._late = late
         room = (width - TIME_COLUMN) // max(1, len(sites))
         self._column = max(COLUMN_MIN, min(COLUMN_MAX, room))
         self._at = {site: TIME_COLUMN + index * self._column for index, site in enumerate(sites)}
-        self._line = dict.fromkeys(sites, _UP)
+        self._line = {site: _DOWN if site in late else _UP for site in sites}
         self._width = TIME_COLUMN + len(sites) * self._column
 
     def header(self) -> Text:
@@ -258,6 +280,7 @@ class _Canvas:
 
     def row(self, happening: Happening) -> Text:
         """One happening."""
+        self._begin(happening.time)
         characters, styles = self._life_lines()
         self._write(characters, styles, 0, f"{happening.time:{TIME_COLUMN - 2}.4f}", _STYLES["time"])
         style = _STYLES[happening.kind]
@@ -271,8 +294,15 @@ class _Canvas:
 
     def pass_over(self, happening: Happening) -> None:
         """The life line changes, seen or unseen."""
+        self._begin(happening.time)
         change = {"fail": _DOWN, "awake": _WAKING, "recover": _UP}
         self._line[happening.site] = change.get(happening.kind, self._line[happening.site])
+
+    def _begin(self, time: float) -> None:
+        """Whoever begins late has a life line from then on."""
+        for site in [site for site, begin in self._late.items() if begin <= time]:
+            del self._late[site]
+            self._line[site] = _UP
 
     def _arrow(
         self, characters: list[str], styles: list[str], start: int, end: int, text_length: int, kind: str

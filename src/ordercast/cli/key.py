@@ -2,14 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption, control_path
-from ordercast.core import UsageError
-from ordercast.node.control import ask, read
+from ordercast.node.control import ask_once
 from ordercast.wire.keys import create_key_file, fingerprint
 
 
@@ -56,20 +55,9 @@ def reload(
 
     Example: ordercast key reload --config bank.toml --process node-1
     """
-    keys = ordercast.run(_reload(control_path(config, process)))
+    keys = ordercast.run(ask_once(control_path(config, process), {"command": "reload-keys"}))
     if as_json:
         print(json.dumps({"process": process} | keys))
     else:
         also = f", and also takes {keys['also_accepted']}" if keys["also_accepted"] else ""
         print(f"{process} seals with the key {keys['used']}{also}")
-
-
-async def _reload(path: Path) -> dict[str, Any]:
-    reader, writer = await ask(path, {"command": "reload-keys"})
-    try:
-        answer = await read(reader)
-    finally:
-        writer.close()
-    if answer is None:
-        raise UsageError("the node ended before it answered: start it with `ordercast node`")
-    return answer

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from ordercast.core import UsageError
-from ordercast.node.configuration import read_configuration
+from ordercast.node.configuration import check_group_name, check_process, read_configuration
+from ordercast.protocols import find_protocol
 
 ConfigOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The cluster's configuration.")]
 ProcessOption = Annotated[str, typer.Option("--process", metavar="NAME", help="Which process of it.")]
@@ -18,9 +19,10 @@ ProcessOption = Annotated[str, typer.Option("--process", metavar="NAME", help="W
 def control_path(config: Path, process: str) -> Path:
     """Where the running node listens to commands; `UsageError` when the configuration does not say."""
     configuration = read_configuration(config, os.environ, {})
-    if process not in configuration.processes:
-        known = ", ".join(sorted(configuration.processes))
-        raise UsageError(f"there is no process {process!r} in {config}; known: {known}")
+    try:
+        check_process(configuration, process)
+    except UsageError as error:
+        raise UsageError(f"{config}: {error}") from None
     path = configuration.control_path(process)
     if path is None:
         raise UsageError(f'{config} has no `control`: add control = "unix:run/{{process}}.sock" and restart the node')
@@ -28,7 +30,10 @@ def control_path(config: Path, process: str) -> Path:
 
 
 def check_group(config: Path, group: str) -> None:
-    """`UsageError` when the configuration does not know the group."""
-    groups = read_configuration(config, os.environ, {}).groups
-    if group not in groups:
+    """`UsageError` when there can be no such group. Where groups come and go, the running node knows which there
+    are."""
+    configuration = read_configuration(config, os.environ, {})
+    check_group_name(group)
+    groups = configuration.groups
+    if group not in groups and not find_protocol(configuration.protocol).contract.dynamic:
         raise UsageError(f"there is no group {group!r} in {config}; known: {', '.join(sorted(groups))}")

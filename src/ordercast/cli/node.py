@@ -14,6 +14,7 @@ import typer
 
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption
+from ordercast.core import UsageError
 
 logger = logging.getLogger("ordercast.node")
 
@@ -32,6 +33,10 @@ def register(app: typer.Typer) -> None:
 def node(
     config: ConfigOption,
     process: ProcessOption,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Join this group, beside those of the file; may be repeated."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line when it runs, one when it ends.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell what happens, not only what is wrong.")] = False,
 ) -> int:
@@ -46,45 +51,76 @@ def node(
         format="%(asctime)s %(levelname)s %(message)s",
     )
     try:
-        return ordercast.run(_main(config, process, as_json))
+        return ordercast.run(_main(config, process, group or [], as_json))
     except ordercast.NodeFailed:
         return FAILED  # the log has said why
+    except ordercast.JoinRefused as error:
+        raise UsageError(str(error)) from None
 
 
-async def _main(config: Path, process: str, as_json: bool) -> int:
+async def _main(config: Path, process: str, groups: list[str], as_json: bool) -> int:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with ordercast.open(config, process) as running:
-        groups = [name for name, members in running.groups.items() if process in members]
-        for name in groups:
-            group = await running.join(name)
-            # It only passes by: `tail` looks into the node's history.
-            group.on_batch(lambda batch: None)
-        status = running.status()
-        if as_json:
-            print(json.dumps(status), flush=True)
-        else:
-            where = status["control"] or "nothing (no `control` in the configuration)"
-            print(
-                f"{process} runs {status['protocol']} on {status['address']}, groups: {', '.join(groups) or 'none'}; "
-                f"send and tail reach it by {where}. Ctrl-C ends it.",
-                file=sys.stderr,
-            )
         stopped = asyncio.create_task(stop.wait())
         failed = asyncio.create_task(running.wait_failed())
         told = asyncio.create_task(_tell_of_silence(running))
-        await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        told.cancel()
-        if failed.done():
-            failed.result()
-        failed.cancel()
+        joined = asyncio.create_task(_join(running, groups))
+        try:
+            # Others may have to be found first, and Ctrl-C ends that, too.
+            await asyncio.wait((joined, stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+            if joined.done():
+                joined.result()
+                _show(running, as_json)
+                joined = asyncio.create_task(_join_kept(running))
+                await asyncio.wait((stopped, failed), return_when=asyncio.FIRST_COMPLETED)
+            if failed.done():
+                failed.result()
+        finally:
+            for task in (stopped, failed, told, joined):
+                task.cancel()
+            await asyncio.gather(stopped, failed, told, joined, return_exceptions=True)
         status = running.status()
     if as_json:
         print(json.dumps(status), flush=True)
     return 0
+
+
+async def _join(running: ordercast.Node, groups: list[str]) -> None:
+    """Be in the groups that the file puts the process into, and in those that are asked for."""
+    configured = [name for name, members in running.groups.items() if running.process in members]
+    for name in dict.fromkeys((*configured, *groups)):
+        await _pass_by(running, name)
+
+
+async def _join_kept(running: ordercast.Node) -> None:
+    """Be in the groups in which the process was before a restart, as its log says."""
+    await running.internals.wait_started()
+    for name, about in running.status()["groups"].items():
+        if running.process in about["members"] and not about["joined"]:
+            await _pass_by(running, name)
+
+
+async def _pass_by(running: ordercast.Node, name: str) -> None:
+    group = await running.join(name)
+    # It only passes by: `tail` looks into the node's history.
+    group.on_batch(lambda batch: None)
+
+
+def _show(running: ordercast.Node, as_json: bool) -> None:
+    status = running.status()
+    if as_json:
+        print(json.dumps(status), flush=True)
+        return
+    groups = ", ".join(name for name, about in status["groups"].items() if about["joined"])
+    where = status["control"] or "nothing (no `control` in the configuration)"
+    print(
+        f"{running.process} runs {status['protocol']} on {status['address']}, groups: {groups or 'none'}; "
+        f"send and tail reach it by {where}. Ctrl-C ends it.",
+        file=sys.stderr,
+    )
 
 
 async def _tell_of_silence(running: ordercast.Node) -> None:
@@ -98,6 +134,6 @@ async def _tell_of_silence(running: ordercast.Node) -> None:
     except TimeoutError:
         pass
     status = running.status()
-    silent = sorted(set(running.configuration.processes) - {running.process, *status["peers"], *status["refused"]})
+    silent = sorted(set(running.configuration.addresses) - {running.process, *status["peers"], *status["refused"]})
     if silent:
         logger.warning("nothing heard of %s yet; do they run, at these addresses?", ", ".join(silent))

@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from ordercast.sim import Simulation
 
@@ -19,14 +27,7 @@ _STEPS = 200
 def execute_with_progress(simulation: Simulation, name: str) -> None:
     """Execute the run; a bar appears when it takes long."""
     total = simulation.duration + simulation.settle
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed:.1f} of {task.total:.1f} simulated seconds"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    bar = _bar(TextColumn("{task.completed:.1f} of {task.total:.1f} simulated seconds"), TimeElapsedColumn())
     task = bar.add_task(name.replace("[", r"\["), total=total)
     began = time.monotonic()
 
@@ -49,14 +50,7 @@ def execute_with_progress(simulation: Simulation, name: str) -> None:
 @contextmanager
 def late_bar(name: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar with the time that is left, on standard error; it appears when the work takes long."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
+    bar = _bar(MofNCompleteColumn(), TimeRemainingColumn())
     task = bar.add_task(name, total=None)
     began = time.monotonic()
 
@@ -70,3 +64,12 @@ def late_bar(name: str) -> Iterator[Callable[[int, int], None]]:
     finally:
         if bar.live.is_started:
             bar.stop()
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    console = Console(stderr=True)
+    # Where nobody looks on, all that would be left of it is an empty line.
+    watched = console.is_terminal
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), *columns, console=console, transient=True, disable=not watched
+    )

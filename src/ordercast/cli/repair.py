@@ -12,7 +12,7 @@ import typer
 
 from ordercast.cli.live import ProcessOption
 from ordercast.core import UsageError
-from ordercast.node.configuration import Configuration, read_configuration
+from ordercast.node.configuration import Configuration, check_process, read_configuration
 from ordercast.protocols import find_protocol
 from ordercast.storage.folder import begin_anew
 
@@ -46,9 +46,10 @@ def repair(
 
 
 def _log_folder(config: Path, configuration: Configuration, process: str) -> Path:
-    if process not in configuration.processes:
-        known = ", ".join(sorted(configuration.processes))
-        raise UsageError(f"there is no process {process!r} in {config}; known: {known}")
+    try:
+        check_process(configuration, process)
+    except UsageError as error:
+        raise UsageError(f"{config}: {error}") from None
     if configuration.log_directory is None:
         raise UsageError(f"{config} has no log_directory: there is no log to repair")
     if not find_protocol(configuration.protocol).contract.repairs:

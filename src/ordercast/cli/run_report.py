@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ordercast.check import Verdict
-from ordercast.cli.diagram import LEGEND, count_rows, draw_rich
+from ordercast.cli.diagram import count_rows, draw_rich, legend
 
 DIAGRAM_SITES_MAX = 8
 DIAGRAM_ROWS_MAX = 60
@@ -73,8 +73,8 @@ def diagram_if_small(events: pa.Table, width: int, forced: bool = False) -> Rend
     few_sites = len(pc.unique(events.column("site"))) <= DIAGRAM_SITES_MAX
     for packets in (True, False):
         if few_sites and count_rows(events, packets) <= DIAGRAM_ROWS_MAX:
-            return with_legend(draw_rich(events, width=width, packets=packets))
-    return with_legend(draw_rich(events, width=width, packets=False)) if forced else None
+            return with_legend(draw_rich(events, width=width, packets=packets), events)
+    return with_legend(draw_rich(events, width=width, packets=False), events) if forced else None
 
 
 def witness_diagram(events: pa.Table, verdict: Verdict, width: int) -> RenderableType | None:
@@ -82,12 +82,12 @@ def witness_diagram(events: pa.Table, verdict: Verdict, width: int) -> Renderabl
     if verdict.first is None or not verdict.first.messages:
         return None
     text = draw_rich(events, set(verdict.first.messages), width, rows_max=DIAGRAM_ROWS_MAX)
-    return Group(Text(f"{verdict.property}: {verdict.first.why}", "red"), with_legend(text))
+    return Group(Text(f"{verdict.property}: {verdict.first.why}", "red"), with_legend(text, events))
 
 
-def with_legend(diagram: Text) -> RenderableType:
+def with_legend(diagram: Text, events: pa.Table) -> RenderableType:
     """The diagram and what its letters mean."""
-    return Group(diagram, Text(LEGEND, "dim"))
+    return Group(diagram, Text(legend(events), "dim"))
 
 
 def verdicts_as_json(verdicts: Mapping[str, Verdict]) -> dict[str, Any]:

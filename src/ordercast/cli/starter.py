@@ -4,15 +4,42 @@ from __future__ import annotations
 
 from ordercast.node.configuration import CONTROL_SCHEME, PLACE_OF_PROCESS, Configuration
 
+_WAYS = """\
+# multicast = "239.1.2.3:7000"    # IP multicast between machines; without it, each gets its own copy
+# channel = "192.0.2.1:7000"    # of `ordercast hub`, for protocols that need one channel
+"""
+
 _DEFAULTS = Configuration(cluster="", protocol="", processes={}, groups={})
 
 
-def starter_text(cluster: str, protocol: str, key_file: str | None, processes: int, first_port: int) -> str:
-    """A configuration for so many processes on this machine, with comments."""
+def members_text(processes: int, first_port: int) -> str:
+    """So many processes on this machine, and the group of all of them."""
     names = [f"node-{number}" for number in range(1, processes + 1)]
     width = max(map(len, names))
     addresses = "\n".join(f'{name:<{width}} = "127.0.0.1:{first_port + index}"' for index, name in enumerate(names))
     members = ", ".join(f'"{name}"' for name in names)
+    return f"""\
+# Processes that come later are in [added] (`ordercast processes add`). Or nobody is named, and they find each other:
+# [discovery] (`ordercast config new --discovery`).
+[processes]    # name = "host:port", UDP
+{addresses}
+
+[groups]    # name = [its members]; any process may multicast to any group
+everyone = [{members}]"""
+
+
+def discovery_text() -> str:
+    """How processes find each other that no file names."""
+    return """\
+[discovery]    # whoever holds the key may come; groups come into being when they are joined
+multicast = "239.7.7.7:7500"    # where IP multicast reaches everybody
+# seeds = ["192.0.2.1:7001"]    # elsewhere: some that are always there, and that know the others
+# listen = "192.0.2.4:7001"    # by default an address of this machine and any free port"""
+
+
+def starter_text(cluster: str, protocol: str, key_file: str | None, members: str) -> str:
+    """A configuration with comments; `members` says which processes and groups there are, or how they are found."""
+    ways = "" if members.startswith("[discovery]") else _WAYS
     sealing = 'insecure = true    # everything in the clear! Else: key_file = "FILE", made by `ordercast key new FILE`'
     if key_file is not None:
         sealing = f'key_file = "{key_file}"    # the same file at every process, and nobody else can read it'
@@ -30,20 +57,14 @@ log_directory = "log"    # without it, a process that restarts has lost its hist
 control = "{CONTROL_SCHEME}run/{PLACE_OF_PROCESS}.sock"    # how `ordercast send` and `tail` reach a running process
 
 # max_datagram = {_DEFAULTS.max_datagram}    # 1450 on a network of 1500-byte packets
-# multicast = "239.1.2.3:7000"    # IP multicast between machines; without it, each gets its own copy
-# channel = "192.0.2.1:7000"    # of `ordercast hub`, for protocols that need one channel
-# interface = "192.0.2.1"    # for multicast; by default the one that the process' own address is on
+{ways}# interface = "192.0.2.1"    # for multicast; by default the one that the process' own address is on
 # socket_buffer = {_DEFAULTS.socket_buffer}    # bytes
 # busy_poll = {_DEFAULTS.busy_poll}    # microseconds awake after a datagram; more for fast answers, 0 for none
 # retain_bytes = {_DEFAULTS.retain_bytes}    # of the log, for an application that restarts
 # payload_max = {_DEFAULTS.payload_max}    # bytes of one message
 # queue_bytes = {_DEFAULTS.queue_bytes}    # deliveries that may wait for the application
 
-[processes]    # name = "host:port", UDP
-{addresses}
-
-[groups]    # name = [its members]; any process may multicast to any group
-everyone = [{members}]
+{members}
 
 [options]    # of the protocol: `ordercast protocols {protocol}` lists them
 """

@@ -79,13 +79,16 @@ def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:
     return {}
 
 
-def nothing_less(_options: Options) -> frozenset[str]:
-    """For protocols whose guarantees do not depend on their options."""
-    return frozenset()
+def as_it_stands(contract: Contract, _options: Options) -> Contract:
+    """For protocols whose promises do not depend on their options."""
+    return contract
 
 
 class Contract(msgspec.Struct, frozen=True):
-    """The public promise of one protocol. Data, not code: it is copied into traces and compared with the documents."""
+    """The public promise of one protocol. Data, not code: it is copied into traces and compared with the documents.
+
+    It says what the protocol can do; `with_options` says what of it holds with given options.
+    """
 
     name: str
     title: str
@@ -118,10 +121,19 @@ class Contract(msgspec.Struct, frozen=True):
     """Whether a message can be addressed to several groups at once."""
     one_channel: bool = False
     """Whether the protocol needs a network on which everyone hears all broadcasts in the same order."""
-    not_guaranteed: Callable[[Options], frozenset[str]] = nothing_less
-    """Those of the guarantees that do not hold with these options, for a protocol that has a weaker mode."""
+    dynamic: bool = False
+    """Whether there may be groups and processes that no file names: they come and go while the others run."""
+    another_process: bool = False
+    """Whether a process that starts again is another one, with a name of its own: `b`, then `b#1`."""
+    services: Mapping[str, tuple[str, ...]] = {}
+    """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
+    adapted: Callable[[Contract, Options], Contract] = as_it_stands
+    """The contract with these options, for a protocol that has a weaker mode, or one for other faults."""
 
-    def guaranteed(self, options: Options) -> tuple[str, ...]:
+    def with_options(self, options: Options) -> Contract:
         """What holds with these options."""
-        without = self.not_guaranteed(options)
-        return tuple(name for name in self.guarantees if name not in without)
+        return self.adapted(self, options)
+
+    def without(self, *guarantees: str) -> Contract:
+        """The same, less these guarantees."""
+        return msgspec.structs.replace(self, guarantees=tuple(n for n in self.guarantees if n not in guarantees))

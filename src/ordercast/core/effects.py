@@ -42,6 +42,12 @@ class JoinChannel(Effect, frozen=True):
     channel: ChannelId
 
 
+class LeaveChannel(Effect, frozen=True):
+    """Hear the channel no more; nothing happens when it is not joined."""
+
+    channel: ChannelId
+
+
 class SetTimer(Effect, frozen=True):
     """Fire after so many seconds of the site's clock; a timer of the same name that is running is replaced."""
 
@@ -106,17 +112,20 @@ class InstallView(Effect, frozen=True):
     """Those who come along from the previous view."""
     groups: tuple[GroupId, ...] = ()
     """Whose members these are. None: it is a view of sites, and each group has those of its members that are in it."""
+    merged: tuple[SiteId, ...] = ()
+    """Those who come from another view, in which they have gone on apart."""
 
 
 class ExitGroup(Effect, frozen=True):
-    """What is ordered in the group from here on does not reach this site until it enters again: the others have gone on
-    without it and have forgotten what it lacks."""
+    """What is ordered in the group from here on does not reach this site until it enters again: it has left, or the
+    others have gone on without it and have forgotten what it lacks."""
 
     group: GroupId
 
 
 class EnterGroup(Effect, frozen=True):
-    """From here on the site delivers what is ordered in the group.
+    """From here on the site delivers what is ordered in the group. Where the protocol is dynamic, an `InstallView` of
+    the group follows at once, before anything is delivered.
 
     A core that reads this from its log after a crash says it again, at its place among the replays.
     """
@@ -126,10 +135,38 @@ class EnterGroup(Effect, frozen=True):
     """How many application messages (`Multicast.count`) those who were there have delivered in the group before."""
 
 
+class JoinRefused(Effect, frozen=True):
+    """A join that was asked for will not come about."""
+
+    group: GroupId
+    reason: str
+
+
+class Activate(Effect, frozen=True):
+    """From here on what is delivered in the group has the service."""
+
+    group: GroupId
+    service: str
+    source: SiteId | None = None
+    """Whose messages are meant; None: everyone's."""
+
+
+class ServiceUnavailable(Effect, frozen=True):
+    """A service that was chosen, or is active, cannot be had."""
+
+    group: GroupId
+    service: str
+    source: SiteId | None
+    """Whose messages are meant; None: everyone's."""
+    reason: str
+
+
 class Credit(Effect, frozen=True):
     """How many more messages the application may multicast now. Without any `Credit` there is no limit."""
 
     available: int
+    group: GroupId | None = None
+    """To which group; None: to all together."""
 
 
 class Blocked(Effect, frozen=True):
@@ -143,6 +180,16 @@ class Blocked(Effect, frozen=True):
     by: str
     """Who says so: a name within the protocol, such as `source`."""
     reason: str
+    group: GroupId | None = None
+    """Where there is no progress; None: everywhere."""
+
+
+class DeclareFailed(Effect, frozen=True):
+    """The site counts as failed from a time on that may be past: a lease has ended. It runs, and says
+    `DeclareRecovered` when it takes part fully again."""
+
+    since: float
+    """By the site's own clock."""
 
 
 class DeclareRecovered(Effect, frozen=True):

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 import msgspec
 
-from ordercast.core.identifiers import ChannelId, Multicast, SiteId
+from ordercast.core.identifiers import ChannelId, GroupId, Multicast, SiteId
 from ordercast.core.packets import Packet, Record
 
 Timer = Hashable
@@ -67,3 +67,53 @@ class Consumed(Event, frozen=True):
     """The application has taken so many deliveries: buffers are free again."""
 
     count: int
+
+
+class Discovered(Event, frozen=True):
+    """The driver of a dynamic core (`Contract.dynamic`) has found other processes, or has lost some: told whenever that
+    changes."""
+
+    sites: tuple[SiteId, ...]
+    """All others that are known so far, sorted."""
+    settled: bool
+    """Whether the search has had its time: whoever wants to join a group and knows nobody in it may found it."""
+
+
+class JoinRequested(Event, frozen=True):
+    """The application wants to be in a group. The answer is an `EnterGroup` or a `JoinRefused`; what is wrong with the
+    request itself is a `UsageError` of this step."""
+
+    group: GroupId
+    role: str = ""
+    """The one that the protocol gives by itself, when empty."""
+    service: str = ""
+    """The same."""
+
+
+class LeaveRequested(Event, frozen=True):
+    """The application wants to be out of a group that it is in, or wants to be in. The answer is an `ExitGroup`."""
+
+    group: GroupId
+
+
+class RoleChosen(Event, frozen=True):
+    """The application wants another role in a group that it is in."""
+
+    group: GroupId
+    role: str
+
+
+class ServiceChosen(Event, frozen=True):
+    """The application wants another service in a group that it is in. The answer is an `Activate` or a
+    `ServiceUnavailable`, for each source where some are named."""
+
+    group: GroupId
+    service: str
+    sources: tuple[SiteId, ...] = ()
+    """Whose messages are meant; none: everyone's."""
+
+
+class RemovalRequested(Event, frozen=True):
+    """An operator wants a site out of every group that is gone for good and cannot leave by itself."""
+
+    site: SiteId

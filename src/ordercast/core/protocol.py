@@ -31,9 +31,9 @@ class Context(msgspec.Struct, frozen=True):
 
     site: SiteId
     groups: Mapping[GroupId, tuple[SiteId, ...]]
-    """Group -> its members, sorted."""
+    """Group -> its members, sorted; none in a cluster that no file describes."""
     sites: tuple[SiteId, ...]
-    """All sites of the system, sorted, members or not."""
+    """All sites of the system, sorted, members or not; in a cluster that no file describes, this one alone."""
     options: Options
     random: Random
     """This instance's own stream."""
@@ -105,7 +105,7 @@ class Protocol(ABC):
         self.outbox: list[effects.Effect] = []
         self.branches: Counter[str] = Counter()
         self._appended = 0
-        self._obstacles: dict[str, str] = {}
+        self._obstacles: dict[tuple[str, GroupId | None], str] = {}
         self._on_event: dict[type[events.Event], Callable[[Any], None]] = {
             event: getattr(self, event_handler(event))
             for event in events.Event.__subclasses__()
@@ -119,6 +119,17 @@ class Protocol(ABC):
         self._listeners: list[Callable[[SiteId, Packet], None]] = []
         self._finishers: list[Callable[[], None]] = []
         self._checkers: list[Callable[[], None]] = []
+
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups that there are and their members, sorted, as far as this site knows. A dynamic protocol says it
+        here."""
+        return self.context.groups
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """The sites that there are, sorted, as far as this site knows. A dynamic protocol says it here."""
+        return self.context.sites
 
     def attach(self, part: AnyPart) -> AnyPart:
         """Hand the part what it handles from now on; what the core or an earlier part handles stays there."""
@@ -218,6 +229,29 @@ class Protocol(ABC):
     def on_consumed(self, event: events.Consumed) -> None:
         """The application has taken deliveries."""
 
+    def on_discovered(self, event: events.Discovered) -> None:
+        """Other processes were found; only dynamic protocols are told."""
+
+    def on_join_requested(self, event: events.JoinRequested) -> None:
+        """The application wants to be in a group."""
+        raise UsageError(f"{self.contract.name} has the groups of the configuration: {event.group!r} cannot be joined")
+
+    def on_leave_requested(self, event: events.LeaveRequested) -> None:
+        """The application wants to be out of a group."""
+        raise UsageError(f"{self.contract.name} has the groups of the configuration: {event.group!r} cannot be left")
+
+    def on_removal_requested(self, event: events.RemovalRequested) -> None:
+        """An operator wants a site out of every group."""
+        raise UsageError(f"{self.contract.name} has the processes of the configuration: {event.site!r} stays one")
+
+    def on_role_chosen(self, event: events.RoleChosen) -> None:
+        """The application wants another role."""
+        raise UsageError(f"{self.contract.name} has no roles: {event.role!r} cannot be chosen")
+
+    def on_service_chosen(self, event: events.ServiceChosen) -> None:
+        """The application wants another service."""
+        raise UsageError(f"{self.contract.name} has one service: {event.service!r} cannot be chosen")
+
     # ------------------------------------------------------------------ effects, for subclasses to call
     def send(self, to: tuple[SiteId, ...], packet: Packet) -> None:
         """Write a `Send` to the outbox; nothing when there is nobody to send to."""
@@ -250,19 +284,20 @@ class Protocol(ABC):
         """Write a `DeclareRecovered` to the outbox."""
         self.outbox.append(effects.DeclareRecovered())
 
-    def block(self, by: str, reason: str) -> None:
+    def block(self, by: str, reason: str, group: GroupId | None = None) -> None:
         """Say why there is no progress, or (an empty reason) that `by` is no longer in the way. A reason stands until
-        the same `by` takes it back: what one part says does not hide what another one does."""
-        if self._obstacles.get(by, "") != reason:
+        the same `by` takes it back: what one part says does not hide what another one does, nor what the same one
+        says of another group."""
+        if self.obstacle(by, group) != reason:
             if reason:
-                self._obstacles[by] = reason
+                self._obstacles[by, group] = reason
             else:
-                del self._obstacles[by]
-            self.outbox.append(effects.Blocked(by, reason))
+                del self._obstacles[by, group]
+            self.outbox.append(effects.Blocked(by, reason, group))
 
-    def obstacle(self, by: str) -> str:
+    def obstacle(self, by: str, group: GroupId | None = None) -> str:
         """What `by` has said last; empty when it is not in the way."""
-        return self._obstacles.get(by, "")
+        return self._obstacles.get((by, group), "")
 
     def branch(self, name: str) -> None:
         """Count that a branch of note was taken (see `Contract.branches`)."""

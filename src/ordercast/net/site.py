@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, Packet, SiteId, UsageError
 from ordercast.core.effects import (
+    Activate,
     Blocked,
     Broadcast,
     Credit,
+    DeclareFailed,
     DeclareRecovered,
     Deliver,
     Effect,
@@ -20,11 +23,15 @@ from ordercast.core.effects import (
     ExitGroup,
     InstallView,
     JoinChannel,
+    JoinRefused,
+    LeaveChannel,
     Replay,
     Send,
+    ServiceUnavailable,
 )
-from ordercast.core.events import Arrival, Consumed, Timer, TimerFired
+from ordercast.core.events import Arrival, Consumed, Discovered, Timer, TimerFired
 from ordercast.core.memory import ROLL_CALL_SECONDS
+from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE
 from ordercast.net.probing import Prober
 from ordercast.net.timers import Timers
@@ -32,7 +39,8 @@ from ordercast.net.transport import Datagram, Transport
 from ordercast.runtime import Instance, MessageNumbers
 from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
-from ordercast.wire.endpoint import Endpoint, Outgoing
+from ordercast.wire.endpoint import Endpoint
+from ordercast.wire.outbox import Outgoing
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far
@@ -46,40 +54,6 @@ EARLY_MAX = 256
 then are dropped: whoever sends repeats them."""
 
 _ARRIVAL = Arrival()
-
-
-class Application(Protocol):
-    """What stands above the protocol: the node."""
-
-    def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
-        """Take a message."""
-
-    def install_view(self, instance: InstanceId, effect: InstallView) -> None:
-        """Learn who is in the group."""
-
-    def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
-        """Learn where the deliveries of a group go on."""
-
-    def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
-        """Learn that deliveries of a group are missing from here on."""
-
-    def credit(self, instance: InstanceId, available: int) -> None:
-        """Learn how much may be sent."""
-
-    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
-        """Learn why there is no progress, or that there is again."""
-
-    def started(self, silent: Sequence[SiteId]) -> None:
-        """Learn that the instances have started, and who was asked before and has not answered."""
-
-    def recovered(self, instance: InstanceId) -> None:
-        """Learn that a restarted instance takes part fully again."""
-
-    def peers_changed(self) -> None:
-        """Another process is within reach."""
-
-    def failed(self, error: BaseException) -> None:
-        """The site cannot go on."""
 
 
 class LiveSite:
@@ -103,6 +77,8 @@ class LiveSite:
         self._everyone = sites
         self._others = tuple(site for site in sites if site != name)
         self._arrivals: dict[InstanceId, Arrival] = {}
+        self._listeners: dict[InstanceId, Callable[[SiteId, Packet], None]] = {}
+        """Who takes packets beside the instances."""
         self._endpoint = endpoint
         self._application = application
         self._start_sync = start_sync
@@ -222,6 +198,8 @@ class LiveSite:
                 instance = awake.get(name)
                 if instance is not None:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
+                elif name in self._listeners:
+                    self._listeners[name](sender, packet)
                 elif name == NET_INSTANCE and self._prober is not None:
                     self._prober.on_packet(sender, packet, multicast)
                 elif self._roll_call is not None and len(self._early) < EARLY_MAX:
@@ -231,6 +209,19 @@ class LiveSite:
             # Whatever the network brings is caught further in: this is a bug of ours.
             self._fail(error)
             return False
+
+    def hear(self, name: InstanceId, listener: Callable[[SiteId, Packet], None]) -> None:
+        """Packets under this name, which is no instance's, go to a listener."""
+        self._listeners[name] = listener
+
+    def say(self, to: SiteId, name: InstanceId, packet: Packet) -> None:
+        """Send a packet under such a name to one process, if it is known; it leaves at the end of the turn."""
+        with suppress(UsageError):
+            self._endpoint.send((to,), name, packet)
+
+    def step(self, function: Callable[[float], object]) -> None:
+        """Let a listener do something in a turn of its own; the function gets the time."""
+        self._enter(function)
 
     def end_turn(self) -> None:
         """Let everything leave that the last steps have written, packed together; then the application gets what they
@@ -244,7 +235,9 @@ class LiveSite:
             # First the trace, then the network: a process that is killed in between has not sent.
             self._recorder.flush()
         for outgoing in endpoint.flush():
-            if self._by_unicast:
+            if outgoing.where is not None:
+                transport.send_to(outgoing.where, outgoing.buffer)
+            elif self._by_unicast:
                 transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
             else:
                 self._send(transport, outgoing)
@@ -336,6 +329,43 @@ class LiveSite:
                 raise  # the core has not taken it, and nothing has happened
             self._fail(error)
 
+    def join(self, group: GroupId, role: str = "", service: str = "") -> None:
+        """The application wants to be in a group; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].join(now, group, role, service))
+
+    def leave(self, group: GroupId) -> None:
+        """The application wants to be out of a group; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].leave(now, group))
+
+    def remove(self, site: SiteId) -> None:
+        """An operator wants another process out of every group; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].remove(now, site))
+
+    def choose_role(self, group: GroupId, role: str) -> None:
+        """The application wants another role; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_role(now, group, role))
+
+    def choose_service(self, group: GroupId, service: str, sources: tuple[SiteId, ...] = ()) -> None:
+        """The application wants another service; `UsageError` when the core does not allow it."""
+        self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_service(now, group, service, sources))
+
+    def _ask(self, ask: Callable[[float], None]) -> None:
+        """What the core refuses is the caller's; whatever else raises stops the site."""
+        try:
+            ask(self._loop.time())
+        except UsageError:
+            raise
+        except BaseException as error:
+            self._fail(error)
+        else:
+            self._enter(lambda _now: None)
+
+    def discovered(self, sites: tuple[SiteId, ...], settled: bool) -> None:
+        """These other processes are known now; dynamic instances hear of it."""
+        for instance in tuple(self._awake.values()):
+            if instance.core.contract.dynamic:
+                self._enter(instance.handle, Discovered(sites, settled))
+
     def consumed(self) -> None:
         """The application has taken a delivery. The instance hears of it soon."""
         self._taken += 1
@@ -358,6 +388,10 @@ class LiveSite:
     def trace_time(self) -> float:
         """Seconds of this process' monotonic clock."""
         return self._loop.time()
+
+    def seconds_since(self, time: float) -> float:
+        """How long ago a time of the loop's clock was."""
+        return self._loop.time() - time
 
     def send(self, instance: Instance, effect: Send) -> None:
         """Pack a packet for its receivers; it leaves at the end of the turn."""
@@ -382,6 +416,10 @@ class LiveSite:
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """There is one channel, and everyone hears it."""
         self._arrivals[instance.name] = Arrival(channel=effect.channel)
+
+    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
+        """There is one channel, and everyone hears it: what comes is no broadcast to this instance any more."""
+        self._arrivals.pop(instance.name, None)
 
     def _on_timer_due(self, instance: InstanceId, timer: Timer) -> None:
         self._enter(self.instances[instance].handle, TimerFired(timer))
@@ -413,16 +451,31 @@ class LiveSite:
         """Tell the application that it misses what comes next."""
         self._deliveries.append((self._application.exit_group, instance.name, effect))
 
+    def join_refused(self, instance: Instance, effect: JoinRefused) -> None:
+        """Tell the application that a join will not come about."""
+        self._deliveries.append((self._application.join_refused, instance.name, effect))
+
+    def activate(self, instance: Instance, effect: Activate) -> None:
+        """Tell the application which service its deliveries have from here on."""
+        self._deliveries.append((self._application.activate, instance.name, effect))
+
+    def service_unavailable(self, instance: Instance, effect: ServiceUnavailable) -> None:
+        """Tell the application which service cannot be had."""
+        self._deliveries.append((self._application.service_unavailable, instance.name, effect))
+
     def credit(self, instance: Instance, effect: Credit) -> None:
         """Tell the application how much it may send."""
-        self._application.credit(instance.name, effect.available)
+        self._application.credit(instance.name, effect.available, effect.group)
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Tell the application why there is no progress."""
-        self._application.blocked(instance.name, effect.by, effect.reason)
+        self._application.blocked(instance.name, effect.by, effect.reason, effect.group)
+
+    def declared_failed(self, instance: Instance, effect: DeclareFailed) -> None:
+        """The process runs all the same; the trace has it."""
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
-        """The instance takes part fully again after a crash."""
+        """The instance takes part fully again, after a crash or after it has declared itself failed."""
         if self._recorder is not None:
             self._recorder.recover(self.trace_time())
         self._application.recovered(instance.name)

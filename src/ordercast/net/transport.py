@@ -8,10 +8,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from ordercast.core import SiteId
+from ordercast.core.forks import disown_in_forks
 from ordercast.net import junk, sockets
 from ordercast.net.disturbance import Disturbance, DisturbedSocket
 from ordercast.net.polling import BusyPoll
 from ordercast.net.sockets import Resolved, SocketAddress
+from ordercast.wire.whereabouts import Address
 
 DRAIN_MAX = 64
 """Times that a socket is read before anything else gets its turn: a socket buffer's worth of the largest datagrams."""
@@ -77,6 +79,7 @@ class Transport:
         self._something_came = False
         self._polls = BusyPoll(loop, busy_poll_seconds) if busy_poll_seconds else None
         loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
+        disown_in_forks(self)
 
     # ------------------------------------------------------------------ IP multicast
     def join_multicast(self, group: str, port: int, interface: str, own_host_too: bool, buffer_bytes: int) -> None:
@@ -171,7 +174,15 @@ class Transport:
                     # Such a socket is told what became of earlier datagrams (nobody listens there), and then this one
                     # has not left; or its buffer is full. The other one has its own.
                     pass
-            self._send(buffer, segment, addresses[site])
+            address = addresses.get(site)
+            # (Whoever is not there any more may still be sent to, in a cluster that processes leave.)
+            if address is not None:
+                self._send(buffer, segment, address)
+
+    def send_to(self, where: Address, datagram: bytes | memoryview) -> None:
+        """Send one datagram to an address, by the common socket, so that whoever is there sees where this process
+        listens."""
+        self._send(datagram, None, where)
 
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""
@@ -254,6 +265,15 @@ class Transport:
             self._loop.remove_writer(opened.fileno())
             opened.close()
         for opened in self._connected.values():
+            opened.close()
+
+    def disown(self) -> None:
+        """Close the sockets of a process of which this is a fork.
+
+        (A child that lives on would hold the address, and the process could not come back after a crash.) The event
+        loop is not told: it has its own list in common with the process' loop.
+        """
+        for opened in (*self._open_sockets(), *self._connected.values()):
             opened.close()
 
     def _open_sockets(self) -> list[socket.socket]:

@@ -1,7 +1,14 @@
 """What applications import: `open`, `Node`, `Group`, `Delivery`, and what can go wrong."""
 
 from ordercast.node.deliveries import Batch, Delivery, View
-from ordercast.node.errors import GroupBlocked, NodeClosed, NodeFailed, WouldBlock
+from ordercast.node.errors import (
+    GroupBlocked,
+    JoinRefused,
+    NodeClosed,
+    NodeFailed,
+    ServiceUnavailable,
+    WouldBlock,
+)
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.node import Node, open
@@ -13,10 +20,12 @@ __all__ = [
     "Delivery",
     "Group",
     "GroupBlocked",
+    "JoinRefused",
     "Node",
     "NodeClosed",
     "NodeFailed",
     "Replicated",
+    "ServiceUnavailable",
     "SynchronousGroup",
     "SynchronousNode",
     "View",

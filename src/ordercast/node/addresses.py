@@ -55,6 +55,13 @@ def parse_address(text: str) -> HostPort:
     return host, port
 
 
+def parse_listen(text: str) -> HostPort:
+    """Where a process listens; that may be on every address of its machine."""
+    host, port = split_address(text)
+    literal = as_ip(host)
+    return (host, port) if literal is not None and literal.is_unspecified else parse_address(text)
+
+
 def parse_multicast(text: str) -> HostPort:
     """An IP multicast group and a port."""
     host, port = split_address(text)

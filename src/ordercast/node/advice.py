@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ordercast.core import CRASH_FAULTS
 from ordercast.node.addresses import as_ip
 from ordercast.node.configuration import Configuration
+from ordercast.node.searching import Search
 from ordercast.protocols import find_protocol
 
 UNFRAGMENTED_BYTES = 1450
@@ -40,14 +41,17 @@ def _warnings(configuration: Configuration) -> Iterator[str]:
     if "loss" not in contract.faults:
         yield f"{contract.name} does not tolerate the loss of packets, and every network loses some under load"
     yield from protocol.arrangement.warnings(configuration.groups)
-    if configuration.interface is not None and configuration.multicast is None:
+    search = configuration.discovery or Search()
+    if configuration.interface is not None and configuration.multicast is None and search.multicast is None:
         yield "interface has no effect without multicast"
-    literals = [literal for host, _ in configuration.processes.values() if (literal := as_ip(host)) is not None]
+    table = "[processes]" if configuration.discovery is None else "[discovery]"
+    addresses = [*configuration.addresses.values(), *search.seeds, *([] if search.listen is None else [search.listen])]
+    literals = [literal for host, _ in addresses if (literal := as_ip(host)) is not None]
     loopback = [literal for literal in literals if literal.is_loopback]
-    names = len(configuration.processes) - len(literals)
+    names = len(addresses) - len(literals)
     if loopback and len(loopback) < len(literals):
-        yield "[processes]: some are on the loopback, where those on other machines cannot reach them"
-    if len(loopback) + names < len(configuration.processes) and configuration.max_datagram > UNFRAGMENTED_BYTES:
+        yield f"{table}: some are on the loopback, where those on other machines cannot reach them"
+    if len(loopback) + names < len(addresses) and configuration.max_datagram > UNFRAGMENTED_BYTES:
         yield (
             f"max_datagram = {configuration.max_datagram}: on a network of 1500-byte packets each datagram travels in "
             f"fragments and is lost with any one of them; write max_datagram = {UNFRAGMENTED_BYTES} there"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Iterable
 
 import msgspec
 
@@ -51,11 +52,13 @@ def encode_pieces(number: int, payload: bytes) -> list[bytes]:
     another."""
     total = -(-len(payload) // PIECE_BYTES_MAX)
     return [
-        PIECE_MARK
-        + _PIECE.pack(number, index, total)
-        + payload[index * PIECE_BYTES_MAX : (index + 1) * PIECE_BYTES_MAX]
+        _join(number, index, total, payload[index * PIECE_BYTES_MAX : (index + 1) * PIECE_BYTES_MAX])
         for index in range(total)
     ]
+
+
+def _join(number: int, index: int, total: int, piece: Payload) -> bytes:
+    return b"".join((PIECE_MARK, _PIECE.pack(number, index, total), piece))
 
 
 def decode_bundle(payload: Payload, count: int) -> list[bytes]:
@@ -67,6 +70,15 @@ def decode_bundle(payload: Payload, count: int) -> list[bytes]:
     if len(messages) != count:
         raise WireError(f"a bundle of {len(messages)} messages says that it holds {count}")
     return messages
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """A piece of a large message of which others are missing, as a checkpoint keeps it."""
+
+    source: SiteId
+    incarnation: int
+    groups: tuple[GroupId, ...]
+    payload: bytes
 
 
 class _Making:
@@ -127,6 +139,32 @@ class Assembly:
             self._give_up_oldest(making)
         return None
 
+    def give_up(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> None:
+        """The message of which this is a piece will not become whole any more."""
+        making = self._making.get((message.source, groups))
+        number = _PIECE.unpack_from(payload, len(PIECE_MARK))[0]
+        if making is not None and number in making.pieces:
+            self._give_up(making, number)
+
     def _give_up_oldest(self, making: _Making) -> None:
-        making.forget(next(iter(making.pieces)))
+        self._give_up(making, next(iter(making.pieces)))
+
+    def _give_up(self, making: _Making, number: int) -> None:
+        making.forget(number)
         self._counters["large-incomplete"] += 1
+
+    # ------------------------------------------------------------------ what a checkpoint keeps
+    def pieces(self) -> list[Piece]:
+        """All that there are."""
+        return [
+            Piece(source, making.incarnation, groups, _join(number, index, len(pieces), piece))
+            for (source, groups), making in self._making.items()
+            for number, pieces in making.pieces.items()
+            for index, piece in enumerate(pieces)
+            if piece is not None
+        ]
+
+    def restore(self, pieces: Iterable[Piece]) -> None:
+        """Take those that an earlier start had."""
+        for piece in pieces:
+            self.add(MessageId(piece.source, piece.incarnation, 0), piece.groups, piece.payload)

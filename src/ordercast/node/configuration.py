@@ -18,8 +18,9 @@ from ordercast.core import Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.core.tables import nearest, rename_options, to_struct, to_value
 from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_multicast, show_address
 from ordercast.node.layers import Layers, Origin, Source
+from ordercast.node.searching import EXAMPLE, Search, read_search
 from ordercast.node.tuning import live_options
-from ordercast.protocols import find_protocol
+from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 
 CONTROL_SCHEME = "unix:"
 PLACE_OF_PROCESS = "{process}"
@@ -36,8 +37,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Its name: processes of another cluster are not listened to."""
     protocol: str
     processes: dict[SiteId, HostPort]
+    """None where the processes find each other (`discovery`): whoever holds the key may come."""
     groups: dict[GroupId, tuple[SiteId, ...]]
     """Group -> its members, as they stand in the file."""
+    added: dict[SiteId, HostPort] = {}
+    """Processes that were added while the cluster ran. They are in no group of the file, and nobody has to agree on
+    them: those who know of one talk with it."""
+    discovery: Search | None = None
     options: dict[str, Any] = {}
     """What is set of the protocol's own options, in their types."""
     key_file: Path | None = None
@@ -78,6 +84,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             **{f"[options] {name}": options[name] for name in kind.shared},
         }
 
+    @property
+    def addresses(self) -> dict[SiteId, HostPort]:
+        """Where each process is that the file names."""
+        return self.processes | self.added
+
     def log_folder(self, process: SiteId) -> Path | None:
         """Where one process has its log; None for none."""
         return None if self.log_directory is None else self.log_directory / process
@@ -106,8 +117,17 @@ RANGES: dict[str, Range] = {
 _REQUIRED = {
     "cluster": 'cluster = "NAME"',
     "protocol": 'protocol = "sequencer", or another of `ordercast protocols`',
-    "processes": 'a table [processes] with lines NAME = "HOST:PORT"',
+}
+_REQUIRED_OF_CONFIGURED = {
+    "processes": f'a table [processes] with lines NAME = "HOST:PORT", or {EXAMPLE}',
     "groups": 'a table [groups] with lines NAME = ["PROCESS", …]',
+}
+_NOT_WITH_DISCOVERY = {
+    "processes": "name the processes in [processes], or let them find each other; keep one of the two",
+    "added": "whoever holds the key may come; take [added] away",
+    "groups": "groups come into being when they are joined; take [groups] away",
+    "multicast": "write it in [discovery]",
+    "channel": "a hub serves the processes that a file names; take it away",
 }
 
 
@@ -133,18 +153,22 @@ class _Reader:
         self._where = layers.where
 
     def read(self) -> tuple[Configuration, dict[str, Origin]]:
-        for key, what in _REQUIRED.items():
+        is_open = "discovery" in self._values
+        for key, what in (_REQUIRED if is_open else _REQUIRED | _REQUIRED_OF_CONFIGURED).items():
             if key not in self._values:
                 raise UsageError(f"{self._name}: the key {key!r} is missing; add {what}")
         protocol = self._checked("protocol", find_protocol)
-        processes = self._processes()
-        groups = self._groups(processes)
+        search = self._discovery(protocol) if is_open else None
+        processes = {} if is_open else self._processes()
+        groups = {} if is_open else self._groups(processes)
         numbers = {key: self._number(key, RANGES[key]) for key in RANGES if key in self._values}
         values: dict[str, Any] = {
             "cluster": self._checked("cluster", check_name),
             "protocol": protocol.contract.name,
             "processes": processes,
             "groups": groups,
+            "added": {} if is_open else self._added(protocol, processes),
+            "discovery": search,
             "options": self._options(
                 protocol,
                 processes,
@@ -157,10 +181,10 @@ class _Reader:
             **self._sealing(),
         }
         if "control" in self._values:
-            values["control"] = self._control(processes)
+            values["control"] = self._control(processes | values["added"])
         if "multicast" in self._values:
             values["multicast"] = self._checked("multicast", parse_multicast)
-            self._check_family(processes)
+            self._check_family(processes | values["added"])
         if "channel" in self._values:
             values["channel"] = self._checked("channel", parse_address)
         if "interface" in self._values:
@@ -219,26 +243,54 @@ class _Reader:
             raise UsageError(f'{where}: {text!r} is no Unix socket; write "unix:run/{PLACE_OF_PROCESS}.sock"')
         if re.search(r"[{}]", rest.replace(PLACE_OF_PROCESS, "")):
             raise UsageError(f"{where}: {text!r} has braces; only {PLACE_OF_PROCESS} is replaced")
-        if PLACE_OF_PROCESS not in rest and len(processes) > 1:
+        if PLACE_OF_PROCESS not in rest and len(processes) != 1:
             raise UsageError(f"{where}: is the same for every process; write {PLACE_OF_PROCESS} into it")
         template = str(self._origins["control"].folder / expanduser(rest))
         for process in processes:
-            length = len(template.replace(PLACE_OF_PROCESS, process).encode())
-            if length > SOCKET_PATH_BYTES_MAX:
-                raise UsageError(
-                    f"{where}: the path has {length} bytes for the process {process!r}, and a Unix socket's has "
-                    f"{SOCKET_PATH_BYTES_MAX} at the most; name a folder with a shorter path"
-                )
+            _check_socket_path(template, process, where)
         return template
 
+    def _discovery(self, protocol: type[Protocol]) -> Search:
+        where = f"{self._where('discovery').removesuffix('discovery')}[discovery]"
+        for key, what in _NOT_WITH_DISCOVERY.items():
+            if key in self._values:
+                raise UsageError(f"{self._where(key)}: there is a table [discovery] too; {what}")
+        search = read_search(self._values["discovery"], where)
+        if not protocol.contract.dynamic:
+            dynamic = [name for name in PROTOCOL_NAMES if find_protocol(name).contract.dynamic]
+            raise UsageError(
+                f"{where}: {protocol.contract.name} has the processes and groups of a file; name them in [processes] "
+                f"and [groups], or take a protocol whose processes come and go: {', '.join(dynamic)}"
+            )
+        return search
+
     def _processes(self) -> dict[SiteId, HostPort]:
-        where = f"{self._where('processes').removesuffix('processes')}[processes]"
-        table: dict[str, Any] = to_value(self._values["processes"], dict[str, Any], where)
-        if not table:
+        processes = self._addresses("processes", {})
+        if not processes:
+            where = f"{self._where('processes').removesuffix('processes')}[processes]"
             raise UsageError(f"{where}: is empty; name at least one process and its address")
+        return processes
+
+    def _added(self, protocol: type[Protocol], processes: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
+        if "added" not in self._values:
+            return {}
+        added = self._addresses("added", processes)
+        if added and not protocol.contract.dynamic:
+            where = f"{self._where('added').removesuffix('added')}[added]"
+            raise UsageError(
+                f"{where}: {protocol.contract.name} has the processes of [processes]; to have others, stop all and "
+                f"begin anew with another log_directory"
+            )
+        return added
+
+    def _addresses(self, key: str, others: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
+        where = f"{self._where(key).removesuffix(key)}[{key}]"
+        table: dict[str, Any] = to_value(self._values[key], dict[str, Any], where)
         processes: dict[SiteId, HostPort] = {}
-        taken: dict[HostPort, SiteId] = {}
+        taken = {address: name for name, address in others.items()}
         for name, value in table.items():
+            if name in others:
+                raise UsageError(f"{where}: {name} stands in [processes], too; name it once")
             try:
                 check_name(name)
             except UsageError as error:
@@ -252,7 +304,8 @@ class _Reader:
                 raise UsageError(f"{where}: {name}: {text} is the address of {taken[address]} too; give each its own")
             taken[address] = name
             processes[name] = address
-        versions = {literal.version for host, _ in processes.values() if (literal := as_ip(host)) is not None}
+        together = (*others.values(), *processes.values())
+        versions = {literal.version for host, _ in together if (literal := as_ip(host)) is not None}
         if len(versions) > 1:
             raise UsageError(f"{where}: IPv4 and IPv6 addresses are mixed; write all of them in one family")
         return processes
@@ -264,11 +317,10 @@ class _Reader:
             raise UsageError(f"{where}: is empty; name at least one group and its members")
         groups: dict[GroupId, tuple[SiteId, ...]] = {}
         for name, value in table.items():
-            if not name or not name.isprintable() or " " in name or len(name) > NAME_CHARACTERS_MAX:
-                raise UsageError(
-                    f"{where}: {name!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, "
-                    f"without blanks"
-                )
+            try:
+                check_group_name(name)
+            except UsageError as error:
+                raise UsageError(f"{where}: {error}") from error
             members: tuple[SiteId, ...] = to_value(value, tuple[str, ...], f"{where}: {name}")
             if not members:
                 raise UsageError(f"{where}: {name} has no members; name at least one process")
@@ -291,13 +343,13 @@ class _Reader:
         where = f"{self._where('options').removesuffix('options')}[options]"
         given = to_value(self._values.get("options", {}), dict[str, Any], where)
         table = rename_options(given, protocol.contract.options, where)
-        sites = tuple(sorted(processes))
+        sites = tuple(sorted(processes)) or ("process",)
         try:
             checked = to_struct(table, protocol.contract.options, where)
             given = {key: getattr(checked, key) for key in table}
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
-            options = live_options(protocol, given, socket_buffer, queue_bytes, len(sites))
+            options = live_options(protocol, given, socket_buffer, queue_bytes, len(processes))
             members = {group: tuple(sorted(names)) for group, names in groups.items()}
             protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
         except UsageError as error:
@@ -327,6 +379,38 @@ def check_name(name: str) -> str:
             f"digit first"
         )
     return name
+
+
+def check_process(configuration: Configuration, process: SiteId) -> None:
+    """`UsageError` when there can be no such process."""
+    if configuration.discovery is None:
+        if process not in configuration.addresses:
+            known = ", ".join(sorted(configuration.addresses))
+            raise UsageError(f"there is no process {process!r} in [processes]; known: {known}")
+        return
+    check_name(process)
+    if configuration.control is not None:
+        _check_socket_path(configuration.control, process, "control")
+
+
+def _check_socket_path(template: str, process: SiteId, where: str) -> None:
+    length = len(template.replace(PLACE_OF_PROCESS, process).encode())
+    if length > SOCKET_PATH_BYTES_MAX:
+        raise UsageError(
+            f"{where}: the path has {length} bytes for the process {process!r}, and a Unix socket's has "
+            f"{SOCKET_PATH_BYTES_MAX} at the most; name a folder with a shorter path"
+        )
+
+
+def check_group_name(name: str) -> None:
+    """Names of groups stand in datagrams and tables, and in a list with commas on a command line."""
+    if not isinstance(name, str):
+        raise TypeError(f"a group's name is a text, not {type(name).__name__}")
+    if not name or not name.isprintable() or " " in name or len(name) > NAME_CHARACTERS_MAX:
+        shown = name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}…"
+        raise UsageError(
+            f"{shown!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, without blanks"
+        )
 
 
 def _check_interface(text: str) -> str:

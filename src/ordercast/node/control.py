@@ -4,7 +4,10 @@
 `{"sent": N}` when the protocol has them. A message that is too long for a line comes in several, with `"more": true` in
 all but its last. `{"command": "tail", "group": …, "from": N | null}`: answered by one line per delivery, until the
 other side closes. `{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the
-keys that the node has read. Whatever goes wrong: `{"error": "…"}`.
+keys that the node has read. `{"command": "members"}`, `{"command": "join", "group": …}` and
+`{"command": "leave", "group": …}`: answered by one line, when the process is in or out.
+`{"command": "add-process", "name": …, "address": …}` and `{"command": "remove-process", "name": …}`: answered by the
+processes that there are then. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +23,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 
 from ordercast.core import OrdercastError, UsageError
+from ordercast.core.forks import disown_in_forks
+from ordercast.node.addresses import parse_address
+from ordercast.node.configuration import check_name
 from ordercast.node.deliveries import Delivery
 from ordercast.wire.keys import fingerprint
 
@@ -56,6 +62,40 @@ class StatusRequest(msgspec.Struct, tag_field="command", tag="status"):
     """What there is to know about the node is wanted."""
 
 
+class MembersRequest(msgspec.Struct, tag_field="command", tag="members"):
+    """Who is in which group is wanted."""
+
+
+class JoinRequest(msgspec.Struct, tag_field="command", tag="join"):
+    """The process is to be in a group."""
+
+    group: str
+    role: str = ""
+    service: str = ""
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class LeaveRequest(msgspec.Struct, tag_field="command", tag="leave"):
+    """The process is to be out of a group."""
+
+    group: str
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
+class AddProcessRequest(msgspec.Struct, tag_field="command", tag="add-process"):
+    """There is another process."""
+
+    name: str
+    address: str
+
+
+class RemoveProcessRequest(msgspec.Struct, tag_field="command", tag="remove-process"):
+    """A process is gone for good."""
+
+    name: str
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
+
+
 class ReloadKeysRequest(msgspec.Struct, tag_field="command", tag="reload-keys"):
     """The key file has changed."""
 
@@ -75,7 +115,17 @@ class Piece(msgspec.Struct):
 
 _encode = msgspec.json.Encoder().encode_lines
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_request = msgspec.json.Decoder(SendRequest | TailRequest | StatusRequest | ReloadKeysRequest).decode
+_decode_request = msgspec.json.Decoder(
+    SendRequest
+    | TailRequest
+    | StatusRequest
+    | MembersRequest
+    | JoinRequest
+    | LeaveRequest
+    | AddProcessRequest
+    | RemoveProcessRequest
+    | ReloadKeysRequest
+).decode
 _decode_piece = msgspec.json.Decoder(Piece).decode
 
 
@@ -101,6 +151,7 @@ class ControlServer:
         self._path = path
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        disown_in_forks(self)
 
     async def start(self) -> None:
         """Begin to listen; `UsageError` when the socket cannot be made."""
@@ -121,6 +172,18 @@ class ControlServer:
             reason = error.strerror or str(error)
             raise UsageError(f"cannot make the control socket {self._path} ({reason}): correct `control`") from None
 
+    def disown(self) -> None:
+        """Do not listen for the process of which this is a fork.
+
+        (A child that lives on would let commands connect after a crash of the process, and never answer.) What takes
+        the descriptor's place keeps the number from being given to a file, which the event loop could close.
+        """
+        if self._server is not None:
+            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            for listening in self._server.sockets:
+                os.dup2(nothing, listening.fileno(), inheritable=False)
+            os.close(nothing)
+
     async def stop(self) -> None:
         """Close the socket and everything that goes on over it."""
         if self._server is not None:
@@ -140,7 +203,7 @@ class ControlServer:
         try:
             try:
                 await self._answer(reader, writer)
-            except (UsageError, OrdercastError) as error:
+            except (UsageError, OrdercastError, TimeoutError) as error:
                 await _refuse(str(error), reader, writer)
             except (ValueError, RecursionError) as error:
                 await _refuse(f"malformed request: {error}", reader, writer)
@@ -157,13 +220,29 @@ class ControlServer:
         line = await _read_line(reader)
         if not line:
             return
-        match _decode_request(line):
+        request = _decode_request(line)
+        match request:
             case SendRequest(groups):
                 await self._send(groups, reader, writer)
             case TailRequest(group, start):
                 await self._tail(group, start, reader, writer)
             case StatusRequest():
                 writer.write(_encode([self._node.status()]))
+            case MembersRequest():
+                writer.write(_encode([{"groups": self._node.status()["groups"]}]))
+            case JoinRequest():
+                await _unless_abandoned(self._join(request), reader)
+                writer.write(_encode([{"group": request.group} | self._node.status()["groups"][request.group]]))
+            case LeaveRequest(group, timeout):
+                await _unless_abandoned(self._leave(group, timeout), reader)
+                writer.write(_encode([{"group": group}]))
+            case AddProcessRequest(name, address):
+                engine = self._node.internals.engine
+                engine.add_process(check_name(name), parse_address(address))
+                writer.write(_encode([{"processes": sorted({*engine.sites, name})}]))
+            case RemoveProcessRequest(name, timeout):
+                await _unless_abandoned(self._remove(name, timeout), reader)
+                writer.write(_encode([{"processes": self._node.internals.engine.sites}]))
             case ReloadKeysRequest():
                 used, *others = map(fingerprint, self._node.internals.engine.reload_keys().accepted)
                 writer.write(_encode([{"used": used, "also_accepted": others[0] if others else None}]))
@@ -195,19 +274,29 @@ class ControlServer:
     async def _tail(
         self, group: str, start: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        following = asyncio.create_task(self._follow(group, start, writer))
-        # In a group that is silent nothing is written that could fail: without this, a `tail` that was ended keeps its
+        # In a group that is silent nothing is written that could fail: a `tail` that was ended would keep its
         # descriptor for as long.
-        abandoned = asyncio.create_task(_discard(reader))
+        await _unless_abandoned(self._follow(group, start, writer), reader)
+
+    async def _join(self, request: JoinRequest) -> None:
+        group = await self._node.join(
+            request.group, role=request.role, service=request.service, timeout=request.timeout
+        )
+        # It only passes by: `tail` looks into the node's history.
+        group.on_batch(lambda batch: None)
+
+    async def _remove(self, name: str, timeout: float | None) -> None:
+        limit = asyncio.timeout(timeout)
         try:
-            await asyncio.wait((following, abandoned), return_when=asyncio.FIRST_COMPLETED)
-            if not following.done():
-                raise ConnectionAbortedError
-            following.result()
-        finally:
-            following.cancel()
-            abandoned.cancel()
-            await asyncio.gather(following, abandoned, return_exceptions=True)
+            async with limit:
+                await self._node.internals.remove_process(name)
+        except TimeoutError:
+            why = self._node.internals.told_obstacles() or "the others do not answer"
+            raise TimeoutError(f"{name} is not removed after {timeout} s: {why}") from None
+
+    async def _leave(self, group: str, timeout: float | None) -> None:
+        async with asyncio.timeout(timeout):
+            await self._node.internals.leave_named(group)
 
     async def _follow(self, group: str, start: int | None, writer: asyncio.StreamWriter) -> None:
         async for delivery in self._node.internals.history(group).follow(start):
@@ -232,6 +321,21 @@ async def _refuse(reason: str, reader: asyncio.StreamReader, writer: asyncio.Str
     with suppress(TimeoutError):
         async with asyncio.timeout(LINGER_SECONDS):
             await _discard(reader)
+
+
+async def _unless_abandoned(work: Coroutine[Any, Any, None], reader: asyncio.StreamReader) -> None:
+    """Do something, and stop when the other side closes."""
+    working = asyncio.create_task(work)
+    abandoned = asyncio.create_task(_discard(reader))
+    try:
+        await asyncio.wait((working, abandoned), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ConnectionAbortedError
+        working.result()
+    finally:
+        working.cancel()
+        abandoned.cancel()
+        await asyncio.gather(working, abandoned, return_exceptions=True)
 
 
 async def _discard(reader: asyncio.StreamReader) -> None:
@@ -284,6 +388,15 @@ async def ask(path: Path, request: dict[str, Any]) -> tuple[asyncio.StreamReader
     writer.write(_encode([request]))
     await writer.drain()
     return reader, writer
+
+
+async def ask_once(path: Path, request: dict[str, Any]) -> dict[str, Any]:
+    """Send one request; its answer, which has one line."""
+    reader, writer = await ask(path, request)
+    try:
+        return await _read(reader)
+    finally:
+        writer.close()
 
 
 async def _read(reader: asyncio.StreamReader) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What an application gets: deliveries one by one, or a bundle's worth of them at a time."""
+"""What an application gets: deliveries one by one, or a bundle's worth of them at a time; and who is in the group."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ from ordercast.node.bundles import decode_bundle
 logger = logging.getLogger("ordercast.node")
 
 
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """What the messages of a bundle have in common and are seldom asked for."""
+
+    bundle: MessageId
+    view: str
+
+
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """One message, at its place in the order."""
 
@@ -24,9 +31,20 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     orders the group totally."""
     source: SiteId
     groups: tuple[GroupId, ...]
-    bundle: MessageId
+    origin: Origin
+    """One for all messages of a bundle: a field more would be paid for every message."""
     index: int
     """Its place in the bundle."""
+
+    @property
+    def bundle(self) -> MessageId:
+        """The name of the bundle in which it was ordered."""
+        return self.origin.bundle
+
+    @property
+    def view(self) -> str:
+        """The name of the view (`View.view`) in which it was delivered."""
+        return self.origin.view
 
     @property
     def message(self) -> str:
@@ -40,6 +58,27 @@ class View(msgspec.Struct, frozen=True):
     view: str
     group: GroupId
     members: tuple[SiteId, ...]
+    joined: tuple[SiteId, ...] = ()
+    """Those who were not in the view before; in the first one, everybody."""
+    left: tuple[SiteId, ...] = ()
+    """Those who were in the view before."""
+    transitional: tuple[SiteId, ...] = ()
+    """Those who come along from the view before and have delivered the same in it, where the protocol promises that."""
+    merged: tuple[SiteId, ...] = ()
+    """Those who come from another view of the group, in which they have gone on apart."""
+
+    def follow(self, before: tuple[SiteId, ...]) -> View:
+        """The same view, after one with these members."""
+        return msgspec.structs.replace(
+            self,
+            joined=tuple(site for site in self.members if site not in before),
+            left=tuple(site for site in before if site not in self.members),
+        )
+
+    @property
+    def before(self) -> tuple[SiteId, ...]:
+        """Who was in the view before, sorted."""
+        return tuple(sorted({*self.members, *self.left} - {*self.joined}))
 
 
 class Shared(msgspec.Struct, eq=False):
@@ -75,6 +114,8 @@ class Batch(msgspec.Struct, eq=False):
     """Says that the application is done with it; whoever waits for room may send again."""
     counters: Counter[str] | None = None
     """Where a bundle is counted that cannot be decoded."""
+    view: str = ""
+    """The name of the view (`View.view`) in which it was delivered."""
 
     @property
     def source(self) -> SiteId:
@@ -103,11 +144,11 @@ class Batch(msgspec.Struct, eq=False):
 
     def deliveries(self) -> Iterator[Delivery]:
         """The messages with all that is known about them."""
-        bundle, indexes = self.bundle, range(self.count)
+        origin, indexes = Origin(self.bundle, self.view), range(self.count)
         offsets = range(self.offset, self.offset + self.count)
         # Without a Python function in between: this is paid for every message.
         return map(
-            Delivery, self.payloads, offsets, repeat(bundle.source), repeat(self.groups), repeat(bundle), indexes
+            Delivery, self.payloads, offsets, repeat(self.bundle.source), repeat(self.groups), repeat(origin), indexes
         )
 
     @property

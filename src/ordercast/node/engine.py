@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
+from ordercast.net.application import Application
 from ordercast.net.packets import NET_INSTANCE, Heard, Probe
-from ordercast.net.site import Application, LiveSite
+from ordercast.net.site import LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
+from ordercast.node.addresses import HostPort
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup, nowhere, resolve_all
+from ordercast.node.state_packets import STATE_INSTANCE, STATE_PACKETS
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -24,7 +27,7 @@ from ordercast.trace.live import LiveRecorder, epoch_clock
 from ordercast.trace.schema import Run
 from ordercast.wire.codec import Codec
 from ordercast.wire.endpoint import Endpoint
-from ordercast.wire.handshake import History
+from ordercast.wire.greeting import History
 from ordercast.wire.keys import ClusterKeys, read_keys
 
 logger = logging.getLogger("ordercast.node")
@@ -49,16 +52,23 @@ class Engine:
         self._configuration = configuration
         self.process = process
         self.protocol: type[Protocol] = find_protocol(configuration.protocol)
-        self.sites = tuple(sorted(configuration.processes))
-        self.groups: dict[GroupId, tuple[SiteId, ...]] = {
+        promised = self.protocol.contract
+        self.contract = promised.with_options(promised.options(**configuration.options))
+        """What holds with the options that are configured."""
+        self._sites = tuple(sorted(configuration.processes))
+        self._groups: dict[GroupId, tuple[SiteId, ...]] = {
             name: tuple(sorted(members)) for name, members in configuration.groups.items()
         }
+        if process not in configuration.processes:
+            # One that was added, or that no file names: it knows itself, and joins what the others have.
+            self._sites, self._groups = (process,), {}
+        self._others = {name for name in configuration.addresses if name != process}
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
-        for warning in self.protocol.arrangement.warnings(self.groups):
+        for warning in self.protocol.arrangement.warnings(self._groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
-        addresses, missing = resolve_all(process, configuration.processes)
+        addresses, missing = resolve_all(process, configuration.addresses)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
@@ -66,9 +76,15 @@ class Engine:
             self.endpoint = Endpoint(
                 configuration.cluster,
                 process,
-                self.sites,
+                tuple(sorted(configuration.addresses)),
                 keys,
-                Codec({MAIN_INSTANCE: self.protocol.packets, NET_INSTANCE: (Probe, Heard)}),
+                Codec(
+                    {
+                        MAIN_INSTANCE: self.protocol.packets,
+                        NET_INSTANCE: (Probe, Heard),
+                        STATE_INSTANCE: STATE_PACKETS,
+                    }
+                ),
                 incarnation=self.journal.incarnation,
                 stable=self.journal.stable,
                 max_datagram=configuration.max_datagram,
@@ -76,13 +92,23 @@ class Engine:
                 agreed=configuration.agreed(),
                 history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
+                listens=addresses[process].address[:2],
             )
             self.site = LiveSite(
-                loop, process, self.sites, self.endpoint, application, self.journal.start_sync, self.recorder
+                loop,
+                process,
+                tuple(sorted(configuration.addresses)),
+                self.endpoint,
+                application,
+                self.journal.start_sync,
+                self.recorder,
             )
             self.transport = self._open_sockets(loop, addresses)
         except BaseException:
-            self.journal.close(settled=False)
+            with ExitStack() as steps:
+                if self.recorder is not None:
+                    steps.callback(self.recorder.close, False)
+                steps.callback(self.journal.close, False)
             raise
         self.journal.site = self.site
         for name in missing:
@@ -93,12 +119,13 @@ class Engine:
         folder = self._configuration.trace_directory
         if folder is None:
             return None
-        contract = self.protocol.contract
+        contract = self.contract
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,
-            groups={group: list(members) for group, members in self.groups.items()},
-            guarantees=list(contract.guaranteed(contract.options(**self._configuration.options))),
+            groups={group: list(members) for group, members in self._groups.items()},
+            guarantees=list(contract.guarantees),
+            services={service: list(names) for service, names in contract.services.items()},
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 
@@ -146,14 +173,14 @@ class Engine:
         configuration = self._configuration
         context = Context(
             site=self.process,
-            groups=self.groups,
-            sites=self.sites,
+            groups=self._groups,
+            sites=self._sites,
             options=live_options(
                 self.protocol,
                 dict(configuration.options),
                 min(configuration.socket_buffer, self.transport.buffer_bytes),
                 configuration.queue_bytes,
-                len(self.sites),
+                len(configuration.addresses),
             ),
             random=Random(int.from_bytes(os.urandom(16))),
             incarnation=self.journal.incarnation,
@@ -179,6 +206,74 @@ class Engine:
     def core(self) -> Protocol:
         """The protocol instance that orders messages."""
         return self.site.instances[MAIN_INSTANCE].core
+
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups that there are and their members: what the protocol says, once it is made."""
+        return self.core.groups if MAIN_INSTANCE in self.site.instances else self._groups
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """The processes that there are, this one included: what the protocol says, once it is made."""
+        return self.core.sites if MAIN_INSTANCE in self.site.instances else self._sites
+
+    @property
+    def is_open(self) -> bool:
+        """Whether no file says which processes there are."""
+        return not self._configuration.processes
+
+    # ------------------------------------------------------------------ processes that come and go
+    def tell_others(self) -> None:
+        """Tell the protocol which other processes there are, where files say it."""
+        if self.contract.dynamic and not self.is_open:
+            self.site.discovered(tuple(sorted(self._others)), settled=True)
+
+    def add_process(self, name: SiteId, where: HostPort) -> None:
+        """From now on there is another process. `UsageError` where that cannot be."""
+        self._check_changeable()
+        if self._configuration.multicast is not None:
+            raise UsageError(
+                "this cluster sends by multicast, and a process that runs cannot ask newcomers whether they hear it; "
+                "take multicast away by a restart of one process after the other, then add it"
+            )
+        if name == self.process or name in self._others:
+            raise UsageError(f"{name} is a process already: give the new one another name")
+        resolved = resolve(*where)
+        self.endpoint.add_site(name)
+        self.transport.set_address(name, resolved)
+        self._others.add(name)
+        self.tell_others()
+        self.site.end_turn()
+
+    def remove_process(self, name: SiteId) -> None:
+        """Want a process out of every group. `UsageError` where that cannot be."""
+        self._check_changeable()
+        if name == self.process:
+            raise UsageError(f"{name} is the process that was asked: ask another one, or let it leave its groups")
+        if name not in self._others and name not in self.sites:
+            raise UsageError(f"there is no process {name!r}; known: {', '.join(sorted({*self.sites, *self._others}))}")
+        if name in self.sites:
+            self.site.remove(name)
+
+    def forget_process(self, name: SiteId) -> None:
+        """Talk no more with a process that was removed."""
+        if name in self._others:
+            self._others.discard(name)
+            self.endpoint.remove_site(name)
+            self.tell_others()
+
+    def _check_changeable(self) -> None:
+        if self.is_open:
+            raise UsageError("the processes of this cluster find each other: start a new one with the key, or stop one")
+        if not self.contract.dynamic:
+            raise UsageError(
+                f"{self.contract.name} has the processes of [processes]; to have others, stop all and begin anew with "
+                f"another log_directory"
+            )
+
+    def is_configured(self, group: GroupId) -> bool:
+        """Whether this process is in a group because the configuration says so."""
+        return self.process in self._groups.get(group, ())
 
     def stop(self, settled: bool) -> None:
         """Stop at once; `settled` is what the trace says of the run."""

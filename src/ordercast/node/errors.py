@@ -13,6 +13,14 @@ class GroupBlocked(OrdercastError):
     """The group cannot go on at the moment; the text says for whom it waits. What was taken before is not lost."""
 
 
+class JoinRefused(OrdercastError):
+    """A group will not be joined; the text says why, and the node goes on."""
+
+
+class ServiceUnavailable(OrdercastError):
+    """A service that was chosen cannot be had; the text says why, and the node goes on."""
+
+
 class NodeFailed(OrdercastError):
     """The node has stopped: a full disk, a refusal by its peers, or a bug. Nothing more is delivered or sent."""
 

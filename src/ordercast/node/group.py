@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import cast
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
 from ordercast.node.deliveries import Batch, Delivery, View
@@ -14,15 +16,16 @@ from ordercast.node.sender import NoWayOut, Sender
 class Group:
     """One group, or several whose messages are taken in one order.
 
-    Iterate over it, over its `batches()`, or give it a callback: one way at a time, and one task at a time.
+    Iterate over it, over its `batches()` or `events()`, or give it a callback: one way at a time, and one task at a
+    time.
     """
 
     def __init__(self, internals: Internals, names: tuple[GroupId, ...], inbox: Inbox) -> None:
         self.names = names
         self._internals = internals
-        self._sender = internals.sender
         self._inbox = inbox
         self._address: Address = (names, None)
+        self._sender = internals.senders.find(self._address)
         self._way_out: Sender | NoWayOut = self._sender
         try:
             internals.address(names)
@@ -71,7 +74,7 @@ class Group:
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""
-        await self._sender.drain()
+        await self._internals.senders.drain()
 
     # ------------------------------------------------------------------ in
     def __aiter__(self) -> AsyncIterator[Delivery]:
@@ -79,6 +82,7 @@ class Group:
 
     async def _deliveries(self) -> AsyncIterator[Delivery]:
         inbox = self._inbox
+        inbox.shows_views = False
         while True:
             for delivery in inbox.rest:
                 yield delivery
@@ -92,6 +96,14 @@ class Group:
         """
         # No generator in between: of a lone message's way that would be a good part.
         self._inbox.put_back()
+        self._inbox.shows_views = False
+        return cast("AsyncIterator[Batch]", self._inbox)
+
+    def events(self) -> AsyncIterator[Batch | View]:
+        """Deliveries a bundle at a time, and who is in the group, each where it happened: what stands before a view was
+        delivered before it. The first event is a view."""
+        self._inbox.put_back()
+        self._inbox.shows_views = True
         return self._inbox
 
     def on_delivery(self, callback: Callable[[Delivery], None]) -> None:
@@ -122,11 +134,36 @@ class Group:
         offset at which they go on. Whoever keeps a state gets it from another member (`Replicated` does)."""
         self._inbox.on_gap = callback
 
+    def on_view(self, callback: Callable[[View], None]) -> None:
+        """Call a function with the group's first view and whenever it changes: when whoever takes the deliveries, by
+        whatever way, comes to the place where that happened. Give it before them."""
+        self._inbox.on_view = callback
+
     async def views(self) -> AsyncIterator[View]:
-        """Who is in the group: now, and whenever that changes."""
+        """Who is in the group: now, and whenever that changes, ahead of what waits to be taken."""
         async for view in self._internals.views.follow(self.names):
             yield view
 
-    async def leave(self) -> None:
-        """Take no more deliveries; what waits is dropped. Whoever has left may leave again."""
-        self._internals.receiver.release(self._inbox)
+    # ------------------------------------------------------------------ what is wanted of it
+    async def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:
+        """Want another service for what is delivered here, of some sources or of all; done when it is active. Services
+        are the protocol's; `ServiceUnavailable` when it cannot be had."""
+        if type(sources) is str:
+            raise UsageError(f"sources is a list of names: [{sources!r}], not {sources!r}")
+        for name in self.names:
+            await self._internals.membership.choose_service(name, service, tuple(sorted(set(sources))))
+
+    def choose_role(self, role: str) -> None:
+        """Want another role in the group. Roles are the protocol's."""
+        for name in self.names:
+            self._internals.membership.choose_role(name, role)
+
+    async def leave(self, timeout: float | None = None) -> None:
+        """Take no more deliveries; what waits is dropped. Whoever has left may leave again.
+
+        A group that was joined while the process runs is left then: done when those who stay have delivered that,
+        `TimeoutError` after so many seconds, and then it is left all the same. What was sent before is accepted first,
+        if that can be within five seconds. A member that the configuration names stays one.
+        """
+        async with asyncio.timeout(timeout):
+            await self._internals.leave(self.names, self._inbox)

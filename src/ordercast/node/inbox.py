@@ -1,4 +1,4 @@
-"""Deliveries that wait for the application."""
+"""Deliveries that wait for the application, and what happens between them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ from threading import get_ident
 
 import msgspec
 
-from ordercast.core import GroupId, Multicast, Payload, UsageError
+from ordercast.core import GroupId, MessageId, Multicast, Payload, UsageError
 from ordercast.node.bundles import encode_bundle
-from ordercast.node.deliveries import Batch, Delivery
+from ordercast.node.callbacks import Callbacks
+from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.errors import check_thread
 from ordercast.node.history import History
+
+VIEWS_MAX = 64
+"""Views that wait. With more, of two between which nothing was delivered the later one stands for both: nothing holds
+back processes that come and go while nobody reads."""
+
+
+class _Between(msgspec.Struct):
+    """What happened between two deliveries: a view, or a gap with the offset behind it."""
+
+    ordinal: int
+    """That of the last bundle before it, of whatever group."""
+    what: View | int
 
 
 class Inbox:
@@ -22,13 +35,28 @@ class Inbox:
     How much that can become the protocol decides: it hears what was taken, and lets nobody send when too much waits.
     """
 
-    def __init__(self, groups: tuple[GroupId, ...], offset: int = 0, counters: Counter[str] | None = None) -> None:
+    def __init__(
+        self,
+        groups: tuple[GroupId, ...],
+        offset: int = 0,
+        counters: Counter[str] | None = None,
+        callbacks: Callbacks | None = None,
+    ) -> None:
         self.groups = groups
+        self._callbacks = callbacks or Callbacks()
+        self.shows_views = False
+        """Whether who iterates gets views, too."""
+        self._view = ""
+        """The name of the last view, where there is one group; of several, each may have its own."""
+        self.views: dict[GroupId, str] = {}
+        """Group -> the name of its last view."""
+        self._between = 0
+        """How many views and gaps wait."""
         self._counters = counters
         self.offset = offset
         """The offset of the next delivery."""
         self.bytes = 0
-        self._waiting: deque[Batch] = deque()
+        self._waiting: deque[Batch | _Between] = deque()
         self._current: Batch | None = None
         self._rest: Iterator[Delivery] = iter(())
         self._callback: Callable[[Batch], object] | None = None
@@ -39,6 +67,7 @@ class Inbox:
         self.history: History | None = None
         self.on_end: Callable[[BaseException | None], None] | None = None
         self.on_gap: Callable[[int], None] | None = None
+        self.on_view: Callable[[View], None] | None = None
 
     # ------------------------------------------------------------------ in
     def deliver(
@@ -48,10 +77,12 @@ class Inbox:
         unpacked: list[bytes] | None,
         ordinal: int,
         taken: Callable[[], None],
+        view: str | None = None,
     ) -> None:
         """A bundle for the application, at the next place."""
-        offset, count = self.offset, multicast.count
-        batch = Batch(multicast.id, multicast.groups, count, offset, packed, unpacked, ordinal, taken, self._counters)
+        offset, count, groups = self.offset, multicast.count, multicast.groups
+        view = view or self._view or self._view_of(groups)
+        batch = Batch(multicast.id, groups, count, offset, packed, unpacked, ordinal, taken, self._counters, view)
         self.offset = offset + count
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
@@ -63,24 +94,51 @@ class Inbox:
             # What is delivered while it runs, because it multicasts, waits until it is done. (Called at once, it would
             # see the next batch before the rest of this one.)
             self._callback = None
+            self._callbacks.running += 1
             callback(batch)
+            self._callbacks.running -= 1
             taken()
             self._callback = callback
             if self._waiting:
                 self.call(callback)
 
-    def skip(self, offset: int) -> None:
+    def _view_of(self, groups: tuple[GroupId, ...]) -> str:
+        return next((self.views[group] for group in groups if group in self.views), "")
+
+    def install(self, view: View, ordinal: int) -> None:
+        """The members of a group have agreed on who they are, after the bundle with this ordinal."""
+        self.views[view.group] = view.view
+        if len(self.groups) == 1:
+            self._view = view.view
+        self._put_between(_Between(ordinal, view))
+
+    def skip(self, offset: int, ordinal: int) -> None:
         """The next delivery has this offset; what lies between was lost to this process."""
         self.offset = offset
         if self.history is not None:
             self.history.skip(offset)
-        if self.on_gap is not None:
-            self.on_gap(offset)
+        self._put_between(_Between(ordinal, offset))
+
+    def _put_between(self, between: _Between) -> None:
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, _Between) and self._between >= VIEWS_MAX:
+            view, before = between.what, last.what
+            if isinstance(view, View) and isinstance(before, View) and view.group == before.group:
+                last.what = view.follow(before.before)
+                return
+        self._waiting.append(between)
+        self._between += 1
+        callback = self._callback
+        if callback is not None:
+            self.call(callback)
+        else:
+            self._wake()
 
     def put(self, batch: Batch) -> None:
         """A batch waits for the application."""
         self._waiting.append(batch)
         self.bytes += len(batch.packed)
+        # As `_wake`, without a call in between: this is the way of every bundle.
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
@@ -89,22 +147,44 @@ class Inbox:
         """Nothing more will come; without an error whoever iterates simply comes to the end."""
         self.closed = True
         self._end = error
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake()
         if self.on_end is not None:
             self.on_end(error)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     # ------------------------------------------------------------------ out
     def call(self, callback: Callable[[Batch], object]) -> None:
         """From now on every batch goes to a function at once, what waits first."""
         self._finish()
         self._callback = None
+        self._callbacks.running += 1
         while self._waiting:
-            batch = self._waiting.popleft()
-            self.bytes -= len(batch.packed)
-            callback(batch)
-            batch.taken()
+            event = self._waiting.popleft()
+            if type(event) is Batch:
+                self.bytes -= len(event.packed)
+                callback(event)
+                event.taken()
+            else:
+                self._pass(event)
+        self._callbacks.running -= 1
         self._callback = callback
+
+    def _pass(self, between: Batch | _Between) -> View | None:
+        """The application comes to what lies between two deliveries; a view is given back."""
+        if not isinstance(between, _Between):
+            return None
+        self._between -= 1
+        what = between.what
+        if isinstance(what, View):
+            if self.on_view is not None:
+                self.on_view(what)
+            return what
+        if self.on_gap is not None:
+            self.on_gap(what)
+        return None
 
     def _finish(self) -> None:
         """The application has asked for more, so it is done with what it had."""
@@ -115,25 +195,31 @@ class Inbox:
     def __aiter__(self) -> Inbox:
         return self
 
-    async def __anext__(self) -> Batch:
-        """The next batch. What was returned before counts as taken."""
+    async def __anext__(self) -> Batch | View:
+        """The next batch, or the next view where these are shown. What was returned before counts as taken."""
         self._finish()
-        while not self._waiting:
-            if self.closed:
-                raise StopAsyncIteration if self._end is None else self._end
-            check_thread(self._thread)
-            if self._callback is not None:
-                raise UsageError(
-                    f"a callback takes the deliveries of {', '.join(self.groups)}: iterate, or give one, not both"
-                )
-            if self._waiter is not None and not self._waiter.done():
-                raise RuntimeError("two tasks take deliveries of one group: let one of them do it")
-            self._waiter = asyncio.get_running_loop().create_future()
-            # A task that is cancelled here has taken nothing, and nothing is lost.
-            await self._waiter
-        batch = self._current = self._waiting.popleft()
-        self.bytes -= len(batch.packed)
-        return batch
+        while True:
+            while not self._waiting:
+                if self.closed:
+                    raise StopAsyncIteration if self._end is None else self._end
+                check_thread(self._thread)
+                if self._callback is not None:
+                    raise UsageError(
+                        f"a callback takes the deliveries of {', '.join(self.groups)}: iterate, or give one, not both"
+                    )
+                if self._waiter is not None and not self._waiter.done():
+                    raise RuntimeError("two tasks take deliveries of one group: let one of them do it")
+                self._waiter = asyncio.get_running_loop().create_future()
+                # A task that is cancelled here has taken nothing, and nothing is lost.
+                await self._waiter
+            event = self._waiting.popleft()
+            if type(event) is Batch:
+                self._current = event
+                self.bytes -= len(event.packed)
+                return event
+            view = self._pass(event)
+            if view is not None and self.shows_views:
+                return view
 
     def put_back(self) -> None:
         """What is left of a batch that somebody began to iterate over is the next batch."""
@@ -142,7 +228,9 @@ class Inbox:
             packed = encode_bundle([delivery.payload for delivery in left])
             self._current = None
             self._waiting.appendleft(
-                Batch(batch.bundle, batch.groups, len(left), left[0].offset, packed, None, batch.ordinal, batch.taken)
+                msgspec.structs.replace(
+                    batch, count=len(left), offset=left[0].offset, packed=packed, unpacked=None, counters=None
+                )
             )
             self.bytes += len(packed)
 
@@ -157,31 +245,45 @@ class Inbox:
             batch = await anext(self)
         except StopAsyncIteration:
             return False
-        self._rest = batch.deliveries()
+        self._rest = batch.deliveries() if isinstance(batch, Batch) else iter(())
         return True
 
-    def untaken(self) -> list[Batch]:
+    def waiting(self) -> list[Batch | _Between]:
         """What the application has not finished with, the batch in its hands included."""
         return [*([] if self._current is None else [self._current]), *self._waiting]
 
+    def untaken(self) -> list[Batch]:
+        """The batches among it."""
+        return [event for event in self.waiting() if isinstance(event, Batch)]
+
     def take_over(self, others: list[Inbox]) -> None:
         """Everything that waits in other inboxes comes here, in the order in which it was delivered."""
-        batches = [batch for inbox in others for batch in inbox.untaken()]
-        seen: set[int] = set()
-        for batch in sorted(batches, key=lambda each: each.ordinal):
-            if batch.ordinal in seen:
+        seen: set[MessageId] = set()
+        events = [event for inbox in others for event in inbox.waiting()]
+        # What lies between comes behind the bundle with its number.
+        for event in sorted(events, key=lambda each: (each.ordinal, isinstance(each, _Between))):
+            if isinstance(event, _Between):
+                # No gaps: of several groups together this process alone counts the offsets.
+                if isinstance(event.what, View):
+                    self.install(event.what, event.ordinal)
+            elif event.bundle in seen:
                 # It was addressed to two of the groups: here it is one delivery.
-                batch.taken()
-                continue
-            seen.add(batch.ordinal)
-            batch.offset = self.offset
-            self.offset += batch.count
-            self.put(batch)
+                event.taken()
+            else:
+                seen.add(event.bundle)
+                event.offset = self.offset
+                self.offset += event.count
+                self.put(event)
+        for inbox in others:
+            self.views |= inbox.views
 
     def discard(self) -> None:
         """The application will not take it."""
-        self._finish()
-        while self._waiting:
-            self._waiting.popleft().taken()
+        batches = self.untaken()
+        self._current = None
+        self._waiting.clear()
+        self._between = 0
+        for batch in batches:
+            batch.taken()
         self.bytes = 0
         self._rest = iter(())

@@ -5,32 +5,52 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from threading import get_ident
 
 from ordercast.core import Address, GroupId, InstanceId, OrdercastError, SiteId, UsageError
 from ordercast.core.address import check_address
-from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, InstallView, Replay
+from ordercast.core.effects import (
+    Activate,
+    Deliver,
+    EnterGroup,
+    ExitGroup,
+    InstallView,
+    JoinRefused,
+    Replay,
+    ServiceUnavailable,
+)
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.history import History
+from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment
+from ordercast.node.membership import Membership
 from ordercast.node.obstacles import Obstacles
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
+from ordercast.node.senders import Senders
+from ordercast.node.state_transfer import StateTransfer
 from ordercast.node.views import Views
 
 logger = logging.getLogger("ordercast.node")
 
+CLOSE_SECONDS = 5.0
+"""How long a process that closes, or leaves a group, waits for its last messages to be accepted, at the most."""
+CLOSE_STILL_SECONDS = 1.0
+"""And how long while nothing moves: the others may be closing too, and never answer."""
+
 
 class Internals:
     """One process from its start to its end. It is what a live site calls its application (see
-    `ordercast.net.site.Application`)."""
+    `ordercast.net.application.Application`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
         """Open everything; `UsageError` when something cannot be opened."""
+        self._loop = loop
         self.process = process
         self.thread = get_ident()
         """Where everything happens."""
@@ -38,26 +58,39 @@ class Internals:
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
         self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
-        self.sender = Sender(loop, engine.site.request, configuration.payload_max)
-        """The way out."""
+        self._contract = contract = engine.contract
+        self._callbacks = callbacks = Callbacks()
+        payload_max = configuration.payload_max
+        self.senders = Senders(
+            loop, lambda: Sender(loop, engine.site.request, payload_max, callbacks, not contract.dynamic)
+        )
+        """The ways out."""
+        self.sender = self.senders.main
+        """The way of messages to the last address."""
+        self.membership = Membership(loop, engine.site)
         heard = engine.protocol.wants_consumed
+        self.views = Views(lambda: engine.groups)
         self.receiver = Receiver(
-            [name for name, members in engine.groups.items() if process in members],
+            [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
             with_history=configuration.control is not None,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
+            callbacks=callbacks,
+            in_source_order="single-source-order" in engine.contract.guarantees,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
             self.receiver.deliver if heard else self._deliver_unheard
         )
         """Takes bundles from the protocol."""
-        self.views = Views(engine.groups)
-        self.obstacles = Obstacles(loop, process, self.receiver.unread, self.sender.on_blocked)
+        self.transfer = StateTransfer(loop, process, engine.site, engine.transport.buffer_bytes, self.receiver.counters)
+        """Beside both."""
+        self.obstacles = self._make_obstacles(None)
+        """What is in the way of everything."""
+        self._obstacles_in: dict[GroupId, Obstacles] = {}
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
-        self._loop = loop
         self._queue_bytes = configuration.queue_bytes
         self._holds_the_network = False
         self._peer_waiters: list[asyncio.Future[None]] = []
@@ -70,17 +103,22 @@ class Internals:
         if self.over.is_set():
             return
         self.over.set()
+        why = self.failure or NodeClosed("the node is closed")
+        all_steps: tuple[Callable[[], None], ...] = (
+            self.obstacles.stop,
+            *(obstacles.stop for obstacles in self._obstacles_in.values()),
+            self.transfer.stop,
+            partial(self.engine.stop, settled),
+            partial(self.senders.fail, why),
+            partial(self.membership.end, why),
+            partial(self.receiver.close, self.failure),
+            partial(self.views.end, self.failure),
+            self.peers_changed,
+        )
         try:
             # Every step, whatever the others raise: somebody waits for each of them.
             with ExitStack() as steps:
-                for step in (
-                    self.obstacles.stop,
-                    partial(self.engine.stop, settled),
-                    partial(self.sender.fail, self.failure or NodeClosed("the node is closed")),
-                    partial(self.receiver.close, self.failure),
-                    partial(self.views.end, self.failure),
-                    self.peers_changed,
-                ):
+                for step in all_steps:
                     steps.callback(step)
         except Exception as error:
             foreseen = isinstance(error, OrdercastError | OSError)
@@ -101,7 +139,8 @@ class Internals:
 
     # ------------------------------------------------------------------ addresses
     def address(self, groups: Sequence[GroupId], destinations: Sequence[SiteId] | None = None) -> Address:
-        """The address of a message; `UsageError` for one to which the protocol cannot multicast.
+        """The address of a message, whose way out is `sender` then; `UsageError` for one to which the protocol cannot
+        multicast.
 
         Asked by the caller and not when the bundle leaves: the mistake is this caller's, and others' messages are in
         the bundle.
@@ -119,13 +158,14 @@ class Internals:
             address = ((), tuple(sorted(set(destinations))))
         if address != self._last_address:
             engine = self.engine
-            check_address(engine.protocol.contract, engine.groups, engine.sites, address, "process")
+            check_address(self._contract, engine.groups, engine.sites, address, "process")
+            self.sender = self.senders.find(address)
             self._last_address = address
         return address
 
     # ------------------------------------------------------------------ the others
     def peers_changed(self) -> None:
-        """Another process is within reach."""
+        """Another process is within reach, or somebody has come or gone."""
         waiting, self._peer_waiters = self._peer_waiters, []
         for waiter in waiting:
             if not waiter.done():
@@ -145,28 +185,169 @@ class Internals:
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """The members of a group have agreed on who they are."""
-        self.views.install(effect)
+        self._last_address = None
+        for view in self.views.install(effect):
+            self.receiver.install(view)
+            if self.process in view.members:
+                self.membership.installed(view.group)
+        self.peers_changed()
 
     def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
-        """The deliveries of a group go on here, perhaps behind a gap."""
-        self.receiver.enter(effect.group, effect.offset)
+        """The deliveries of a group begin here, or go on, perhaps behind a gap."""
+        self._last_address = None
+        group = effect.group
+        if self.receiver.find(group) is not None:
+            self.receiver.enter(group, effect.offset)
+        elif self.membership.wants(group) and not self.engine.is_configured(group):
+            # (A configured one has an inbox from the start, unless the application has left it.)
+            self.receiver.open(group, effect.offset)
 
     def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
-        """The others have gone on without this process."""
+        """This process has left a group, or the others have gone on without it."""
+        self._last_address = None
+        group = effect.group
+        if self.membership.exited(group):
+            self.receiver.forget(group)
+            self.views.forget(group)
+            self.senders.forget(group, UsageError(f"group {group!r} was left: join it again"))
+            obstacles = self._obstacles_in.pop(group, None)
+            if obstacles is not None:
+                obstacles.stop()
+            return
         logger.warning(
             "process %s was away for longer than the others keep what group %s orders: it goes on where they are",
             self.process,
             effect.group,
         )
 
-    # ------------------------------------------------------------------ flow
-    def credit(self, instance: InstanceId, available: int) -> None:
-        """The protocol takes so many more bundles."""
-        self.sender.on_credit(available)
+    def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
+        """A join will not come about."""
+        self.membership.refused(effect.group, effect.reason)
 
-    def blocked(self, instance: InstanceId, by: str, reason: str) -> None:
+    def activate(self, instance: InstanceId, effect: Activate) -> None:
+        """What is delivered in a group has another service from here on."""
+        self.membership.activated(effect.group, effect.service, effect.source)
+
+    def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
+        """A service cannot be had."""
+        if not self.membership.unavailable(effect.group, effect.service, effect.source, effect.reason):
+            logger.warning(
+                "process %s cannot have service %s in group %s any more: %s",
+                self.process,
+                effect.service,
+                effect.group,
+                effect.reason,
+            )
+
+    async def join(self, names: tuple[GroupId, ...], role: str, service: str) -> Inbox:
+        """Be in the groups, and take their deliveries from here on. Where one cannot be joined, or nobody waits any
+        more, those that this has joined are left."""
+        entered: list[GroupId] = []
+        try:
+            for name in names:
+                if not self.engine.is_configured(name):
+                    await self.wait_started()
+                    await self.membership.wait_left(name)
+                    if self.process not in self.engine.groups.get(name, ()):
+                        await self.membership.enter(name, role, service)
+                        entered.append(name)
+                        continue
+                if role:
+                    self.membership.choose_role(name, role)
+                if service:
+                    await self.membership.choose_service(name, service, ())
+            views = {name: self.views.current(name) for name in names}
+            return self.receiver.claim(names, views)
+        except BaseException:
+            for name in entered:
+                with suppress(OrdercastError):
+                    self.membership.give_up(name)
+            for name in names:
+                if not self.membership.wants(name):
+                    self.receiver.forget(name)
+            raise
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether there may be groups that no file names."""
+        return self._contract.dynamic
+
+    async def leave_for_good(self) -> None:
+        """A process that closes and keeps no log never comes back as who it was: the others need not wait for it."""
+        if self.engine.journal.stable or not self.is_dynamic:
+            return
+        mine = [name for name, members in self.engine.groups.items() if self.process in members]
+        joined = [name for name in mine if not self.engine.is_configured(name)]
+        with suppress(OrdercastError, TimeoutError):
+            async with asyncio.timeout(CLOSE_STILL_SECONDS):
+                await asyncio.gather(*map(self.membership.give_up, joined))
+
+    async def remove_process(self, name: SiteId) -> None:
+        """Take a process out of every group that is gone for good; done when that is delivered here."""
+        self.engine.remove_process(name)
+        await self._wait_until(lambda: name not in self.engine.sites)
+        self.engine.forget_process(name)
+
+    async def leave_named(self, name: GroupId) -> None:
+        """The same for a group by its name, whoever has joined it; `UsageError` when there is nothing to leave."""
+        inbox = self.receiver.find(name)
+        if inbox is None:
+            raise UsageError(f"process {self.process} is not in group {name!r}: there is nothing to leave")
+        if self.engine.is_configured(name):
+            raise UsageError(f"the configuration has process {self.process} in group {name!r}, and there it stays")
+        if len(inbox.groups) > 1:
+            others = ", ".join(group for group in inbox.groups if group != name)
+            raise UsageError(f"the application takes {name!r} together with {others}: let it leave all of them")
+        await self.leave((name,), inbox)
+
+    async def leave(self, names: tuple[GroupId, ...], inbox: Inbox) -> None:
+        """Take no more deliveries, and be out of those groups that no file puts this process into."""
+        joined = [name for name in names if not self.engine.is_configured(name)]
+        if inbox.closed:
+            return
+        exits: list[asyncio.Future[None]] = []
+        try:
+            if joined:
+                await self.senders.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS)
+        finally:
+            # Whoever stops waiting has left all the same.
+            if not self.over.is_set():
+                exits = [self.membership.give_up(name) for name in joined]
+            self.receiver.release(inbox)
+        for answer in exits:
+            await asyncio.shield(answer)
+
+    # ------------------------------------------------------------------ flow
+    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
+        """The protocol takes so many more bundles."""
+        self.senders.on_credit(available, group)
+        if group is not None:
+            self._last_address = None  # it may have its own way out from now on
+
+    def blocked(self, instance: InstanceId, by: str, reason: str, group: GroupId | None) -> None:
         """Something is in the way, or no longer."""
-        self.obstacles.change(by, reason)
+        if group is None:
+            self.obstacles.change(by, reason)
+            return
+        if group not in self._obstacles_in:
+            self._obstacles_in[group] = self._make_obstacles(group)
+        self._obstacles_in[group].change(by, reason)
+
+    def _make_obstacles(self, group: GroupId | None) -> Obstacles:
+        return Obstacles(
+            self._loop, self.process, self.receiver.unread, lambda reason: self.senders.on_blocked(reason, group)
+        )
+
+    def told_obstacles(self, groups: Sequence[GroupId] = ()) -> str:
+        """Why nothing goes on in these groups, or in any when none is named, once that has lasted; empty when it
+        does."""
+        own = [obstacles for name, obstacles in self._obstacles_in.items() if not groups or name in groups]
+        return "; ".join(each.told for each in (self.obstacles, *own) if each.told)
+
+    @property
+    def obstacle_reasons(self) -> str:
+        """Why there is no progress now, wherever, told or not."""
+        return "; ".join(each.reasons for each in (self.obstacles, *self._obstacles_in.values()) if each.reasons)
 
     def started(self, silent: Sequence[SiteId]) -> None:
         """The others were asked whether they know of a later history, and the protocol has begun."""
@@ -179,7 +360,8 @@ class Internals:
                 self.process,
                 ", ".join(silent),
             )
-        self.sender.start()
+        self.engine.tell_others()
+        self.senders.start()
         self._is_started = True
         self.peers_changed()
 
@@ -210,7 +392,8 @@ class Internals:
         """The last deliveries of a group, where the configuration has a `control`."""
         self.views.members(group)
         if group not in self.receiver.histories:
-            raise UsageError(f"process {self.process} is not in group {group!r} and sees nothing of it")
+            join = "; join it first" if self.is_dynamic else ""
+            raise UsageError(f"process {self.process} is not in group {group!r} and sees nothing of it{join}")
         return self.receiver.histories[group]
 
     def keep_snapshot(self, take: Callable[[], bytes | None], name: str) -> bytes | None:
@@ -230,6 +413,8 @@ class Internals:
         self.engine.site.hand_over()
         # Whoever has not come yet to ask for its own must find it next time.
         snapshots: dict[str, bytes | None] = {**self._kept_snapshots()}
+        self._callbacks.running += 1
         snapshots |= {name: take() for name, take in self._take_snapshots.items()}
+        self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)

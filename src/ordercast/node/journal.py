@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +14,14 @@ import msgspec
 from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, StorageError, UsageError
 from ordercast.core.memory import Memory
 from ordercast.net.site import LiveSite
+from ordercast.node.bundles import Piece
 from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import Batch
 from ordercast.runtime import Instance
 from ordercast.storage.commit import GroupCommit
 from ordercast.storage.file import FileLog
 from ordercast.storage.folder import LogFolder, open_log
+from ordercast.storage.states import read_state, write_state
 from ordercast.storage.volatile import VolatileLog
 
 logger = logging.getLogger("ordercast.node")
@@ -35,11 +38,25 @@ class Untaken(msgspec.Struct, frozen=True, array_like=True):
     packed: bytes
     whole: bool
     """Whether it is one large message and not a bundle."""
+    view: str = ""
+    """Like the next: logs of earlier versions do not have it."""
+    ordinal: int = 0
 
-    def batch(self) -> Batch:
+    def batch(self, counters: Counter[str]) -> Batch:
         """As the application gets it."""
         unpacked = [self.packed] if self.whole else None
-        return Batch(self.bundle, self.groups, self.count, self.offset, self.packed, unpacked, 0, lambda: None)
+        return Batch(
+            self.bundle,
+            self.groups,
+            self.count,
+            self.offset,
+            self.packed,
+            unpacked,
+            self.ordinal,
+            lambda: None,
+            counters,
+            self.view,
+        )
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -52,6 +69,8 @@ class Attachment(msgspec.Struct, frozen=True):
     """What the application itself wanted kept."""
     named: dict[str, bytes] = {}
     """The same, for those who share the process with others and have a name."""
+    pieces: list[Piece] = []
+    """Of large messages of which others had not come."""
 
 
 class Journal:
@@ -110,6 +129,20 @@ class Journal:
                 self.attachment = msgspec.msgpack.decode(log.attachment, type=Attachment)
             except msgspec.DecodeError as error:
                 raise UsageError(f"the log's last checkpoint is of another version: {error}") from None
+
+    def keep_state(self, name: str, content: bytes) -> None:
+        """Write down a state that another process gave, which is in no record; may be called in any thread."""
+        folder = self._folder
+        if folder is not None:
+            try:
+                write_state(folder.folder, name, content)
+            except OSError as error:
+                # The next start gets it from the others again.
+                logger.warning("%s: cannot keep the state of %s: %s", folder.folder, name, error.strerror or error)
+
+    def kept_state(self, name: str) -> bytes | None:
+        """What was written down under this name last."""
+        return None if self._folder is None else read_state(self._folder.folder, name)
 
     def start_sync(self, instance: Instance, position: int) -> None:
         """Make the log stable, then let what waited for it leave."""

@@ -33,7 +33,7 @@ _TEXTS = (
     "channel",
     "interface",
 )
-_TABLES = ("processes", "groups", "options")
+_TABLES = ("discovery", "processes", "added", "groups", "options")
 KEYS: tuple[str, ...] = (
     "cluster",
     "protocol",

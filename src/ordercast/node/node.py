@@ -12,29 +12,21 @@ from typing import Any
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node.addresses import show_address
-from ordercast.node.configuration import Configuration, read_configuration
+from ordercast.node.configuration import Configuration, check_group_name, check_process, read_configuration
 from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
-from ordercast.node.internals import Internals
+from ordercast.node.internals import CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
 from ordercast.node.receiver import DIRECT
 
 logger = logging.getLogger("ordercast.node")
-
-CLOSE_SECONDS = 5.0
-"""How long a node that is closed waits for its last messages to be accepted, at the most."""
-CLOSE_STILL_SECONDS = 1.0
-"""And how long while nothing moves: the others may be closing too, and never answer."""
 
 
 class Node:
     """One process. Made by `ordercast.open`; everything happens in the event loop that enters it."""
 
     def __init__(self, configuration: Configuration, process: SiteId) -> None:
-        if process not in configuration.processes:
-            raise UsageError(
-                f"there is no process {process!r} in [processes]; known: {', '.join(sorted(configuration.processes))}"
-            )
+        check_process(configuration, process)
         self.configuration = configuration
         self.process = process
         self._entered: Internals | None = None
@@ -73,10 +65,12 @@ class Node:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         internals = self.internals
-        sender, settled = internals.sender, internals.sender.is_idle
+        senders, settled = internals.senders, internals.senders.is_idle
         try:
-            if not internals.over.is_set() and not await sender.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS):
-                self._tell_unfinished(internals)
+            if not internals.over.is_set():
+                if not await senders.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS):
+                    self._tell_unfinished(internals)
+                await internals.leave_for_good()
             if self._control is not None:
                 await self._control.stop()
         finally:
@@ -85,8 +79,8 @@ class Node:
     def _tell_unfinished(self, internals: Internals) -> None:
         """The last messages were not accepted in time."""
         unmet = sorted(set(internals.engine.sites) - {self.process} - set(internals.engine.endpoint.established))
-        reason = internals.obstacles.reasons or (f"{', '.join(unmet)} never answered" if unmet else "")
-        if reason or internals.sender.holds_messages:
+        reason = internals.obstacle_reasons or (f"{', '.join(unmet)} never answered" if unmet else "")
+        if reason or internals.senders.holds_messages:
             logger.warning("closed before everyone had everything: %s", reason or "some messages have not left")
         else:
             # They have left, and nobody is known to be late: as a rule, those who would answer have closed too.
@@ -106,7 +100,7 @@ class Node:
     # ------------------------------------------------------------------ what there is to know
     @property
     def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
-        """Group -> members, as configured."""
+        """The groups that there are and their members, as far as this process knows."""
         return self.internals.engine.groups
 
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
@@ -128,16 +122,18 @@ class Node:
             "process": self.process,
             "cluster": configuration.cluster,
             "protocol": configuration.protocol,
-            "address": show_address(configuration.processes[self.process]),
+            "address": show_address(configuration.addresses[self.process]),
             "control": None if control is None else str(control),
             "incarnation": engine.journal.incarnation,
             "sealed": configuration.key_file is not None,
             "stable": engine.journal.stable,
             "peers": engine.endpoint.present,
             "refused": dict(engine.endpoint.refusals),
-            "blocked": internals.obstacles.told or None,
-            "idle": internals.sender.is_idle,
+            "blocked": internals.told_obstacles() or None,
+            "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
+            "groups": internals.views.describe(receiver.claimed),
+            "transfers": internals.transfer.progress(),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),
         }
@@ -154,28 +150,47 @@ class Node:
         await self.internals.wait_for_peers(wanted)
 
     # ------------------------------------------------------------------ in
-    async def join(self, *names: GroupId) -> Group:
-        """Take the deliveries of a group; of several, in one order.
+    async def join(self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None) -> Group:
+        """Be in a group and take its deliveries; of several, in one order. Done when the process is in, with the first
+        view; `JoinRefused` when the group does not take it, `TimeoutError` after so many seconds.
 
-        Where groups are static, a member's deliveries wait for it from the start, so it misses nothing.
+        A member that the configuration names is in from the start: its deliveries wait for it, so it misses nothing.
+        Groups that no file names come into being when somebody joins them, where the protocol is dynamic; `role` and
+        `service` are for protocols that have them.
         """
         if not names:
             raise UsageError("join which group?")
-        check_thread(self.internals.thread)
-        receiver = self.internals.receiver
+        internals = self.internals
+        check_thread(internals.thread)
         for name in names:
-            members = self.members(name)
-            if name in receiver.claimed:
+            check_group_name(name)
+            if names.count(name) > 1:
+                raise UsageError(f"group {name!r} is named twice: name it once")
+            if name in internals.receiver.claimed:
                 raise UsageError(f"group {name!r} is joined already")
-            if self.process not in members:
+            if not internals.is_dynamic and self.process not in self.members(name):
                 raise UsageError(
                     f"process {self.process} is not in group {name!r}: name it among the members in [groups]"
                 )
-        return Group(self.internals, names, receiver.claim(names))
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                return Group(internals, names, await internals.join(names, role, service))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            why = internals.told_obstacles(names) or self._searching() or "those who are in it do not answer"
+            raise TimeoutError(
+                f"process {self.process} is not in {', '.join(names)} after {timeout} s: {why}"
+            ) from None
+
+    def _searching(self) -> str:
+        """Who is looked for, where no file says who there is."""
+        return ""
 
     def direct(self) -> Group:
         """Messages that are addressed to this process, not to a group."""
-        return Group(self.internals, (), self.internals.receiver.claim((DIRECT,)))
+        return Group(self.internals, (), self.internals.receiver.claim((DIRECT,), {}))
 
     def keep_snapshot(self, take: Callable[[], bytes | None], name: str = "") -> bytes | None:
         """From now on ask for a snapshot of the application whenever the log is cut short; the last one that was kept.
@@ -193,23 +208,26 @@ class Node:
         """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
         internals = self._entered or self.internals  # a property's call is paid for every message
         address = internals.address(groups, destinations)
-        while not internals.sender.add(address, payload):
-            await internals.sender.wait_for_room()
+        sender = internals.sender
+        while not sender.add(address, payload):
+            await sender.wait_for_room()
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""
         internals = self._entered or self.internals
-        if not internals.sender.add(internals.address(groups), payload):
+        address = internals.address(groups)
+        if not internals.sender.add(address, payload):
             internals.sender.refuse()
 
     async def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
         """Send messages to the same groups, in this order. Cancelled in the middle, it has sent the first ones."""
         internals = self.internals
-        await internals.sender.add_all(internals.address(groups), payloads)
+        address = internals.address(groups)
+        await internals.sender.add_all(address, payloads)
 
     async def flush(self) -> None:
         """Wait until everything that this process has sent is accepted."""
-        await self.internals.sender.drain()
+        await self.internals.senders.drain()
 
 
 def open(  # noqa: A001

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 
 import msgspec
 
-from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Payload, SiteId, WireError
+from ordercast.core import AddressMemo, GroupId, InstanceId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import PIECE_MARK, Assembly
-from ordercast.node.deliveries import Shared
+from ordercast.node.callbacks import Callbacks
+from ordercast.node.deliveries import Shared, View
 from ordercast.node.history import History
 from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment, Untaken
@@ -28,30 +29,40 @@ class Receiver:
 
     def __init__(
         self,
-        groups: Iterable[GroupId],
+        views: Iterable[View],
         payload_max: int,
         attachment: Attachment,
         with_history: bool,
         on_taken: Callable[[], None],
+        callbacks: Callbacks | None = None,
+        in_source_order: bool = True,
     ) -> None:
-        """`groups` are those of which this process is a member: their deliveries wait for it from the start."""
+        """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
+        the start. `in_source_order`: what a source sends to a group is delivered in that order."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
         """The groups that the application has joined."""
         self._on_taken = on_taken
+        self._callbacks = callbacks or Callbacks()
+        self._in_source_order = in_source_order
         self._assembly = Assembly(payload_max, self.counters)
-        self._ordinal = 0
+        self._assembly.restore(attachment.pieces)
+        self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
+        """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
-        self._inboxes = [Inbox((name,), attachment.offsets.get(name, 0), self.counters) for name in (*groups, DIRECT)]
-        if with_history:
-            for inbox in self._inboxes:
-                name = inbox.groups[0]
-                inbox.history = self.histories[name] = History(name, inbox.offset)
+        self._with_history = with_history
+        self._inboxes: list[Inbox] = []
+        first = {view.group: view for view in views}
+        # Groups that were joined while the process ran are in the attachment alone.
+        for name in dict.fromkeys((*first, *attachment.offsets, DIRECT)):
+            inbox = self.open(name, attachment.offsets.get(name, 0))
+            if name in first:
+                inbox.install(first[name], 0)
         for waiting in attachment.untaken:
             for inbox in self._inboxes:
                 if inbox.groups == (waiting.inbox,):
-                    inbox.put(msgspec.structs.replace(waiting.batch(), counters=self.counters))
+                    inbox.put(waiting.batch(self.counters))
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
@@ -59,11 +70,13 @@ class Receiver:
         payload: Payload = multicast.payload
         unpacked: list[bytes] | None = None
         if payload[:1] == PIECE_MARK:
-            whole = self._add_piece(multicast.id, multicast.groups, payload)
+            whole = self._add_piece(multicast, payload)
             if whole is None:
                 self._on_taken()
                 return
             payload, unpacked = whole, [whole]
+            if not self._in_source_order:
+                multicast = msgspec.structs.replace(multicast, count=1)  # perhaps it is not the last piece
         route = self._routes[multicast.groups, None]
         if not route:
             self._on_taken()
@@ -71,19 +84,60 @@ class Receiver:
         ordinal = self._ordinal = self._ordinal + 1
         taken = self._on_taken if len(route) == 1 else Shared(len(route), self._on_taken).take
         for inbox in route:
-            inbox.deliver(multicast, payload, unpacked, ordinal, taken)
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view)
 
-    def _add_piece(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
+    def install(self, view: View) -> None:
+        """The members of a group have agreed on who they are."""
+        for inbox in self._inboxes:
+            if view.group in inbox.groups:
+                inbox.install(view, self._ordinal)
+
+    def _add_piece(self, multicast: Multicast, payload: Payload) -> bytes | None:
+        message, groups = multicast.id, multicast.groups
         try:
-            return self._assembly.add(message, groups, payload)
+            whole = self._assembly.add(message, groups, payload)
+            if whole is None and multicast.count and self._in_source_order:
+                # The last piece, and others have not come: they lie in a gap.
+                self._assembly.give_up(message, groups, payload)
+                self._skip(multicast)
+            return whole
         except WireError as error:
             self.counters["bad-bundles"] += 1
             logger.warning("dropped from %s: %s", message.source, error)
+            self._skip(multicast)
             return None
+
+    def _skip(self, multicast: Multicast) -> None:
+        """What this counts for is delivered elsewhere, or has its place there; not here."""
+        for inbox in self._routes[multicast.groups, None]:
+            if multicast.count and len(inbox.groups) == 1 and inbox.groups[0] != DIRECT:
+                self.enter(inbox.groups[0], inbox.offset + multicast.count)
 
     def _find_route(self, groups: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> tuple[Inbox, ...]:
         wanted = groups or (DIRECT,)
         return tuple(inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(wanted))
+
+    def open(self, group: GroupId, offset: int) -> Inbox:
+        """Deliveries of a group are kept from now on; the next one has this offset."""
+        inbox = Inbox((group,), offset, self.counters, self._callbacks)
+        if self._with_history:
+            inbox.history = self.histories[group] = History(group, offset)
+        self._inboxes.append(inbox)
+        self._routes.clear()
+        return inbox
+
+    def find(self, group: GroupId) -> Inbox | None:
+        """Where the deliveries of a group are kept; None when they are not."""
+        return next((inbox for inbox in self._inboxes if group in inbox.groups), None)
+
+    def forget(self, group: GroupId) -> None:
+        """This process is out of a group."""
+        inbox = self.find(group)
+        if inbox is not None:
+            self.release(inbox)
+        history = self.histories.pop(group, None)
+        if history is not None:
+            history.end()
 
     def enter(self, group: GroupId, offset: int) -> None:
         """The group's deliveries go on at an offset; what was ordered before, and has not come, never will."""
@@ -91,16 +145,20 @@ class Receiver:
             if inbox.groups == (group,) and offset > inbox.offset:
                 self.counters["skipped-messages"] += offset - inbox.offset
                 logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
-                inbox.skip(offset)
+                inbox.skip(offset, self._ordinal)
 
     # ------------------------------------------------------------------ who takes it
-    def claim(self, names: tuple[GroupId, ...]) -> Inbox:
-        """The inbox of a group; of several, one for all of them, with what waits in the order of delivery."""
+    def claim(self, names: tuple[GroupId, ...], views: Mapping[GroupId, View]) -> Inbox:
+        """The inbox of a group; of several, one for all of them, with what waits in the order of delivery. What it
+        begins with of those that were left before: their last `views`."""
         self.claimed.update(names)
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
-        merged = Inbox(names, counters=self.counters)
+        merged = Inbox(names, counters=self.counters, callbacks=self._callbacks)
+        for name, view in views.items():
+            if not any(name in inbox.groups for inbox in own):
+                merged.install(view, self._ordinal)
         merged.take_over(own)
         self._inboxes = [inbox for inbox in self._inboxes if inbox not in own] + [merged]
         self._routes.clear()
@@ -150,9 +208,11 @@ class Receiver:
                 batch.offset,
                 bytes(batch.packed),
                 batch.is_whole,
+                batch.view,
+                batch.ordinal,
             )
             for inbox in self._inboxes
             for batch in inbox.untaken()
         ]
         named = {name: snapshot for name, snapshot in snapshots.items() if name}
-        return Attachment(self.offsets(), untaken, snapshots.get(""), named)
+        return Attachment(self.offsets(), untaken, snapshots.get(""), named, self._assembly.pieces())

@@ -8,6 +8,7 @@ import msgspec
 
 from ordercast.core import SiteId
 from ordercast.node.errors import NodeFailed
+from ordercast.node.state_packets import Number
 
 MARK = b"\xc1ocr"
 """A replica's message begins with it. Its first byte begins neither a text nor a msgpack value."""
@@ -35,26 +36,27 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
     """What the caller's class looks like. Version 0.2.0 does not say."""
 
 
-class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
-    """A replica has no state: whoever has one, send it as it is at this place in the order."""
+class Want(msgspec.Struct, frozen=True, tag="want", array_like=True):
+    """A replica has no state: the one that is named shall keep its own, as it is at this place in the order, and give
+    it by unicast (see `ordercast.node.state_packets`)."""
 
     asker: SiteId
     incarnation: int
-    everyone: bool
-    """Whether all shall answer, because one alone did not."""
+    giver: SiteId
+    transfer: Number
+    """The name of the transfer."""
+    since: Number
+    """The asker has every delivery from this offset on, so a state from there or later will do."""
+
+
+class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
+    """Earlier versions asked all replicas like this. It has its place in the logs, and nobody answers any more."""
+
+    asker: SiteId
 
 
 class Give(msgspec.Struct, frozen=True, tag="give", array_like=True):
-    """The state as it was when the question was delivered."""
-
-    asker: SiteId
-    incarnation: int
-    offset: int
-    """Where the question stood."""
-    state: bytes
-    giver: SiteId = ""
-    schema: SchemaName = ""
-    """What the giver's class looks like. Version 0.2.0 does not say."""
+    """And the answer, a whole state in one message."""
 
 
 class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
@@ -67,7 +69,7 @@ class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
     """Whether it answers the announcement of another, to which nobody answers again."""
 
 
-ReplicaMessage: TypeAlias = Call | Ask | Give | Announce
+ReplicaMessage: TypeAlias = Call | Want | Announce | Ask | Give
 
 _marked: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)
 _unmarked: msgspec.msgpack.Decoder[Call | Ask | Give] = msgspec.msgpack.Decoder(Call | Ask | Give)
@@ -102,8 +104,7 @@ def decode_message(payload: bytes, source: SiteId) -> ReplicaMessage | None:
 
 def _of(source: SiteId, message: ReplicaMessage) -> ReplicaMessage | None:
     match message:
-        case Call(caller=name) | Ask(asker=name) | Announce(process=name):
+        case Call(caller=name) | Want(asker=name) | Announce(process=name) | Ask(asker=name):
             return message if name == source else None
-        case Give(giver=name):
-            # Version 0.2.0 does not say who gives.
-            return message if name in (source, "") else None
+        case Give():
+            return message

@@ -23,8 +23,11 @@ from ordercast.node.errors import GroupBlocked, NodeClosed, NodeFailed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
 from ordercast.node.obstacles import BLOCKED_SECONDS
-from ordercast.node.replica_messages import Announce, Ask, Call, Give, decode_message, encode_message, encode_value
+from ordercast.node.replica_backlog import Backlog
+from ordercast.node.replica_messages import Announce, Call, Want, decode_message, encode_message, encode_value
 from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
+from ordercast.node.replica_seeker import Seeker
+from ordercast.node.state_packets import Offer
 
 logger = logging.getLogger("ordercast.node")
 
@@ -32,17 +35,11 @@ State = TypeVar("State")
 Result = TypeVar("Result")
 Parameters = ParamSpec("Parameters")
 
-BUFFERED_MAX = 100_000
-"""Calls that a replica without a state keeps until it has got one. Beyond, something is wrong, and memory is short."""
-
-BUFFERED_BYTES_MAX = 1 << 29
-"""And how large all of them may be."""
-
 SENDING_MAX = 100
-"""Answers to other replicas that wait for room at the same time. Whoever gets none asks again."""
+"""Messages to the other replicas that wait for room at the same time. Whoever misses one asks again."""
 
-ASK_AGAIN_SECONDS = 2.0
-"""Until a replica without a state asks again: the one that should have answered may have crashed."""
+CATCH_UP_CALLS = 200
+"""That are applied in one turn when the state has come: the process has a part in the group meanwhile."""
 
 LOOK_AGAIN_SECONDS = 0.5
 """Until a call that takes long looks again whether the group is blocked."""
@@ -74,9 +71,12 @@ class Replicated(Generic[State]):
         self._schema = Schema(type(state), version)
         self._calls: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
-        self._waiting: list[tuple[int, Call | Ask]] = []
-        """What was delivered while there is no state, with its offset."""
-        self._waiting_bytes = 0
+        self._seen = 0
+        """The offset behind the last delivery."""
+        self._backlog = Backlog()
+        """What was delivered while there is no state."""
+        self._coming: State | None = None
+        """The state that has come, while what waited for it is applied."""
         self._told: set[tuple[str, ...]] = set()
         """What the log has said once and need not say again."""
         self._is_current = False
@@ -84,24 +84,23 @@ class Replicated(Generic[State]):
         self._timeout = timeout
         self._arrival: asyncio.Future[None] | None = None
         """Is there while the state is not, and done when it has come."""
-        self._needed_from = 0
-        """Whoever gives its state must have applied everything before this offset: we lack some of it."""
         self._stalled_at = -1
         """The group's offset when a call was given up because the group was blocked."""
-        self._ask_timer: asyncio.TimerHandle | None = None
         self._sending: set[asyncio.Task[None]] = set()
         """What goes to the other replicas. (A task that nobody holds may vanish before it has run.)"""
 
     async def join(self, node: Node, group: str) -> Replicated[State]:
         """Become a replica: from the snapshot in the log, what the log has since then, and what the group delivers."""
         self._node = node
-        snapshot = _find_snapshot(node.keep_snapshot(self._take_snapshot, f"replicated {group}"), node)
+        self._kept_name = f"replicated {group}"
+        snapshot = _find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
         if snapshot is not None:
             self.state = self._decode_state(
                 snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
             )
             self.applied = snapshot.offset
         self._group: Group = await node.join(group)
+        self._seeker = Seeker(node, self._group, self._send, self._on_state)
         self._group.on_end(self._close)
         self._group.on_gap(self._on_gap)
         self._group.on_delivery(self._on_delivery)
@@ -136,14 +135,17 @@ class Replicated(Generic[State]):
             if not limit.expired():
                 # The method has raised it.
                 raise
-            why = self._node.internals.obstacles.told or "the group is slow, or this replica waits for its state"
+            why = (
+                self._node.internals.told_obstacles(self._group.names)
+                or "the group is slow, or this replica waits for its state"
+            )
             raise TimeoutError(
                 f"no result of {name} in {self._timeout} s: {why}; it may be applied all the same"
             ) from None
         return result
 
     async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
-        blocked = self._node.internals.obstacles.told
+        blocked = self._node.internals.told_obstacles(self._group.names)
         if blocked and self._stalled_at == self._group.offset:
             # Else whoever is refused and calls again and again would find all of it applied when the group goes on.
             raise GroupBlocked(f"{blocked}; {method} was not sent, and can be called again later")
@@ -174,7 +176,7 @@ class Replicated(Generic[State]):
         while not future.done():
             done, _ = await asyncio.wait((future,), timeout=patience)
             patience = LOOK_AGAIN_SECONDS
-            blocked = self._node.internals.obstacles.told
+            blocked = self._node.internals.told_obstacles(self._group.names)
             if blocked and not done:
                 self._stalled_at = self._group.offset
                 raise GroupBlocked(f"{blocked}; {hint}")
@@ -191,27 +193,28 @@ class Replicated(Generic[State]):
 
     def _take(self, delivery: Delivery) -> None:
         message = decode_message(delivery.payload, delivery.source)
-        state, offset = self.state, delivery.offset
-        if state is not None and offset > self.applied:
-            state = None
+        offset = delivery.offset
+        self._seen = offset + 1
+        if self.state is not None and offset > self.applied:
             self._on_gap(offset)
         if message is None:
             self._skip(delivery)
+        elif isinstance(message, Call):
+            if self.state is None:
+                self._backlog.add(offset, message, len(delivery.payload))
+            elif offset == self.applied:
+                self._on_call(self.state, message)
         elif isinstance(message, Announce):
-            self.applied = max(self.applied, offset + 1)
             self._on_announce(message)
-        elif isinstance(message, Give):
-            self._on_give(offset, message)
-        elif state is None:
-            self._keep(offset, message, len(delivery.payload))
-        elif offset == self.applied:
-            self._on_next(state, message)
+        elif isinstance(message, Want):
+            self._on_want(offset, message)
+        if self.state is not None:
+            self.applied = max(self.applied, offset + 1)
 
     def _skip(self, delivery: Delivery) -> None:
         """Somebody has sent to the group what no replica sends. No replica applies it, and it has its place in the
         order all the same."""
         self._node.internals.receiver.counters["no-replica-messages"] += 1
-        self.applied = max(self.applied, delivery.offset + 1)
         if self._tell_once("stranger", delivery.source):
             logger.warning(
                 "skipped message %s to group %s: it is no call of a replica; send it to a group that has no replicas "
@@ -221,28 +224,12 @@ class Replicated(Generic[State]):
                 delivery.source,
             )
 
-    def _on_next(self, state: State, message: Call | Ask) -> None:
-        offset = self.applied
-        if isinstance(message, Call):
-            # Unpacked first: a call that is not understood must not count as applied in a snapshot.
-            arguments = self._unpack(message)
-            self.applied += 1
-            if arguments is not None:
-                self._apply(state, message, arguments)
-            return
+    def _on_call(self, state: State, call: Call) -> None:
+        # Unpacked first: a call that is not understood must not count as applied in a snapshot.
+        arguments = self._unpack(call)
         self.applied += 1
-        if message.asker != self._node.process and (message.everyone or self._answers(message.asker)):
-            given = encode_value(state)
-            self._send(Give(message.asker, message.incarnation, offset, given, self._node.process, self._schema.name))
-
-    def _keep(self, offset: int, message: Call | Ask, size: int) -> None:
-        self._waiting_bytes += size
-        if len(self._waiting) >= BUFFERED_MAX or self._waiting_bytes > BUFFERED_BYTES_MAX:
-            raise UsageError(
-                f"no replica has given its state in {len(self._waiting)} calls of {self._waiting_bytes} bytes: start "
-                f"one that has it, then start this process again"
-            )
-        self._waiting.append((offset, message))
+        if arguments is not None:
+            self._apply(state, call, arguments)
 
     def _unpack(self, call: Call) -> Arguments | None:
         """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
@@ -320,61 +307,89 @@ class Replicated(Generic[State]):
     def _on_gap(self, offset: int) -> None:
         """The log was cut short before a snapshot was kept with it, or the others have gone on without this process:
         our state is not the group's."""
+        if self.state is not None and offset <= self.applied:
+            return  # the state is from behind the gap
         logger.info("replica %s has nothing from %d to %d", self._node.process, self.applied, offset)
-        self._needed_from = offset
         for future in self._calls.values():
             if not future.done():
                 future.set_exception(
                     GroupBlocked("the group has gone on without this process; the call may be applied all the same")
                 )
-        self._waiting.clear()
-        self._waiting_bytes = 0
-        if self.state is None:
-            # It has been asked for already; what is given may be from before this gap.
-            return
-        self.state = None
-        self._arrival = asyncio.get_running_loop().create_future()
-        self._ask(0)
-
-    def _ask(self, attempt: int) -> None:
-        if self.state is None:
-            self._send(Ask(self._node.process, self._node.incarnation, everyone=attempt > 0))
-            self._ask_timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask, attempt + 1)
-
-    def _answers(self, asker: SiteId) -> bool:
-        """One is enough: the first by name, unless it is the asker."""
-        return self._node.process == next((site for site in self._group.members if site != asker), None)
-
-    def _on_give(self, offset: int, give: Give) -> None:
-        mine = give.asker == self._node.process and give.incarnation == self._node.incarnation
+        self._backlog.begin(offset)
+        self._coming = None
         if self.state is not None:
-            self.applied = max(self.applied, offset + 1)
-        elif mine and give.offset + 1 >= self._needed_from:
-            state = self.state = self._decode_state(give.state, f"the state that {give.giver} gave", give.schema)
-            self._arrive()
-            self.applied = give.offset + 1
-            waiting, self._waiting = self._waiting, []
-            self._waiting_bytes = 0
-            for waited, message in waiting:
-                if waited >= self.applied:
-                    self.applied = waited
-                    self._on_next(state, message)
-            self.applied = offset + 1
+            self.state = None
+            self._arrival = asyncio.get_running_loop().create_future()
+        self._seeker.begin(offset)
+
+    def _on_want(self, offset: int, want: Want) -> None:
+        node, state = self._node, self.state
+        if want.asker == node.process:
+            self._seeker.on_delivered(want)
+        elif (
+            want.giver != node.process or node.internals.engine.endpoint.incarnation_of(want.asker) != want.incarnation
+        ):
+            pass  # another one gives it; or the question is from long ago, in the log, and nobody waits for an answer
+        elif state is None or offset < self.applied:
+            node.internals.transfer.refuse(want.asker, want.transfer, "it has no state itself")
+        else:
+            node.internals.transfer.give(
+                want.asker,
+                want.transfer,
+                self._group.name,
+                want.since,
+                offset + 1,
+                self._schema.name,
+                lambda: encode_value(state),
+            )
+
+    def _on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
+        """The state of another replica has come: what was delivered since is applied to it."""
+        self._coming = self._decode_state(content, f"the state that {giver} gave", offer.schema)
+        self.applied = offer.offset
+        if self._node.internals.engine.journal.stable:
+            # The log has only what was delivered since: when the others are gone, this is the one that there is.
+            asyncio.get_running_loop().run_in_executor(None, self._keep_state, offer, content)
+        self._catch_up()
+
+    def _keep_state(self, offer: Offer, content: bytearray) -> None:
+        snapshot = _Snapshot(offer.offset, bytes(content), offer.schema)
+        self._node.internals.engine.journal.keep_state(self._kept_name, encode_value(snapshot))
+
+    def _catch_up(self) -> None:
+        try:
+            if self._coming is not None and not self._node.internals.over.is_set():
+                self._apply_backlog(self._coming)
+        except Exception as error:
+            self._node.internals.failed(error)
+
+    def _apply_backlog(self, state: State) -> None:
+        for _ in range(CATCH_UP_CALLS):
+            waited = self._backlog.pop()
+            if waited is None:
+                self.state, self._coming = state, None
+                self.applied = max(self.applied, self._seen)
+                self._arrive()
+                return
+            offset, call = waited
+            if offset >= self.applied:
+                self.applied = offset
+                self._on_call(state, call)
+        asyncio.get_running_loop().call_soon(self._catch_up)
 
     def _arrive(self) -> None:
         """Whoever waits for the state need not wait any more."""
-        if self._ask_timer is not None:
-            self._ask_timer.cancel()
         if self._arrival is not None:
             self._arrival.set_result(None)
             self._arrival = None
 
-    def _send(self, message: Ask | Give | Announce) -> None:
+    def _send(self, message: Want | Announce) -> asyncio.Task[None] | None:
         if len(self._sending) >= SENDING_MAX:
-            return
+            return None
         task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
         self._sending.add(task)
         task.add_done_callback(self._sent)
+        return task
 
     def _sent(self, task: asyncio.Task[None]) -> None:
         """Nobody waits for it. When the node is over, nobody wants to hear of it either."""
@@ -390,7 +405,7 @@ class Replicated(Generic[State]):
             else encode_value(_Snapshot(self.applied, encode_value(self.state), self._schema.name))
         )
 
-    def _decode_state(self, content: bytes, what: str, schema: str) -> State:
+    def _decode_state(self, content: bytes | bytearray, what: str, schema: str) -> State:
         try:
             return msgspec.msgpack.decode(content, type=type(self._initial))
         except (msgspec.DecodeError, ValueError) as error:
@@ -403,16 +418,24 @@ class Replicated(Generic[State]):
         for future in self._calls.values():
             if not future.done():
                 future.set_exception(error or NodeClosed("the node is closed; the call may be applied all the same"))
+        self._seeker.stop()
         # Who waits for the state goes on, and hears from the group that it is over.
         self._arrive()
 
 
-def _find_snapshot(kept: bytes | None, node: Node) -> _Snapshot | None:
-    """What was kept for this replica; version 0.2.0 kept it without a name, where an application's own may stand."""
+def _find_snapshot(kept: bytes | None, node: Node, name: str) -> _Snapshot | None:
+    """What was kept for this replica: with the log, or, when another one gave it later, beside the log."""
+    journal = node.internals.engine.journal
+    snapshot = None
     if kept is not None:
-        return msgspec.msgpack.decode(kept, type=_Snapshot)
-    unnamed = node.internals.engine.journal.attachment.snapshot
-    if unnamed is not None:
+        snapshot = msgspec.msgpack.decode(kept, type=_Snapshot)
+    elif journal.attachment.snapshot is not None:
+        # Version 0.2.0 kept it without a name, where an application's own may stand.
         with contextlib.suppress(msgspec.MsgspecError):
-            return msgspec.msgpack.decode(unnamed, type=_Snapshot)
-    return None
+            snapshot = msgspec.msgpack.decode(journal.attachment.snapshot, type=_Snapshot)
+    given = journal.kept_state(name)
+    if given is not None:
+        found = msgspec.msgpack.decode(given, type=_Snapshot)
+        if snapshot is None or found.offset > snapshot.offset:
+            return found
+    return snapshot

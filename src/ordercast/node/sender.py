@@ -15,6 +15,7 @@ from threading import get_ident
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
 from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, as_bytes, encode_bundle, encode_pieces
+from ordercast.node.callbacks import Callbacks
 from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
 
 logger = logging.getLogger("ordercast.node")
@@ -35,10 +36,15 @@ class Sender:
         loop: asyncio.AbstractEventLoop,
         request: Callable[[bytes, tuple[GroupId, ...], tuple[SiteId, ...] | None, int], object],
         payload_max: int,
+        callbacks: Callbacks | None = None,
+        refusals_are_final: bool = True,
     ) -> None:
+        """Where groups do not come and go, what the protocol refuses once it always refuses."""
         self._loop = loop
+        self._refusals_are_final = refusals_are_final
         self._request = request
         self._payload_max = payload_max
+        self._callbacks = callbacks or Callbacks()
         self._open: list[bytes] = []
         self._open_bytes = 0
         self._open_to: Address = ((), None)
@@ -102,7 +108,7 @@ class Sender:
             credit
             and credit == self._window
             and size <= BUNDLE_BYTES_MAX
-            and not (self._flush_due or self._open or self._closed or self._failure)
+            and not (self._flush_due or self._open or self._closed or self._failure or self._callbacks.running)
         ):
             # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
             if get_ident() != self._thread:
@@ -226,6 +232,12 @@ class Sender:
         try:
             self._request(payload, to[0], to[1], count)
         except UsageError as error:
+            if not self._refusals_are_final:
+                # The group was left, or has ended, while this waited.
+                logger.error("%d messages to %s are dropped: %s", count, ", ".join(to[0] or to[1] or ()), error)
+                if self._credit is not None:
+                    self._credit += 1
+                return
             # The protocol takes nothing from this process, and whoever has sent this is gone: whoever waits, and
             # whoever comes next, hears it.
             logger.error("messages are refused: %s", error)
@@ -244,6 +256,14 @@ class Sender:
         self._is_limited = True
         self._window = max(self._window, available)
         if (self._closed or self._open or self._idle_waiters) and not self._flush_due:
+            self._flush_soon()
+
+    def forget(self, group: GroupId) -> None:
+        """What waits for a group goes nowhere."""
+        self._close()
+        self._closed = deque(bundle for bundle in self._closed if group not in bundle[1][0])
+        self._closed_bytes = sum(len(payload) for payload, _, _ in self._closed)
+        if not self._flush_due:
             self._flush_soon()
 
     # ------------------------------------------------------------------ waiting

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from ordercast.core import GroupId, SiteId
 from ordercast.node import node as asynchronous
-from ordercast.node.deliveries import Batch, Delivery
+from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 
@@ -84,9 +84,16 @@ class SynchronousNode:
     ) -> None:
         self._thread.stop()
 
-    def join(self, *names: GroupId) -> SynchronousGroup:
-        """Take the deliveries of a group; of several, in one order."""
-        return SynchronousGroup(self._thread, self._thread.wait_for(self._node.join(*names)))
+    def join(
+        self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None
+    ) -> SynchronousGroup:
+        """Be in a group and take its deliveries; of several, in one order. Done when the process is in."""
+        joining = self._node.join(*names, role=role, service=service, timeout=timeout)
+        return SynchronousGroup(self._thread, self._thread.wait_for(joining))
+
+    def members(self, group: GroupId) -> tuple[SiteId, ...]:
+        """Who is in a group, as far as this process knows."""
+        return self._node.members(group)
 
     def multicast(
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
@@ -111,6 +118,11 @@ class SynchronousGroup:
         self._thread = thread
         self._group = group
 
+    @property
+    def members(self) -> tuple[SiteId, ...]:
+        """Who is in it now, as far as this process knows."""
+        return self._group.members
+
     def multicast(self, payload: bytes) -> None:
         """Send a message to the group; waits while the window is full."""
         self._thread.wait_for(self._group.multicast(payload))
@@ -125,17 +137,28 @@ class SynchronousGroup:
         while (batch := self._thread.wait_for(_next(batches))) is not None:
             yield batch
 
+    def events(self) -> Iterator[Batch | View]:
+        """Deliveries a bundle at a time, and who is in the group, each where it happened."""
+        events = self._group.events()
+        while (event := self._thread.wait_for(_next(events))) is not None:
+            yield event
+
     def __iter__(self) -> Iterator[Delivery]:
         for batch in self.batches():
             yield from batch.deliveries()
 
-    def leave(self) -> None:
-        """Take no more deliveries."""
-        self._thread.wait_for(self._group.leave())
+    def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:
+        """Want another service for what is delivered here, of some sources or of all; done when it is active."""
+        self._thread.wait_for(self._group.choose(service, sources))
+
+    def leave(self, timeout: float | None = None) -> None:
+        """Take no more deliveries; a group that no file names is left, and this is done when those who stay have
+        delivered that."""
+        self._thread.wait_for(self._group.leave(timeout))
 
 
-async def _next(batches: AsyncIterator[Batch]) -> Batch | None:
-    return await anext(batches, None)
+async def _next(events: AsyncIterator[Result]) -> Result | None:
+    return await anext(events, None)
 
 
 def open_synchronous(

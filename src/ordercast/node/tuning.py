@@ -14,11 +14,16 @@ WINDOW_MIN, WINDOW_MAX = 4, 8
 """Below, a round trip starves a source; above, bundles only queue up."""
 
 
+OPEN_PROCESSES = 8
+"""How many processes a cluster is expected to have where no file says it."""
+
+
 def live_options(
     protocol: type[Protocol], given: dict[str, Any], buffer_bytes: int, queue_bytes: int, processes: int
 ) -> Options:
-    """The protocol's options: what the user gave, what the protocol makes of this machine, and its own defaults."""
-    chosen = protocol.arrangement.live(find_capacity(buffer_bytes, queue_bytes, processes))
+    """The protocol's options: what the user gave, what the protocol makes of this machine, and its own defaults. Of 0
+    processes nobody knows how many there will be."""
+    chosen = protocol.arrangement.live(find_capacity(buffer_bytes, queue_bytes, processes or OPEN_PROCESSES))
     return protocol.contract.options(**chosen | given)
 
 

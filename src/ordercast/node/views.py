@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from typing import Any
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.core.effects import InstallView
@@ -13,26 +14,58 @@ from ordercast.node.deliveries import View
 class Views:
     """The last view of each group, and those who want to hear of the next."""
 
-    def __init__(self, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> None:
-        self._configured = groups
-        self._views = {name: View("initial", name, members) for name, members in groups.items()}
+    def __init__(self, groups: Callable[[], Mapping[GroupId, tuple[SiteId, ...]]]) -> None:
+        """`groups` says which there are, and who is in them."""
+        self._groups = groups
+        self._views = {name: View("initial", name, members).follow(()) for name, members in groups().items()}
         self._watchers: list[asyncio.Queue[View | None]] = []
         self._failure: BaseException | None = None
 
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
         """Who is in a group; `UsageError` when there is none of that name."""
-        if group not in self._views:
-            raise UsageError(f"there is no group {group!r}; known: {', '.join(self._configured)}")
-        return self._views[group].members
+        if group in self._views:
+            return self._views[group].members
+        groups = self._groups()
+        if group not in groups:
+            raise UsageError(f"there is no group {group!r}; known: {', '.join(groups) or 'none'}")
+        return groups[group]
 
-    def install(self, effect: InstallView) -> None:
-        """The members of some groups (all, when none is named) have agreed on who they are."""
+    def current(self, group: GroupId) -> View:
+        """The last view of a group, as whoever comes to it gets it first."""
+        return self._views[group].follow(())
+
+    def describe(self, joined: Collection[GroupId]) -> dict[GroupId, dict[str, Any]]:
+        """Every group that this process knows of, its members, and whether the application has joined it."""
+        names = sorted({*self._views, *self._groups()})
+        return {
+            name: {
+                "members": self.members(name),
+                "view": self._views[name].view if name in self._views else None,
+                "joined": name in joined,
+            }
+            for name in names
+        }
+
+    def forget(self, group: GroupId) -> None:
+        """This process is out of a group, and hears no more of who is in it."""
+        self._views.pop(group, None)
+
+    def install(self, effect: InstallView) -> list[View]:
+        """The members of some groups have agreed on who they are; the view of each. Where none is named it is a view of
+        processes, and each group has those of its members that are in it."""
+        installed, groups = [], self._groups()
         for group in effect.groups or tuple(self._views):
-            configured = self._configured.get(group, effect.members)
-            members = tuple(site for site in effect.members if site in configured)
-            view = self._views[group] = View(effect.view, group, members)
+            members = effect.members
+            if not effect.groups:
+                members = tuple(site for site in members if site in groups.get(group, ()))
+            before = self._views[group].members if group in self._views else ()
+            view = View(effect.view, group, members, transitional=effect.transitional, merged=effect.merged)
+            view = view.follow(before)
+            self._views[group] = view
+            installed.append(view)
             for watcher in self._watchers:
                 watcher.put_nowait(view)
+        return installed
 
     async def follow(self, names: tuple[GroupId, ...]) -> AsyncIterator[View]:
         """Who is in the groups: now, and whenever that changes."""
@@ -40,7 +73,7 @@ class Views:
         self._watchers.append(watcher)
         try:
             for name in names:
-                yield self._views[name]
+                yield self.current(name)
             while (view := await watcher.get()) is not None:
                 if view.group in names:
                     yield view

@@ -28,7 +28,19 @@ from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
 from ordercast.core.address import check_address
 from ordercast.core.effects import Effect
-from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, Started
+from ordercast.core.events import (
+    Arrival,
+    Event,
+    JoinRequested,
+    LeaveRequested,
+    MulticastRequested,
+    Received,
+    Recovered,
+    RemovalRequested,
+    RoleChosen,
+    ServiceChosen,
+    Started,
+)
 from ordercast.storage import StableLog
 from ordercast.trace.interface import Envelope, SiteTrace, describe
 
@@ -42,6 +54,9 @@ class Driver(Protocol):
     def trace_time(self) -> float:
         """The time to write into the trace now."""
 
+    def seconds_since(self, time: float) -> float:
+        """How long ago a time of the site's clock was."""
+
     def send(self, instance: Instance, effect: effect_types.Send) -> None:
         """Hand a packet to the network, which records each packet that it makes of it before that goes."""
 
@@ -50,6 +65,9 @@ class Driver(Protocol):
 
     def join_channel(self, instance: Instance, effect: effect_types.JoinChannel) -> None:
         """Hear the channel."""
+
+    def leave_channel(self, instance: Instance, effect: effect_types.LeaveChannel) -> None:
+        """Hear the channel no more."""
 
     def set_timer(self, instance: Instance, effect: effect_types.SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
@@ -72,14 +90,26 @@ class Driver(Protocol):
     def exit_group(self, instance: Instance, effect: effect_types.ExitGroup) -> None:
         """Tell the application that it misses what comes next in the group."""
 
+    def join_refused(self, instance: Instance, effect: effect_types.JoinRefused) -> None:
+        """Tell the application that a join will not come about."""
+
+    def activate(self, instance: Instance, effect: effect_types.Activate) -> None:
+        """Tell the application which service its deliveries have from here on."""
+
+    def service_unavailable(self, instance: Instance, effect: effect_types.ServiceUnavailable) -> None:
+        """Tell the application which service cannot be had."""
+
     def credit(self, instance: Instance, effect: effect_types.Credit) -> None:
         """Tell the application how much it may still send."""
 
     def blocked(self, instance: Instance, effect: effect_types.Blocked) -> None:
         """Tell the application why there is no progress (an empty reason: there is again)."""
 
+    def declared_failed(self, instance: Instance, effect: effect_types.DeclareFailed) -> None:
+        """The instance counts as failed, and runs; the trace has it already."""
+
     def recovered(self, instance: Instance, effect: effect_types.DeclareRecovered) -> None:
-        """The instance takes part fully again after a crash."""
+        """The instance takes part fully again, after a crash or after it has declared itself failed."""
 
 
 class _Announce(Effect, frozen=True):
@@ -130,8 +160,10 @@ class Instance:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._numbers = numbers
+        self._contract = core.contract.with_options(core.context.options)
         self._last_address: Address | None = None
-        """It was in order, and most messages have the same one as the message before."""
+        """It was in order, and most messages have the same one as the message before. (Where groups come and go, it may
+        no longer be.)"""
         # Effects that may not leave the site before the log is stable up to a position, in order.
         self._held: deque[tuple[int, Effect]] = deque()
         self._sync_running = False
@@ -146,13 +178,18 @@ class Instance:
             effect_types.Send: partial(driver.send, self),
             effect_types.Broadcast: partial(driver.broadcast, self),
             effect_types.JoinChannel: partial(driver.join_channel, self),
+            effect_types.LeaveChannel: partial(driver.leave_channel, self),
             effect_types.Deliver: partial(driver.deliver, self) if recorder is None else self._deliver,
             effect_types.Replay: self._replay,
             effect_types.InstallView: self._install_view,
             effect_types.EnterGroup: self._enter_group,
             effect_types.ExitGroup: self._exit_group,
+            effect_types.JoinRefused: partial(driver.join_refused, self),
+            effect_types.Activate: self._activate,
+            effect_types.ServiceUnavailable: partial(driver.service_unavailable, self),
             effect_types.Credit: partial(driver.credit, self),
             effect_types.Blocked: partial(driver.blocked, self),
+            effect_types.DeclareFailed: self._declare_failed,
             effect_types.DeclareRecovered: partial(driver.recovered, self),
             _WriteCheckpoint: lambda effect: log.checkpoint(effect.state, effect.position),
             _Announce: self._announce,
@@ -186,8 +223,9 @@ class Instance:
         """The application multicasts; `UsageError` when the address or the core does not allow it."""
         if (groups, destinations) != self._last_address:
             # A node has asked before, where the mistake was made; a simulation asks here.
-            check_address(self.core.contract, self.context.groups, self.context.sites, (groups, destinations))
-            self._last_address = (groups, destinations)
+            check_address(self._contract, self.core.groups, self.core.sites, (groups, destinations))
+            if not self._contract.dynamic:
+                self._last_address = (groups, destinations)
         number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)
         multicast = Multicast(message, groups, payload, destinations, count)
@@ -198,6 +236,32 @@ class Instance:
             self._place_announcement(multicast, self._recorder)
         self._interpret()
         return message
+
+    def join(self, now: float, group: GroupId, role: str = "", service: str = "") -> None:
+        """The application wants to be in a group; `UsageError` when the core does not allow it."""
+        self._ask(now, JoinRequested(group, role, service))
+
+    def leave(self, now: float, group: GroupId) -> None:
+        """The application wants to be out of a group; `UsageError` when the core does not allow it."""
+        self._ask(now, LeaveRequested(group))
+
+    def remove(self, now: float, site: SiteId) -> None:
+        """An operator wants a site out of every group; `UsageError` when the core does not allow it."""
+        self._ask(now, RemovalRequested(site))
+
+    def choose_role(self, now: float, group: GroupId, role: str) -> None:
+        """The application wants another role in a group; `UsageError` when the core does not allow it."""
+        self._ask(now, RoleChosen(group, role))
+
+    def choose_service(self, now: float, group: GroupId, service: str, sources: tuple[SiteId, ...] = ()) -> None:
+        """The application wants another service in a group; `UsageError` when the core does not allow it."""
+        self._ask(now, ServiceChosen(group, service, sources))
+
+    def _ask(self, now: float, event: Event) -> None:
+        # What the core refuses is the caller's, and nothing has happened: the instance goes on.
+        self.core.step(now, event)
+        if self.core.outbox or self._check_invariants:
+            self._interpret()
 
     def receive(
         self,
@@ -329,3 +393,13 @@ class Instance:
         if self._recorder is not None:
             self._recorder.leave(self._driver.trace_time(), effect.group)
         self._driver.exit_group(self, effect)
+
+    def _activate(self, effect: effect_types.Activate) -> None:
+        if self._recorder is not None:
+            self._recorder.activate(self._driver.trace_time(), effect)
+        self._driver.activate(self, effect)
+
+    def _declare_failed(self, effect: effect_types.DeclareFailed) -> None:
+        if self._recorder is not None:
+            self._recorder.declare_failed(self._driver.trace_time(), self._driver.seconds_since(effect.since))
+        self._driver.declared_failed(self, effect)

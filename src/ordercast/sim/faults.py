@@ -239,17 +239,17 @@ class Crash(SiteFault, tag="crash", frozen=True):
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
         if self.instance:
-            simulation.sites[site].crash_instance(self.instance)
+            simulation.at(site).crash_instance(self.instance)
         else:
-            simulation.sites[site].crash()
+            simulation.at(site).crash()
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
         if self.forever:
             return
         if self.instance:
-            simulation.sites[site].recover_instance(self.instance)
+            simulation.at(site).recover_instance(self.instance)
         else:
-            simulation.sites[site].recover()
+            simulation.at(site).recover()
 
 
 class Away(SiteFault, tag="away", frozen=True):
@@ -259,10 +259,10 @@ class Away(SiteFault, tag="away", frozen=True):
     kind: ClassVar[str] = "away"
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].crash()
+        simulation.at(site).crash()
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].recover()
+        simulation.at(site).recover()
 
 
 class TornLog(SiteFault, tag="torn-log", frozen=True):
@@ -271,10 +271,10 @@ class TornLog(SiteFault, tag="torn-log", frozen=True):
     kind: ClassVar[str] = "torn-log"
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].crash(torn=True)
+        simulation.at(site).crash(torn=True)
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].recover()
+        simulation.at(site).recover()
 
 
 class Pause(SiteFault, tag="pause", frozen=True):
@@ -283,10 +283,10 @@ class Pause(SiteFault, tag="pause", frozen=True):
     kind: ClassVar[str] = "pause"
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].pause()
+        simulation.at(site).pause()
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].resume()
+        simulation.at(site).resume()
 
 
 class Skew(SiteFault, tag="skew", frozen=True):
@@ -302,10 +302,10 @@ class Skew(SiteFault, tag="skew", frozen=True):
             raise UsageError(f"fault 'skew': a drift of {self.drift} would stop the clock or turn it back")
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].clock.change(1.0 + self.drift, self.jump)
+        simulation.at(site).clock.change(1.0 + self.drift, self.jump)
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].clock.change(1.0, 0.0)
+        simulation.at(site).clock.change(1.0, 0.0)
 
 
 class SlowReader(SiteFault, tag="slow-reader", frozen=True):
@@ -319,10 +319,10 @@ class SlowReader(SiteFault, tag="slow-reader", frozen=True):
         check_not_negative(self.kind, "seconds", self.seconds)
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].reader.seconds = self.seconds
+        simulation.at(site).reader.seconds = self.seconds
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
-        simulation.sites[site].reader.seconds = 0.0
+        simulation.at(site).reader.seconds = 0.0
 
 
 class Foreign(SiteFault, tag="foreign", frozen=True):
@@ -347,7 +347,7 @@ class Foreign(SiteFault, tag="foreign", frozen=True):
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
         random = simulation.random("foreign", site, self.from_)
-        forger = Forger(random, simulation, simulation.sites[site])
+        forger = Forger(random, simulation, simulation.at(site))
         self._wait(simulation, forger, random)
 
     def _wait(self, simulation: Simulation, forger: Forger, random: Random) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ordercast.core import SiteId
 from ordercast.core.events import Arrival
 from ordercast.trace.interface import Envelope
 
@@ -21,6 +22,8 @@ class Flight(msgspec.Struct, frozen=True, eq=False):
     arrival: Arrival
     """What the receiver can see of the way."""
     receiver: SimulatedSite
+    origin: SiteId
+    """Where the sender is, as networks and faults call it."""
 
     def drop(self, reason: str) -> None:
         """It is lost on the way."""

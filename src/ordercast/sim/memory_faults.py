@@ -25,14 +25,14 @@ class MemoryFault(SiteFault, frozen=True):
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
         """A crash."""
-        simulation.sites[site].crash()
+        simulation.at(site).crash()
 
     def end_at(self, simulation: Simulation, site: SiteId) -> None:
         """The site comes back, unless another fault's end has brought it back before."""
-        if not simulation.sites[site].up:
+        if not simulation.at(site).up:
             if self.strike(simulation, site):
                 simulation.count_fault(self.kind)
-            simulation.sites[site].recover()
+            simulation.at(site).recover()
 
     def strike(self, simulation: Simulation, site: SiteId) -> bool:
         """Do what is to be done to a site that is down; whether there was anything to do."""
@@ -50,7 +50,7 @@ class Rollback(MemoryFault, tag="rollback", frozen=True):
     kind: ClassVar[str] = "rollback"
 
     def strike(self, simulation: Simulation, site: SiteId) -> bool:
-        struck = simulation.sites[site]
+        struck = simulation.at(site)
         return struck.disk.rewind(simulation.heard_of(site), simulation.random("rollback", site, struck.incarnation))
 
 
@@ -64,7 +64,7 @@ class LostLog(MemoryFault, tag="lost-log", frozen=True):
     def strike(self, simulation: Simulation, site: SiteId) -> bool:
         if not simulation.heard_of(site):
             return False
-        simulation.sites[site].lose_log(repair=self.repair)
+        simulation.at(site).lose_log(repair=self.repair)
         return True
 
     def is_survived(self, contract: Contract) -> bool:
@@ -89,5 +89,5 @@ class Drift(MemoryFault, tag="drift", frozen=True):
             raise UsageError("fault 'drift': options is empty; name those that differ")
 
     def strike(self, simulation: Simulation, site: SiteId) -> bool:
-        simulation.sites[site].options = simulation.drifted_options(self.options)
+        simulation.at(site).options = simulation.drifted_options(self.options)
         return True

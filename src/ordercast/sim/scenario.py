@@ -22,6 +22,7 @@ from ordercast.core.tables import (
     to_value,
     toml_text,
 )
+from ordercast.sim.change import Change, joined_groups, late_sites
 from ordercast.sim.faults import FAULT_KINDS, AnyFault, Crash, Outage
 from ordercast.sim.memory_faults import Drift, LostLog, MemoryFault
 from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
@@ -46,6 +47,7 @@ _KEYS = (
     "storage",
     "workload",
     "fault",
+    "change",
     "options",
 )
 
@@ -71,18 +73,30 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     """After so many records a log is summed up; None: after as many as the protocol says."""
     workloads: tuple[Workload, ...] = ()
     faults: tuple[AnyFault, ...] = ()
+    changes: tuple[Change, ...] = ()
     options: dict[str, Any] = {}
     """What the scenario sets; `protocol_options` has all of them."""
 
     @property
     def sites(self) -> tuple[SiteId, ...]:
         """Every site of the run, sorted."""
-        return tuple(sorted({site for group in self.groups.values() for site in group} | set(self.extra_sites)))
+        members = {site for group in self.groups.values() for site in group}
+        return tuple(sorted(members | set(self.extra_sites) | self.late_sites))
+
+    @property
+    def late_sites(self) -> frozenset[SiteId]:
+        """Those that begin while the others run, with their first change."""
+        return late_sites(self.changes, self.groups.values())
+
+    @property
+    def all_groups(self) -> frozenset[GroupId]:
+        """Every group that there ever is."""
+        return frozenset(self.groups) | joined_groups(self.changes)
 
     @property
     def outside_contract(self) -> tuple[str, ...]:
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
-        contract = self.protocol.contract
+        contract = self.protocol.contract.with_options(self.protocol_options())
         # Where a minority may die, a crash is no fault that the protocol does not know; whoever comes back from one is
         # a stranger, and what is claimed of the run says so.
         # A site that has lost its memory, or its configuration, is refused; what is claimed of such a run says so.
@@ -121,6 +135,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             network = self.network.make(self.sites)
         except UsageError as error:
             raise UsageError(f"[network]: {error}") from error
+        for number, change in enumerate(self.changes, 1):
+            try:
+                change.check(self.sites, self.all_groups, self.protocol.contract)
+                if change.at >= self.duration:
+                    raise UsageError(f"at = {change.at} is not before the end, duration = {self.duration}")
+            except UsageError as error:
+                raise UsageError(f"[[change]] {number}: {error}") from error
         for number, workload in enumerate(self.workloads, 1):
             try:
                 _check_workload(self, workload)
@@ -153,9 +174,10 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         kind = self.protocol.contract.options
         options = to_struct({**msgspec.to_builtins(self.protocol_options()), **changes}, kind, where)
         groups = {group: tuple(sorted(members)) for group, members in self.groups.items()}
-        context = Context(site=self.sites[0], groups=groups, sites=self.sites, options=options, random=Random(0))
+        late = self.late_sites
+        sites = tuple(site for site in self.sites if site not in late) or self.sites[:1]
         try:
-            self.protocol(context)
+            self.protocol(Context(site=sites[0], groups=groups, sites=sites, options=options, random=Random(0)))
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
 
@@ -199,6 +221,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             seed=seed,
             options=self.protocol_options(),
             faults=self.faults,
+            changes=self.changes,
             workloads=self.workloads,
             duration=self.duration,
             settle=self.settle,
@@ -227,7 +250,7 @@ _FAILURES = ("crash", "torn-log", "pause", "away", "rollback", "lost-log", "drif
 
 
 def _check_sites(scenario: Scenario) -> None:
-    if not scenario.groups:
+    if not scenario.all_groups:
         raise UsageError("[groups]: is empty; name at least one group and its sites")
     for group, members in scenario.groups.items():
         if not members:
@@ -235,7 +258,8 @@ def _check_sites(scenario: Scenario) -> None:
         for member in members:
             if members.count(member) > 1:
                 raise UsageError(f"[groups]: {group} has {member!r} twice; name it once")
-        _check_name(group, "[groups]")
+    for group in sorted(scenario.all_groups):
+        _check_name(group, "[groups]" if group in scenario.groups else "[[change]]: group")
     for site in scenario.sites:
         _check_name(site, "sites")
 
@@ -247,8 +271,8 @@ def _check_name(name: str, where: str) -> None:
 
 
 def _check_workload(scenario: Scenario, workload: Workload) -> None:
-    contract = scenario.protocol.contract
-    workload.check(frozenset(scenario.sites), frozenset(scenario.groups))
+    contract = scenario.protocol.contract.with_options(scenario.protocol_options())
+    workload.check(frozenset(scenario.sites), scenario.all_groups)
     if not workload.sources:
         raise UsageError("sources is empty; name the sites that multicast")
     if workload.start >= scenario.duration:
@@ -281,7 +305,7 @@ def parse_scenario(
 ) -> Scenario:
     """The scenario of a TOML document; `where` begins every complaint."""
     check_keys(document, _KEYS, where)
-    for key in ("protocol", "groups"):
+    for key in ("protocol", *(() if "change" in document else ("groups",))):
         if key not in document:
             raise UsageError(f"{where}: the key {key!r} is missing; add it")
     try:
@@ -295,9 +319,10 @@ def parse_scenario(
 
     storage = expect_table(document.get("storage", {}), f"{where}: [storage]")
     check_keys(storage, ("sync", "log", "checkpoint"), f"{where}: [storage]")
-    groups = expect_table(document["groups"], f"{where}: [groups]")
+    groups = expect_table(document.get("groups", {}), f"{where}: [groups]")
     workloads = expect_tables(document.get("workload", []), f"{where}: workload")
     faults = expect_tables(document.get("fault", []), f"{where}: fault")
+    changes = expect_tables(document.get("change", []), f"{where}: change")
     scenario = Scenario(
         protocol=protocol,
         name=name,
@@ -318,6 +343,9 @@ def parse_scenario(
             to_struct(table, Workload, f"{where}: [[workload]] {number}") for number, table in enumerate(workloads, 1)
         ),
         faults=tuple(_fault(table, f"{where}: [[fault]] {number}") for number, table in enumerate(faults, 1)),
+        changes=tuple(
+            to_struct(table, Change, f"{where}: [[change]] {number}") for number, table in enumerate(changes, 1)
+        ),
         options=expect_table(document.get("options", {}), f"{where}: [options]"),
     )
     try:
@@ -356,6 +384,7 @@ def scenario_document(scenario: Scenario) -> dict[str, Any]:
         "storage": _storage_table(scenario),
         "workload": [_without_nothing(msgspec.to_builtins(workload)) for workload in scenario.workloads],
         "fault": [_without_nothing(msgspec.to_builtins(fault)) for fault in scenario.faults],
+        "change": [msgspec.to_builtins(change) for change in scenario.changes],
         "options": scenario.options,
     }
     return {key: value for key, value in document.items() if value not in ("", [], {})}

@@ -6,6 +6,7 @@ import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -28,6 +29,7 @@ from ordercast.core import (
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.memory import Memory
 from ordercast.runtime import Instance
+from ordercast.sim.change import Change, late_sites
 from ordercast.sim.fault import Fault, Rule
 from ordercast.sim.faults import Crash
 from ordercast.sim.flight import Flight
@@ -78,6 +80,7 @@ class Simulation:
         seed: int = 0,
         options: Options | None = None,
         faults: Iterable[Fault] = (),
+        changes: Iterable[Change] = (),
         workloads: Iterable[Workload] = (),
         duration: float = 10.0,
         settle: float = 10.0,
@@ -103,6 +106,7 @@ class Simulation:
         for fault in self.faults:
             if isinstance(fault, Crash) and fault.instance and fault.instance not in self.protocols:
                 raise UsageError(f"fault 'crash': no instance {fault.instance!r} runs; {', '.join(self.protocols)} do")
+        self.changes = tuple(changes)
         self.workloads = tuple(workloads)
         self.duration = duration
         self.settle = settle
@@ -116,6 +120,12 @@ class Simulation:
         self.queue = EventQueue()
         self.rules: list[Rule] = []
         self.fault_counts: Counter[str] = Counter()
+        self.change_counts: Counter[str] = Counter()
+        """Kind of change -> how often one came about."""
+        self.refused_requests: list[str] = []
+        """What sites asked for and were told at once that it makes no sense: who, and why."""
+        self.refused_messages = 0
+        """Messages to groups that were not there, or in which their source was not."""
         self.refusals: dict[SiteId, str] = {}
         """Site -> why it was told that it must not take part, the last time."""
         self.calls_the_roll = any(isinstance(fault, MemoryFault) for fault in self.faults)
@@ -131,14 +141,50 @@ class Simulation:
         names = {site for members in self.groups.values() for site in members} | set(sites)
         for workload in self.workloads:
             names.update(workload.sources)
+        late = late_sites(self.changes, self.groups.values())
         self.sites: dict[SiteId, SimulatedSite] = {}
-        for name in sorted(names):
-            recorder = self.recorder.site(name) if self.recorder else None
-            self.sites[name] = SimulatedSite(self, name, recorder, self.random("site", name))
-        self._site_names = tuple(self.sites)
+        """Every one that there ever is, by its own name."""
+        for name in sorted(names | late):
+            recorder = self.recorder.site(name, self._groups_of(name)) if self.recorder else None
+            self.sites[name] = SimulatedSite(self, name, recorder, self.random("site", name), late=name in late)
+        self._present = dict(self.sites)
+        """Place -> the site that is there now."""
+        self._site_names = tuple(name for name in self.sites if name not in late)
         network.attach(self)
 
     # ------------------------------------------------------------------ for the parts of the simulation
+    def at(self, place: SiteId) -> SimulatedSite:
+        """The site of that name, or the one that has succeeded it."""
+        return self._present[place]
+
+    def succeed(self, before: SimulatedSite) -> None:
+        """Where a site has crashed, another process starts."""
+        place = before.place
+        name = next(name for number in count(1) if (name := f"{place}#{number}") not in self.sites)
+        recorder = self.recorder.site(name) if self.recorder else None
+        site = SimulatedSite(self, name, recorder, self.random("site", name), place, late=True)
+        if not before.clock.untouched:
+            site.clock.change(before.clock.rate, before.clock.read(self.queue.now) - self.queue.now)
+        site.reader.seconds = before.reader.seconds
+        site.membership.inherit(before.membership, self._groups_of(before.name))
+        self.sites[name] = self._present[place] = site
+        site.begin()
+
+    def announce(self, newcomer: SimulatedSite) -> None:
+        """A site of a dynamic protocol has started: it finds the others, and they find it."""
+        others = [site for site in self.sites.values() if site.up and site is not newcomer]
+        newcomer.membership.start({site.name for site in others}, settled=not newcomer.late)
+        for site in others:
+            site.membership.find(newcomer.name)
+
+    def is_first(self, site: SimulatedSite) -> bool:
+        """Whether no other site has ever begun."""
+        return not any(other.begun for other in self.sites.values() if other is not site)
+
+    def _groups_of(self, site: SiteId) -> tuple[GroupId, ...]:
+        """The groups in which a site is at the start."""
+        return tuple(group for group, members in self.groups.items() if site in members)
+
     def random(self, *names: object) -> Random:
         """The random stream of a part."""
         return random_stream(self.seed, *names)
@@ -148,8 +194,8 @@ class Simulation:
         protocol = self.protocols[instance]
         context = Context(
             site=site.name,
-            groups=self.groups,
-            sites=self._site_names,
+            groups={} if site.late else self.groups,
+            sites=(site.name,) if site.late else self._site_names,
             options=site.options if instance == MAIN_INSTANCE else protocol.contract.options(),
             random=self.random("instance", site.name, instance, site.incarnation),
             instance=instance,
@@ -201,12 +247,15 @@ class Simulation:
         return self
 
     def _execute(self) -> None:
-        for site in self.sites.values():
-            site.start()
+        for site in tuple(self.sites.values()):
+            if site.begun:
+                site.start()
         for fault in self.faults:
             self.queue.schedule(fault.from_, self._begin, fault)
             if fault.to is not None:
                 self.queue.schedule(fault.to, self._end, fault)
+        for change in self.changes:
+            self.queue.schedule(change.at, change.begin, self)
         for index, workload in enumerate(self.workloads):
             workload.begin(self, index)
         self.queue.run(self.duration)
@@ -245,7 +294,7 @@ class Simulation:
 
     def header(self) -> Run:
         """The run's line in `runs.jsonl`."""
-        contract = self.protocol.contract
+        contract = self.protocol.contract.with_options(self.options)
         bounds = self.bounds()
         described: dict[str, Any] = {"phi_p": bounds.phi_p, "phi_n": bounds.phi_n}
         if contract.message_size is not None:
@@ -263,12 +312,13 @@ class Simulation:
             ended_at=self.duration + self.settle,
             settled=True,
             bounds=described,
+            services={service: list(names) for service, names in contract.services.items()},
         )
 
     def _claims(self) -> tuple[str, ...]:
         """What the protocol claims; only what is safe, where a fault strikes that it survives by a refusal."""
-        contract = self.protocol.contract
-        claimed = contract.guaranteed(self.options)
+        contract = self.protocol.contract.with_options(self.options)
+        claimed = contract.guarantees
         if "crash" not in contract.faults and any(isinstance(each, Crash) and not each.forever for each in self.faults):
             # Whoever comes back is a stranger to the others, and never gets what it has missed.
             claimed = tuple(name for name in claimed if name != "no-silent-divergence")

@@ -91,5 +91,5 @@ class _Source:
             groups = ()
         elif workload.choose is not None:
             groups = tuple(sorted(self._random.sample(groups, workload.choose)))
-        self._simulation.sites[self._site].multicast(self._payload, groups, destinations)
+        self._simulation.at(self._site).multicast(self._payload, groups, destinations)
         self.schedule_next(self._simulation.queue.now)

@@ -8,12 +8,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 import msgspec
 
 from ordercast.core import InstanceId, UsageError
 from ordercast.core.agreement import explain_change
+from ordercast.core.forks import disown_in_forks
 from ordercast.core.memory import Memory
 from ordercast.storage import disk
 from ordercast.storage.end import LogEnd, read_end
@@ -67,7 +67,7 @@ class LogFolder:
         self._retain_bytes = retain_bytes
         self._segment_bytes = segment_bytes
         self._logs: list[FileLog] = []
-        _open_folders.add(self)
+        disown_in_forks(self)
 
     @property
     def lost(self) -> bool:
@@ -129,17 +129,6 @@ class LogFolder:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
-
-
-_open_folders: WeakSet[LogFolder] = WeakSet()
-
-
-def _disown_all() -> None:
-    for folder in list(_open_folders):
-        folder.disown()
-
-
-os.register_at_fork(after_in_child=_disown_all)
 
 
 def open_log(

@@ -28,6 +28,7 @@ WIDTH = {
     "view": 5,
     "join": 5,
     "leave": 5,
+    "activate": 5,
     "fail": 5,
     "awake": 4,
     "recover": 4,
@@ -80,6 +81,7 @@ class Columns:
         kinds = kind.indices.to_numpy()
         delivers = np.flatnonzero(kinds == codes.get("deliver", -1))
         multicasts = np.flatnonzero(kinds == codes.get("multicast", -1))
+        columns["time"] = _in_order(columns["time"], site, np.flatnonzero(kinds == codes.get("fail", -1)))
         columns["delivery"] = _delivery(rows, site, delivers, columns["message"])
         columns["depends"] = _depends(rows, site, delivers, multicasts, columns["message"])
         return pa.table(list(columns.values()), schema=EVENTS)
@@ -151,6 +153,11 @@ class Columns:
     def _moves(self, groups: Sequence[str]) -> Arrays:
         return {"groups": pa.array([[group] for group in groups], EVENTS.field("groups").type)}
 
+    def _activations(self, effects: Sequence[Any]) -> Arrays:
+        return self._moves([effect.group for effect in effects]) | {
+            name: pa.array([getattr(effect, name) for effect in effects], pa.string()) for name in ("service", "source")
+        }
+
     def _fails(self, reason: Sequence[str | None]) -> Arrays:
         return {"reason": pa.array(reason, pa.string())}
 
@@ -164,6 +171,7 @@ class Columns:
         "view": _views,
         "join": _moves,
         "leave": _moves,
+        "activate": _activations,
         "fail": _fails,
     }
 
@@ -196,6 +204,18 @@ def _lists(values: Sequence[tuple[Any, ...] | None], convert: Callable[[Iterable
     np.cumsum(np.fromiter(map(len, present), np.int32, len(values)), out=offsets[1:])
     items = convert(chain.from_iterable(present))
     return pa.ListArray.from_arrays(pa.array(offsets), items, mask=pa.array(absent) if absent.any() else None)
+
+
+def _in_order(times: pa.Array, site: Any, fails: Any) -> pa.Array:
+    """No fail is earlier than the row before it: a site may declare itself failed since a time that is past."""
+    time = times.to_numpy()
+    early = [at for at in fails.tolist() if at and site[at] == site[at - 1] and time[at] < time[at - 1]]
+    if not early:
+        return times
+    time = time.copy()
+    for at in early:
+        time[at] = time[at - 1]
+    return pa.array(time, pa.float64())
 
 
 def _delivery(rows: int, site: Any, delivers: Any, messages: pa.Array) -> pa.Array:

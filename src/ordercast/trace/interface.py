@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from ordercast.core import GroupId, InstanceId, MessageId, Multicast, Packet, SiteId, encoded_size
-from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +60,13 @@ class SiteTrace(Protocol):
 
     def leave(self, time: float, group: GroupId) -> None:
         """The site is owed nothing more of the group."""
+
+    def activate(self, time: float, effect: Activate) -> None:
+        """The site's deliveries have a service from here on."""
+
+    def declare_failed(self, time: float, seconds: float) -> None:
+        """The site has counted as failed for so many seconds, but not for longer than since its last row; it is
+        awake."""
 
     def recover(self, time: float) -> None:
         """The site takes part fully again."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, StorageError, UsageError
-from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 from ordercast.trace.interface import Envelope
 from ordercast.trace.schema import Event, Run
 
@@ -56,6 +57,8 @@ class LiveRecorder:
         self._clock = clock
         self._folder = folder / site
         self._seq = 0
+        self._last_time = -inf
+        """That of the last row."""
         self._rows: list[bytes] = []
         self._expected: dict[MessageId, dict[str, Any]] = {}
         """What the application has handed over and nobody has heard of yet: the log may have it, or may lose it."""
@@ -63,16 +66,18 @@ class LiveRecorder:
         self._since_multicast: list[str] = []
         self._delivered_before: set[str] = set()
         """What earlier incarnations delivered; needed until this one has recovered."""
-        self._left: set[GroupId] = set()
-        """Groups that were left and not entered again."""
+        self._in: set[GroupId] = {group for group, members in run.groups.items() if site in members}
+        """Groups in which the process is."""
         self._torn = False
         """Whether the disk has refused a line."""
         try:
             self._folder.mkdir(_FOLDER_MODE, parents=True, exist_ok=True)
+            # Earlier versions let everybody read them.
+            self._folder.chmod(_FOLDER_MODE)
             path = self._folder / "events.jsonl"
             last = self._read_earlier(path)
-            self._file = os.open(path, _FLAGS, _FILE_MODE)
-            self._expected_file = os.open(self._folder / EXPECTED, _FLAGS, _FILE_MODE)
+            self._file = _open(path)
+            self._expected_file = _open(self._folder / EXPECTED)
             self._write_run()
         except OSError as error:
             raise UsageError(
@@ -107,13 +112,14 @@ class LiveRecorder:
                 elif last.kind == "multicast" and last.message is not None:
                     multicast.add(last.message)
                 elif last.kind == "leave":
-                    self._left.update(last.groups or ())
+                    self._in.difference_update(last.groups or ())
                 elif last.kind == "join":
-                    self._left.difference_update(last.groups or ())
+                    self._in.update(last.groups or ())
             file.truncate(whole)
         self._read_expected(multicast)
         if last is not None:
             self._seq = last.seq + 1
+            self._last_time = last.time
         return last
 
     def _read_expected(self, multicast: set[str]) -> None:
@@ -132,17 +138,19 @@ class LiveRecorder:
     def _write_run(self) -> None:
         content = _encode(self._run) + b"\n"
         temporary = self._folder / "runs.jsonl.new"
+        temporary.unlink(missing_ok=True)
         temporary.touch(_FILE_MODE)
         temporary.write_bytes(content)
         temporary.replace(self._folder / "runs.jsonl")
 
     # ------------------------------------------------------------------ rows
     def _write(self, kind: str, time: float | None = None, incarnation: int | None = None, **rest: Any) -> None:
+        self._last_time = self._clock() if time is None else time
         row = Event(
             self._run.run,
             self.site,
             self._seq,
-            self._clock() if time is None else time,
+            self._last_time,
             kind,  # type: ignore[arg-type]
             self.incarnation if incarnation is None else incarnation,
             **rest,
@@ -259,6 +267,12 @@ class LiveRecorder:
         }
 
     # ------------------------------------------------------------------ the process and its views
+    def declare_failed(self, _time: float, seconds: float) -> None:
+        """The process has counted as failed for so many seconds, but not for longer than since its last row; it is
+        awake."""
+        self._write("fail", time=max(self._clock() - seconds, self._last_time))
+        self._write("awake")
+
     def recover(self, _time: float) -> None:
         """The process takes part fully again."""
         self._write("recover")
@@ -275,15 +289,26 @@ class LiveRecorder:
         )
 
     def join(self, _time: float, group: GroupId) -> None:
-        """The process delivers again what is ordered in a group that it had left."""
-        if group in self._left:
-            self._left.discard(group)
+        """The process delivers what is ordered in a group in which it was not."""
+        if group not in self._in:
+            self._in.add(group)
             self._write("join", groups=[group])
 
     def leave(self, _time: float, group: GroupId) -> None:
         """The process is owed nothing more of the group."""
-        self._left.add(group)
+        self._in.discard(group)
         self._write("leave", groups=[group])
+
+    def activate(self, _time: float, effect: Activate) -> None:
+        """The process' deliveries have a service from here on."""
+        self._write("activate", groups=[effect.group], service=effect.service, source=effect.source)
+
+
+def _open(path: Path) -> int:
+    """A descriptor at the end of a file that only its owner can read."""
+    file = os.open(path, _FLAGS, _FILE_MODE)
+    os.fchmod(file, _FILE_MODE)
+    return file
 
 
 def _write_lines(file: int, lines: list[bytes]) -> None:

@@ -6,13 +6,13 @@ every packet; they become columns when the trace is asked for (or when there are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyarrow as pa
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId
-from ordercast.core.effects import Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 from ordercast.trace.columns import WIDTH, Columns
 from ordercast.trace.interface import Envelope
 
@@ -29,10 +29,10 @@ class Recorder:
         self._columns = Columns(run)
         self._sites: dict[SiteId, SiteRecorder] = {}
 
-    def site(self, name: SiteId) -> SiteRecorder:
-        """The recorder of one site; it outlives the site's crashes."""
+    def site(self, name: SiteId, groups: Iterable[GroupId] = ()) -> SiteRecorder:
+        """The recorder of one site, which is in these groups at the start; it outlives the site's crashes."""
         if name not in self._sites:
-            self._sites[name] = SiteRecorder(name, self._rows, self._spill)
+            self._sites[name] = SiteRecorder(name, groups, self._rows, self._spill)
         return self._sites[name]
 
     def table(self) -> pa.Table:
@@ -51,7 +51,9 @@ class Recorder:
 class SiteRecorder:
     """Records the events of one simulated site, in their order there (see `ordercast.trace.interface.SiteTrace`)."""
 
-    def __init__(self, site: SiteId, rows: dict[str, list[Any]], spill: Callable[[], None]) -> None:
+    def __init__(
+        self, site: SiteId, groups: Iterable[GroupId], rows: dict[str, list[Any]], spill: Callable[[], None]
+    ) -> None:
         self.site = site
         self.incarnation = 0
         self._seq = 0
@@ -62,7 +64,7 @@ class SiteRecorder:
         self._delivers = rows["deliver"]
         self._delivered: set[MessageId] = set()
         self._expected: dict[MessageId, Multicast] = {}
-        self._left: set[GroupId] = set()
+        self._in: set[GroupId] = set(groups)
 
     def _next(self) -> int:
         seq = self._seq
@@ -137,6 +139,12 @@ class SiteRecorder:
         """The site fails: it crashes, or is too slow for phi_p; `refused` is the reason where it must not take part."""
         self._rows["fail"].extend((self.site, self._next(), time, self.incarnation, reason))
 
+    def declare_failed(self, time: float, seconds: float) -> None:
+        """The site has counted as failed for so many seconds (the columns see to it that no row is earlier than the one
+        before), and is awake."""
+        self.fail(time - seconds)
+        self.awake(time, self.incarnation)
+
     def awake(self, time: float, incarnation: int) -> None:
         """The site runs again."""
         self.incarnation = incarnation
@@ -151,12 +159,16 @@ class SiteRecorder:
         self._rows["view"].extend((self.site, self._next(), time, self.incarnation, effect))
 
     def join(self, time: float, group: GroupId) -> None:
-        """The site delivers again what is ordered in a group that it had left."""
-        if group in self._left:
-            self._left.discard(group)
+        """The site delivers what is ordered in a group in which it was not."""
+        if group not in self._in:
+            self._in.add(group)
             self._rows["join"].extend((self.site, self._next(), time, self.incarnation, group))
 
     def leave(self, time: float, group: GroupId) -> None:
         """The site is owed nothing more of the group."""
-        self._left.add(group)
+        self._in.discard(group)
         self._rows["leave"].extend((self.site, self._next(), time, self.incarnation, group))
+
+    def activate(self, time: float, effect: Activate) -> None:
+        """The site's deliveries have a service from here on."""
+        self._rows["activate"].extend((self.site, self._next(), time, self.incarnation, effect))

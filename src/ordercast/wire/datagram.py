@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-VERSION = 3
+VERSION = 4
 
 HELLO = 1
 CHALLENGE = 2
@@ -13,6 +13,11 @@ REFUSAL = 4
 DATA = 5
 FRAGMENT = 6
 REPAIR = 7
+CAST = 8
+"""Names a channel instead of destinations: for whoever listens."""
+CAST_FRAGMENT = 9
+ANNOUNCEMENT = 10
+KIND_MAX = ANNOUNCEMENT
 
 PLAINTEXT = 0x80
 """Set in the kind when nothing is sealed. A process that seals drops these, and the other way round."""
@@ -24,6 +29,9 @@ HEADER = struct.Struct(">H8sQ")
 
 FRAGMENT_FIELDS = struct.Struct(">QHH")
 """The frame's number, which fragment this is, how many there are."""
+
+CHANNEL = struct.Struct(">8sB")
+"""What a channel is called here, and the TTL with which the datagram left: in the place of destinations."""
 
 POSITION = struct.Struct(">Q")
 """The sender's log is stable up to there: stands before the frames of a datagram, and before one that is cut up."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ordercast.core import SiteId
 from ordercast.wire.datagram import HANDSHAKE_BYTES, HEADER
@@ -34,6 +34,9 @@ HANDSHAKES_MAX = 20.0
 PROCESSES_MIN = 100
 """In all, as many handshakes as so many other processes send, or those that there are if they are more: they take
 25 ms of a second."""
+
+ANYONE: SiteId = ""
+"""To whom announcements are addressed; no process is called so."""
 
 LENGTH_BYTES = 2
 """Of a greeting, before it."""
@@ -76,15 +79,24 @@ class Door:
     """Lets handshakes in that may be genuine and new."""
 
     def __init__(
-        self, cluster: str, process: SiteId, others: Iterable[SiteId], keys: ClusterKeys | None, refusals: Refusals
+        self,
+        cluster: str,
+        process: SiteId,
+        others: Iterable[SiteId],
+        keys: ClusterKeys | None,
+        refusals: Refusals,
+        opens: bool = False,
     ) -> None:
+        """Where the door `opens`, everybody who holds the key may come in, and announcements are listened to."""
         self.mark_bytes = 0 if keys is None else MARK_BYTES
         self._cluster = cluster.encode()
         self._process = process
         self._refusals = refusals
+        self._opens = opens
         self._senders = {site.encode(): site for site in others}
         in_all = HANDSHAKES_A_SECOND * max(len(self._senders), PROCESSES_MIN)
         self._in_all = _Allowance(in_all, in_all)
+        self._strangers = _Allowance(HANDSHAKES_A_SECOND, HANDSHAKES_MAX)
         self._starts: dict[bytes, _Start] = {}
         """By the name of their session."""
         self.use(keys)
@@ -95,6 +107,15 @@ class Door:
         accepted = () if keys is None else keys.accepted
         # Copied for each datagram: to begin with the key costs as much as a short one.
         self._marks = [self._begin_mark(key, self._process) for key in accepted]
+        self._marks_for_anyone = [self._begin_mark(key, ANYONE) for key in accepted] if self._opens else []
+
+    def add(self, site: SiteId) -> None:
+        """This one is known."""
+        self._senders[site.encode()] = site
+
+    def remove(self, site: SiteId) -> None:
+        """This one is not, any more."""
+        self._senders.pop(site.encode(), None)
 
     def _begin_mark(self, cluster_key: bytes, addressee: SiteId) -> hashlib.blake2b:
         # The addressee is part of the key: what was said to others is not let in here. (Else: somebody shows b what a
@@ -125,16 +146,24 @@ class Door:
         name_at = _NAME_LENGTH_AT + 1
         name = bytes(datagram[name_at : name_at + datagram[_NAME_LENGTH_AT]])
         sender = self._senders.get(name)
-        if not self._has_mark(datagram):
+        if not _has_mark(datagram, self._marks):
             if sender is not None:
                 self._refusals.suspect(sender, "forged")
             return "forged"
-        if sender is None:
-            # It has the key, so its name is worth a line. It cannot be answered: nobody here knows where it is.
-            stranger = str(name, "utf-8", "replace")
-            if stranger != self._process:
-                self._refusals.suspect(stranger, "unknown-process")
-            return "unknown-process"
+        return self._allow(start, session, counter, now)
+
+    def judge_announcement(self, session: bytes, counter: int, datagram: memoryview, now: float) -> str | None:
+        """Why somebody's words to everybody are not listened to; None when they are."""
+        start = self._starts.get(session)
+        if start is not None and counter <= start.counter:
+            return "replayed"
+        if len(datagram) != HANDSHAKE_BYTES:
+            return "short" if len(datagram) < HANDSHAKE_BYTES else "foreign"
+        if self.mark_bytes and not _has_mark(datagram, self._marks_for_anyone):
+            return "foreign"
+        return self._allow(start, session, counter, now)
+
+    def _allow(self, start: _Start | None, session: bytes, counter: int, now: float) -> str | None:
         if start is None:
             if len(self._starts) >= STARTS_MAX:
                 del self._starts[next(iter(self._starts))]
@@ -144,13 +173,19 @@ class Door:
         start.counter = counter
         return None if start.take(now) and self._in_all.take(now) else "flooded"
 
-    def _has_mark(self, datagram: memoryview) -> bool:
-        for begun in self._marks:
-            mark = begun.copy()
-            mark.update(datagram[:-MARK_BYTES])
-            if hmac.compare_digest(mark.digest(), datagram[-MARK_BYTES:]):
-                return True
-        return False
+    def answers_strangers(self, now: float) -> bool:
+        """Whether one more refusal may leave for a place that only the sender of a handshake has named: all of them get
+        as many as one process would, since without a key anybody can name any place."""
+        return self._strangers.take(now)
+
+
+def _has_mark(datagram: memoryview, marks: Sequence[hashlib.blake2b]) -> bool:
+    for begun in marks:
+        mark = begun.copy()
+        mark.update(datagram[:-MARK_BYTES])
+        if hmac.compare_digest(mark.digest(), datagram[-MARK_BYTES:]):
+            return True
+    return False
 
 
 def pad(greeting: bytes, room: int) -> bytes:

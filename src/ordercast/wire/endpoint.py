@@ -13,13 +13,17 @@ from collections.abc import Callable, KeysView, Mapping, Sequence
 from math import inf
 from typing import Any
 
-import msgspec
 from cryptography.exceptions import InvalidTag
 
-from ordercast.core import InstanceId, Packet, SiteId, UsageError, WireError
+from ordercast.core import ChannelId, InstanceId, Packet, SiteId, UsageError, WireError
 from ordercast.core.memory import Memory
+from ordercast.wire.casts import TTL_MAX, Cast, Channels
 from ordercast.wire.codec import NAME_BYTES_MAX, Codec
 from ordercast.wire.datagram import (
+    ANNOUNCEMENT,
+    CAST,
+    CAST_FRAGMENT,
+    CHANNEL,
     DATA,
     DATAGRAM_BYTES_MAX,
     DATAGRAM_BYTES_MIN,
@@ -27,6 +31,7 @@ from ordercast.wire.datagram import (
     FRAGMENT_FIELDS,
     HEADER,
     HELLO,
+    KIND_MAX,
     PLAINTEXT,
     POSITION,
     REFUSAL,
@@ -34,26 +39,26 @@ from ordercast.wire.datagram import (
     VERSION,
     Dropped,
 )
-from ordercast.wire.handshake import INCARNATION_MAX, POSITION_MAX, Handshake, History
+from ordercast.wire.greeting import INCARNATION_MAX, POSITION_MAX, History, Sighting
+from ordercast.wire.handshake import Answer, Handshake
 from ordercast.wire.kept_frames import KeptFrame, KeptFrames
 from ordercast.wire.keys import ClusterKeys
-from ordercast.wire.reassembly import FRAME_BYTES_MAX
+from ordercast.wire.numbers import SPARE, Numbers, check_room
+from ordercast.wire.outbox import Outbox, Outgoing
 from ordercast.wire.sealing import SALT_BYTES
 from ordercast.wire.session import BootKeys, OwnSession, PeerSession
+from ordercast.wire.whereabouts import Address
 
 PROCESSES_MAX = 1024
 """Every datagram has a bit for each: 128 bytes of the 1,200 that the smallest holds."""
 
-SETS_MAX = 64
-"""Sets of destinations whose buffers are kept for the next turn: some megabytes. Beyond that they are made anew."""
+STRANGERS_MAX = 256
+"""Processes of a cluster in which none is configured, unless somebody says otherwise."""
 
-ANSWERS_MAX = 4096
-"""Datagrams that wait for the next `flush` and were provoked from outside. Whoever floods us gets no more."""
+SIGHTINGS_MAX = 256
+"""Of strangers who were heard of since they were last asked for."""
 
 SECRET_BYTES = 32
-
-ROOM_FROM_BYTES = 4096
-"""Datagrams from this size on are sealed into buffers that stay: new memory would cost more than what happens to it."""
 
 _REPAIR_FRAME = struct.Struct(">Q")
 
@@ -62,34 +67,9 @@ _NO_HISTORY = History()
 
 _unpack_header = HEADER.unpack_from
 _unpack_fragment = FRAGMENT_FIELDS.unpack_from
-_pack_position, _unpack_position, _POSITION_BYTES = POSITION.pack_into, POSITION.unpack_from, POSITION.size
+_unpack_position, _POSITION_BYTES = POSITION.unpack_from, POSITION.size
 
 Received = Sequence[tuple[SiteId, InstanceId, Packet]]
-
-
-class Outgoing(msgspec.Struct, frozen=True, gc=False):
-    """Bytes to send, to one process or the same to several."""
-
-    to: tuple[SiteId, ...]
-    buffer: bytes | memoryview
-    """Valid until something is sent again."""
-    segment: int | None = None
-    """The buffer is several datagrams of this size, the last one perhaps shorter; None for a single one."""
-
-
-class _Filling:
-    """The datagram that is being filled for one set of destinations."""
-
-    __slots__ = ("buffer", "destinations", "end", "sealed", "to")
-
-    def __init__(self, to: tuple[SiteId, ...], destinations: bytes) -> None:
-        self.to = to
-        self.destinations = destinations
-        self.buffer = bytearray(_POSITION_BYTES)
-        self.end = 0
-        """Frames fill the buffer up to here; it is not cut when they have left, so that it need not grow again."""
-        self.sealed: memoryview | None = None
-        """Room for the datagram when it is sealed, once there was a large one."""
 
 
 class Endpoint:
@@ -110,32 +90,42 @@ class Endpoint:
         agreed: Mapping[str, Any] = _NOTHING_AGREED,
         history: History = _NO_HISTORY,
         memory: Memory | None = None,
+        listens: Address | None = None,
+        opens: bool = False,
+        processes_max: int = STRANGERS_MAX,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
         `hears_itself`: its own datagrams are taken like the others', where they stand among them.
         Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
-        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own."""
+        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own.
+        `listens` is where those find it who do not know it. Where it `opens`, whoever holds the key may come, until
+        there are `processes_max` with this one; else only those who are among the `processes`, or are added."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
+        if opens and not 2 <= processes_max <= PROCESSES_MAX:
+            raise UsageError(f"processes_max is 2 to {PROCESSES_MAX}, not {processes_max}")
         self.counters: Counter[str] = Counter()
         """Why datagrams were dropped, and how often frames were repaired or lost."""
-        self.position = history.position
-        """Up to where this process' log is stable; the others hear it."""
+        self.casts: list[Cast] = []
+        """What came on channels and was not taken yet."""
+        self.sightings: list[Sighting] = []
+        """Strangers who were heard of and not asked for yet."""
         self._memory = Memory() if memory is None else memory
         self._codec = codec
         self._process = process
-        self._places = {site: place for place, site in enumerate(places)}
-        self._destination_bytes = -(-len(places) // 8)
+        self._opens = opens
+        room = processes_max if opens else len(places)
+        self._numbers = Numbers(places, min(room + SPARE, PROCESSES_MAX))
         boot = BootKeys(None if keys is None else keys.used, cluster, process, random_bytes(SALT_BYTES))
-        self._own = own = OwnSession(boot, self._destination_bytes)
+        self._own = own = OwnSession(boot, self._numbers.destination_bytes)
         self._data, self._fragment, self._repair = own.what(DATA), own.what(FRAGMENT), own.what(REPAIR)
-        self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
-        self._fragment_max = self._payload_max - FRAGMENT_FIELDS.size
+        self._cast, self._cast_fragment = own.what(CAST), own.what(CAST_FRAGMENT)
         self._handshake = Handshake(
             cluster,
             process,
             places,
+            self._numbers,
             keys,
             own,
             incarnation,
@@ -145,11 +135,13 @@ class Endpoint:
             agreed,
             history,
             self._memory,
+            listens,
+            opens,
+            processes_max,
         )
         self._sessions = self._handshake.sessions
         self.established: KeysView[SiteId] = self._handshake.peers.keys()
         """The processes from which packets are taken."""
-        self._hears_itself = hears_itself
         if hears_itself:
             # A session counts the datagram that proved it as taken: here it is one that was never sent.
             self._sessions[own.keys.name] = session = PeerSession(
@@ -157,22 +149,37 @@ class Endpoint:
                 process,
                 incarnation,
                 stable,
-                self._places[process],
-                len(places),
+                self._numbers.get(process),
+                self._numbers.room,
                 own.counter,
                 self.counters,
             )
             session.heard = POSITION_MAX
             own.counter += 1
-        self._fillings: dict[tuple[SiteId, ...], _Filling] = {}
-        self._begun: list[_Filling] = []
-        self._ready: list[Outgoing] = []
+        self._outbox = outbox = Outbox(
+            process, codec, own, self._numbers, max_datagram, hears_itself, opens, self.counters, self._keep
+        )
+        outbox.position = history.position
         self._kept = KeptFrames()
-        self._frame_number = 0
-        self._max_datagram = max_datagram
+        # Called without a function of this class in between: everything that is sent goes this way.
+        self.send = outbox.send
+        self.flush = outbox.flush
+        self._handshake.on_peer = self._on_peer
+        self.on_peer: Callable[[SiteId], None] = lambda _site: None
+        """Told who has come by itself or is forgotten, and whose address has changed (see `address_of`)."""
+        self._channels = Channels(cluster)
         self._now = 0.0
         self.deadline = 0.0
         """When `tick` has something to do, at the earliest; infinite when never."""
+
+    @property
+    def position(self) -> int:
+        """Up to where this process' log is stable; the others hear it."""
+        return self._outbox.position
+
+    @position.setter
+    def position(self, position: int) -> None:
+        self._outbox.position = position
 
     # ------------------------------------------------------------------ what is known of the others
     @property
@@ -200,6 +207,42 @@ class Endpoint:
         """With whom this process does not talk, and why: one line for each."""
         return self._handshake.refusals.lines
 
+    def address_of(self, peer: SiteId) -> Address | None:
+        """Where a peer is that came by itself."""
+        return self._handshake.addresses.get(peer)
+
+    def add_site(self, site: SiteId) -> None:
+        """Take another process as if it had been configured; `UsageError` when there is no room for it."""
+        _check_names(site)
+        if site == self._process or site in self._numbers:
+            raise UsageError(f"{site} is among the processes already")
+        check_room(self._numbers, site, self._now)
+        self._handshake.add(site)
+        self._outbox.renumber()
+        self.deadline = 0.0
+
+    def remove_site(self, site: SiteId) -> None:
+        """Talk no more with a process, and take nothing of it; `UsageError` when nobody knows it."""
+        if site == self._process or site not in self._numbers:
+            raise UsageError(f"{site} is not among the other processes")
+        self._handshake.forget(site, self._now)
+
+    def agree(self, agreed: Mapping[str, Any]) -> None:
+        """What all must agree on has changed, because a process was added or removed."""
+        self._handshake.agree(agreed)
+
+    def greet(self, site: SiteId, where: Address) -> None:
+        """Say hello, once, to a process that may be at an address: if it is there and holds the key, it is a peer."""
+        self._outbox.add(_outgoing(self._handshake.greet(site, where, self._now)))
+
+    def announce(self) -> bytes:
+        """A datagram for whoever may hear it: it tells those who hold the key where this process is."""
+        return self._handshake.announce()
+
+    def _on_peer(self, site: SiteId) -> None:
+        self._outbox.renumber()
+        self.on_peer(site)
+
     # ------------------------------------------------------------------ keys
     def rotate(self, keys: ClusterKeys) -> None:
         """Take these keys instead of the ones there were, and seal with the one that is used. `UsageError`, and nothing
@@ -220,101 +263,33 @@ class Endpoint:
         # Whoever hears nothing else of this process must hear that it has gone over.
         self._provoke(self._now)
 
-    # ------------------------------------------------------------------ out
-    def send(self, to: tuple[SiteId, ...], instance: InstanceId, packet: Packet) -> None:
-        """Put a packet into the datagram for these processes, with others; it leaves with the next `flush`."""
-        filling = self._fillings.get(to)
-        if filling is None:
-            if not to:
-                return
-            filling = self._new_filling(to)
-        start = filling.end
-        if not start:
-            self._begun.append(filling)
-            start = _POSITION_BYTES
-        try:
-            filling.end = end = self._codec.encode_into(instance, packet, filling.buffer, start)
-        except BaseException:
-            del filling.buffer[start:]  # a packet that cannot be encoded leaves its beginning there
-            raise
-        if end > self._payload_max:
-            self._on_full(filling, start)
+    # ------------------------------------------------------------------ channels
+    def join(self, channel: ChannelId) -> None:
+        """Take what comes on a channel: it is put to the `casts`."""
+        self._channels.join(channel)
 
-    def _new_filling(self, to: tuple[SiteId, ...]) -> _Filling:
-        if len(self._fillings) >= SETS_MAX:
-            self._fillings.clear()
-        filling = self._fillings[to] = _Filling(to, self._destinations(to))
-        return filling
+    def leave(self, channel: ChannelId) -> None:
+        """Take it no more."""
+        self._channels.leave(channel)
 
-    def flush(self) -> list[Outgoing]:
-        """Everything that waits to leave, in order."""
-        ready, begun = self._ready, self._begun
-        if begun:
-            for filling in begun:
-                # Twice in the list, when a long frame emptied it and another frame came: sealed the first time.
-                if filling.end:
-                    room = None if filling.end < ROOM_FROM_BYTES else self._room(filling)
-                    filling.end = 0
-                    _pack_position(filling.buffer, 0, self.position)
-                    ready.append(
-                        Outgoing(filling.to, self._own.seal(self._data, filling.destinations, filling.buffer, room))
-                    )
-            begun.clear()
-        self._ready = []
-        return ready
-
-    def _destinations(self, to: tuple[SiteId, ...]) -> bytes:
-        bits = 0
-        for site in to:
-            if site not in self._places or (site == self._process and not self._hears_itself):
-                raise UsageError(f"{self._process} cannot send to {site!r}: it is not among the other processes")
-            bits |= 1 << self._places[site]
-        return bits.to_bytes(self._destination_bytes, "little")
-
-    def _room(self, filling: _Filling) -> memoryview:
-        if filling.sealed is None:
-            filling.sealed = memoryview(bytearray(self._max_datagram))
-        return filling.sealed
-
-    def _on_full(self, filling: _Filling, start: int) -> None:
-        """The frame that begins at `start` does not fit any more: what stands before it leaves."""
-        frame = filling.buffer
-        if start > _POSITION_BYTES:
-            frame = frame[start - _POSITION_BYTES :]
-            del filling.buffer[start:]
-            _pack_position(filling.buffer, 0, self.position)
-            self._ready.append(Outgoing(filling.to, self._own.seal(self._data, filling.destinations, filling.buffer)))
-            filling.end = len(frame)
-            filling.buffer = frame
-        if len(frame) > self._payload_max:
-            # The old one is kept for repairs. The next frame is probably as long, and growing is copying.
-            filling.buffer = bytearray(len(frame))
-            filling.end = 0
-            _pack_position(frame, 0, self.position)
-            self._send_fragments(filling, frame)
-
-    def _send_fragments(self, filling: _Filling, frame: bytearray) -> None:
-        if len(frame) > FRAME_BYTES_MAX:
-            raise UsageError(f"a packet of {len(frame)} bytes cannot be sent: the longest has {FRAME_BYTES_MAX}")
-        count = -(-len(frame) // self._fragment_max)
-        size = -(-len(frame) // count)
-        number = self._frame_number
-        self._frame_number += 1
-        buffer, segment = self._own.seal_fragments(filling.destinations, number, frame, size, range(count))
-        self._ready.append(Outgoing(filling.to, buffer, segment))
-        self._kept.keep(number, KeptFrame(filling.to, frame, size), self._now)
-        self.deadline = min(self.deadline, self._kept.deadline)
+    def broadcast(self, channel: ChannelId, instance: InstanceId, packet: Packet, ttl: int = TTL_MAX) -> None:
+        """Put a packet into the datagram for whoever listens to a channel, at most `ttl` hops away."""
+        if not 1 <= ttl <= TTL_MAX:
+            raise UsageError(f"a TTL is 1 to {TTL_MAX}, not {ttl}")
+        self._outbox.broadcast(channel, self._channels.tag(channel), ttl, instance, packet)
 
     # ------------------------------------------------------------------ in
-    def receive(self, datagram: memoryview | bytes, now: float) -> Received:
-        """The packets of a datagram. What the network brings never raises: it is dropped, and `counters` says why."""
+    def receive(self, datagram: memoryview | bytes, now: float, source: Address | None = None) -> Received:
+        """The packets of a datagram, which came from an address where that is known. What the network brings never
+        raises: it is dropped, and `counters` says why."""
         self._now = now
         view = datagram if type(datagram) is memoryview else memoryview(datagram)
+        session = None
         try:
             what, name, counter = _unpack_header(view)
             session = self._sessions.get(name)
             if session is None:
-                self._receive_from_unknown(what, name, counter, view, now)
+                self._receive_from_unknown(what, name, counter, view, now, source)
             elif what == self._data:
                 plaintext = session.open(view, counter, session.header_bytes)
                 (position,) = _unpack_position(plaintext)
@@ -326,11 +301,13 @@ class Endpoint:
                 return self._receive_fragment(session, counter, view, now)
             elif what == self._repair:
                 self._receive_repair(session, session.open(view, counter, session.header_bytes))
+            elif what in (self._cast, self._cast_fragment):
+                self._receive_cast(session, what, counter, view, now)
             else:
-                self._receive_from_unknown(what, name, counter, view, now)
+                self._receive_from_unknown(what, name, counter, view, now, source)
         except Dropped as dropped:
             self.counters[dropped.reason] += 1
-            if dropped.reason == "ahead":
+            if dropped.reason == "ahead" or (session is not None and not session.has_number):
                 self._provoke(now)
         except InvalidTag:
             self.counters["forged"] += 1
@@ -340,7 +317,7 @@ class Endpoint:
             self.counters["short"] += 1
         return ()
 
-    def receive_train(self, train: memoryview, size: int, now: float) -> Received:
+    def receive_train(self, train: memoryview, size: int, now: float, source: Address | None = None) -> Received:
         """The packets of several datagrams that the kernel hands over in one piece, one every `size` bytes: as a rule
         fragments of one frame, which cost half as much when they are opened in one go."""
         self._now = now
@@ -357,7 +334,7 @@ class Endpoint:
                     received += self._receive_frames(session, session.reassembly.add_many(fragments, now))
                     if start == end:
                         break
-            received += self.receive(train[start : start + size], now)
+            received += self.receive(train[start : start + size], now, source)
             start += size
         return received
 
@@ -377,35 +354,65 @@ class Endpoint:
         received: list[tuple[SiteId, InstanceId, Packet]] = []
         for frame in frames:
             try:
-                (position,) = _unpack_position(frame)
-                if position > session.heard:
-                    session.heard = position
-                    self._memory.note(session.sender, position)
-                received += self._codec.decode_from(session.sender, frame, _POSITION_BYTES)
+                received += self._decode(session, frame)
             except (WireError, struct.error):
                 self.counters["garbage"] += 1
         return received
 
-    def _receive_from_unknown(self, what: int, name: bytes, counter: int, view: memoryview, now: float) -> None:
+    def _decode(self, session: PeerSession, plaintext: bytes) -> Received:
+        (position,) = _unpack_position(plaintext)
+        if position > session.heard:
+            session.heard = position
+            self._memory.note(session.sender, position)
+        return self._codec.decode_from(session.sender, plaintext, _POSITION_BYTES)
+
+    def _receive_cast(self, session: PeerSession, what: int, counter: int, view: memoryview, now: float) -> None:
+        tag, ttl = CHANNEL.unpack_from(view, HEADER.size)
+        channel = self._channels.joined.get(tag)
+        if channel is None:
+            self.counters["not-joined"] += 1
+            return
+        header_bytes = HEADER.size + CHANNEL.size
+        if what == self._cast:
+            received = self._decode(session, session.open(view, counter, header_bytes, for_all=True))
+        else:
+            fields = _unpack_fragment(view, header_bytes)
+            fragment = session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size, for_all=True)
+            received = self._receive_frames(session, session.reassembly.add_many([(*fields, fragment)], now))
+        self.casts += [Cast(channel, ttl, sender, instance, packet) for sender, instance, packet in received]
+
+    def _receive_from_unknown(
+        self, what: int, name: bytes, counter: int, view: memoryview, now: float, source: Address | None
+    ) -> None:
         """Not a datagram of an accepted session: a handshake, or something to drop. That is counted without raising:
         anybody can send such datagrams as often as he likes."""
         kind = what & ~PLAINTEXT & 0xFF
         if what >> 8 != VERSION:
             self._suspect(kind, view, "version")
-        elif not HELLO <= kind <= REPAIR:
+        elif not HELLO <= kind <= KIND_MAX:
             self.counters["kind"] += 1
         elif what != self._own.what(kind):
             self._suspect(kind, view, "plaintext" if what & PLAINTEXT else "sealed")
         elif name == self._own.keys.name:
             self.counters["own"] += 1
+        elif kind == ANNOUNCEMENT:
+            sighting = self._handshake.receive_announcement(name, counter, view, now, source)
+            if sighting is not None:
+                self._see(sighting)
         elif kind > REFUSAL:
             self.counters["unknown-session"] += 1
+            if source is not None and kind in (CAST, CAST_FRAGMENT):
+                self._see(Sighting(None, source))
             self._provoke(now)
         else:
-            answer = self._handshake.receive(kind, name, counter, view, now)
+            answer = self._handshake.receive(kind, name, counter, view, now, source)
             self.deadline = min(self.deadline, self._handshake.deadline)
             if answer is not None:
-                self._answer(answer[0], answer[1])
+                self._outbox.answer(_outgoing(answer))
+
+    def _see(self, sighting: Sighting) -> None:
+        if self._opens and len(self.sightings) < SIGHTINGS_MAX:
+            self.sightings.append(sighting)
 
     def _provoke(self, now: float) -> None:
         self._handshake.provoke(now)
@@ -416,18 +423,16 @@ class Endpoint:
         if HELLO <= kind <= REFUSAL and len(view) > HEADER.size + SALT_BYTES:
             self._handshake.suspect(view, cause)
 
-    def _answer(self, to: SiteId, buffer: bytes, segment: int | None = None) -> None:
-        if len(self._ready) >= ANSWERS_MAX:
-            raise Dropped("flooded")
-        self._ready.append(Outgoing((to,), buffer, segment))
-
     # ------------------------------------------------------------------ repairs
+    def _keep(self, number: int, frame: KeptFrame) -> None:
+        self._kept.keep(number, frame, self._now)
+        self.deadline = min(self.deadline, self._kept.deadline)
+
     def _ask(self, session: PeerSession) -> None:
         """Send what the reassembly of a session asks for."""
-        destinations = self._destinations((session.sender,))
         for frame, indexes in session.reassembly.wanted:
             content = _REPAIR_FRAME.pack(frame) + struct.pack(f">{len(indexes)}H", *indexes)
-            self._ready.append(Outgoing((session.sender,), self._own.seal(self._repair, destinations, content)))
+            self._outbox.say(session.sender, self._repair, content)
         session.reassembly.wanted.clear()
 
     def _receive_repair(self, session: PeerSession, content: bytes) -> None:
@@ -437,14 +442,9 @@ class Endpoint:
             raise Dropped("garbage")
         number, *indexes = struct.unpack(f">Q{count}H", content)
         kept = self._kept.get(number)
-        if kept is None or session.sender not in kept.to:
+        if kept is None or not kept.is_for(session.sender):
             raise Dropped("repair-too-late")
-        chosen = kept.take_repairs(indexes)
-        if chosen:
-            destinations = self._destinations((session.sender,))
-            buffer, segment = self._own.seal_fragments(destinations, number, kept.content, kept.fragment_bytes, chosen)
-            self._answer(session.sender, buffer, segment)
-            self.counters["fragments-repaired"] += len(chosen)
+        self._outbox.repair(session.sender, number, kept, indexes)
 
     # ------------------------------------------------------------------ time
     def tick(self, now: float) -> float | None:
@@ -453,7 +453,8 @@ class Endpoint:
         if now >= self.deadline:
             self._kept.turn(now)
             if now >= self._handshake.deadline:
-                self._ready.extend(Outgoing((site,), hello) for site, hello in self._handshake.hellos(now))
+                for hello in self._handshake.hellos(now):
+                    self._outbox.add(_outgoing(hello))
             deadline = min(self._kept.deadline, self._handshake.deadline)
             for session in self._sessions.values():
                 reassembly = session.reassembly
@@ -465,10 +466,19 @@ class Endpoint:
         return None if self.deadline == inf else self.deadline
 
 
-def _check(cluster: str, places: Sequence[SiteId], incarnation: int, max_datagram: int) -> None:
-    for name in (cluster, *places):
+def _outgoing(answer: Answer) -> Outgoing:
+    to, datagram, where = answer
+    return Outgoing((to,), datagram, where=where)
+
+
+def _check_names(*names: str) -> None:
+    for name in names:
         if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
             raise UsageError(f"names of clusters and processes have 1 to {NAME_BYTES_MAX} bytes, not like {name!r}")
+
+
+def _check(cluster: str, places: Sequence[SiteId], incarnation: int, max_datagram: int) -> None:
+    _check_names(cluster, *places)
     if len(places) > PROCESSES_MAX:
         raise UsageError(f"a cluster has at most {PROCESSES_MAX} processes, not {len(places)}")
     if not 0 <= incarnation <= INCARNATION_MAX:

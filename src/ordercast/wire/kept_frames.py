@@ -16,22 +16,33 @@ KEEP_SECONDS = 1.0
 REPAIRS_PER_FRAGMENT = 4
 """Copies of a fragment for each receiver, on average over a frame: more only feed a storm."""
 
+LISTENERS = 8
+"""What is sent to whoever listens is repaired for as many as that: nobody knows how many they are, or who."""
+
 
 class KeptFrame:
     """One frame as it was sent."""
 
-    __slots__ = ("content", "fragment_bytes", "repairs_left", "to")
+    __slots__ = ("channel", "content", "fragment_bytes", "repairs_left", "to")
 
-    def __init__(self, to: tuple[SiteId, ...], content: bytearray, fragment_bytes: int) -> None:
+    def __init__(
+        self, to: tuple[SiteId, ...], content: bytearray, fragment_bytes: int, channel: bytes | None = None
+    ) -> None:
         self.to = to
+        self.channel = channel
+        """The label of its fragments, when they are for whoever listens."""
         self.content = content
         self.fragment_bytes = fragment_bytes
-        self.repairs_left = REPAIRS_PER_FRAGMENT * len(to) * self.count
+        self.repairs_left = REPAIRS_PER_FRAGMENT * (len(to) if channel is None else LISTENERS) * self.count
 
     @property
     def count(self) -> int:
         """Its fragments."""
         return -(-len(self.content) // self.fragment_bytes)
+
+    def is_for(self, receiver: SiteId) -> bool:
+        """Whether somebody may ask for it."""
+        return self.channel is not None or receiver in self.to
 
     def take_repairs(self, indexes: Sequence[int]) -> list[int]:
         """Which of these can be sent again, ascending: the last fragment, which may be shorter, comes last."""

@@ -20,6 +20,9 @@ SILENT_SECONDS = 5.0
 GONE_SECONDS = 11.0
 """A peer is gone that has left three greetings unanswered."""
 
+FORGET_SECONDS = 60.0
+"""A peer that no configuration names is forgotten after so long: whoever finds it again begins anew with it."""
+
 
 class Presence:
     """When something was last heard of each peer, as far as looking now and then can tell."""
@@ -45,6 +48,14 @@ class Presence:
     def there(self, now: float) -> list[SiteId]:
         """The peers that are not gone, sorted."""
         return sorted(site for site in self._peers if now - self._since(site, now) < GONE_SECONDS)
+
+    def long_gone(self, now: float) -> list[SiteId]:
+        """The peers of which nothing was heard for so long that they can be forgotten."""
+        return [site for site in self._peers if now - self._since(site, now) >= FORGET_SECONDS]
+
+    def forget(self, site: SiteId) -> None:
+        """The peer has no session any more."""
+        self._signs.pop(site, None)
 
     def _since(self, site: SiteId, now: float) -> float:
         known = self._signs.get(site)

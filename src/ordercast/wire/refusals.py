@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 from ordercast.core import SiteId
 
@@ -18,6 +19,8 @@ CAUSES = {
     "sealed": "it seals, and here everything is sent in the clear: use one configuration file for all processes",
     "version": "it speaks another version of the wire: install one version of ordercast for all processes",
     "unknown-process": "it is not among the [processes] here: use one configuration file for all processes",
+    "same-name": "another process announces itself under this name: give it another one",
+    "full": "as many processes as processes_max allows are here, or were a moment ago: raise it, or end one of them",
     "was-here": "it was here before with a later history: a second process runs under its name, or it has lost its log",
 }
 """What may be true of a datagram that nobody can prove to be fresh, or not even genuine."""
@@ -26,10 +29,11 @@ CAUSES = {
 class Refusals:
     """One line for each process that is refused."""
 
-    def __init__(self, process: SiteId, known: frozenset[SiteId]) -> None:
+    def __init__(self, process: SiteId, known: Iterable[SiteId]) -> None:
         self.lines: dict[SiteId, str] = {}
+        self.known = set(known)
+        """Those who are remembered whatever is wrong with others."""
         self._process = process
-        self._known = known
         self._proven: set[SiteId] = set()
         self._suspected: set[tuple[SiteId, str]] = set()
 
@@ -38,7 +42,7 @@ class Refusals:
         datagrams as often as he likes."""
         if (peer, cause) in self._suspected:
             return
-        if peer not in self._known and sum(other not in self._known for other in self.lines) >= STRANGERS_MAX:
+        if not self._has_room(peer):
             return
         self._suspected.add((peer, cause))
         line = self._line(peer, CAUSES[cause])
@@ -49,8 +53,8 @@ class Refusals:
     def prove(self, peer: SiteId, reason: str) -> str:
         """The peer itself has just given the reason; the line."""
         line = self._line(peer, reason)
-        self._proven.add(peer)
-        if self.lines.get(peer) != line:
+        if self.lines.get(peer) != line and self._has_room(peer):
+            self._proven.add(peer)
             self.lines[peer] = line
             logger.warning("%s", line)
         return line
@@ -60,6 +64,11 @@ class Refusals:
         self.lines.pop(peer, None)
         self._proven.discard(peer)
         self._suspected = {suspicion for suspicion in self._suspected if suspicion[0] != peer}
+
+    def _has_room(self, peer: SiteId) -> bool:
+        if peer in self.known or peer in self.lines:
+            return True
+        return sum(other not in self.known for other in self.lines) < STRANGERS_MAX
 
     def _line(self, peer: SiteId, reason: str) -> str:
         shown = peer if peer.isprintable() else repr(peer)

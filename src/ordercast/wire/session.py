@@ -5,16 +5,16 @@ There is one counter for all destinations, for a datagram is sealed once and goe
 
 from __future__ import annotations
 
-import os
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from weakref import WeakSet
 
 from cryptography.exceptions import InvalidTag
 
 from ordercast.core import SiteId
+from ordercast.core.forks import disown_in_forks
 from ordercast.wire.datagram import (
+    CHANNEL,
     EPOCH_BITS,
     EPOCH_MAX,
     FRAGMENT,
@@ -38,9 +38,9 @@ _pack_header = HEADER.pack
 _pack_nonce = NONCE.pack
 
 
-def _fragment_header(destination_bytes: int) -> struct.Struct:
-    """All that stands before the contents of a fragment."""
-    return struct.Struct(f"{HEADER.format}{destination_bytes}s{FRAGMENT_FIELDS.format[1:]}")
+def _fragment_header(label_bytes: int) -> struct.Struct:
+    """All that stands before the contents of a fragment; its label is its destinations or its channel."""
+    return struct.Struct(f"{HEADER.format}{label_bytes}s{FRAGMENT_FIELDS.format[1:]}")
 
 
 class BootKeys:
@@ -82,10 +82,11 @@ class OwnSession:
         self._name = keys.name
         self._kind_flag = VERSION << 8 | (0 if keys.tag_bytes else PLAINTEXT)
         self._pack_fragment = _fragment_header(destination_bytes).pack
+        self._pack_cast_fragment = _fragment_header(CHANNEL.size).pack
         self.header_bytes = HEADER.size + destination_bytes
         """Of a datagram with frames."""
         self._enter_epoch(0)
-        _own_sessions.add(self)
+        disown_in_forks(self)
 
     def _enter_epoch(self, epoch: int) -> None:
         self._epoch = epoch
@@ -130,10 +131,17 @@ class OwnSession:
         return room[:end]
 
     def seal_fragments(
-        self, destinations: bytes, frame: int, content: bytes | bytearray, size: int, indexes: Iterable[int]
+        self,
+        label: bytes,
+        frame: int,
+        content: bytes | bytearray,
+        size: int,
+        indexes: Iterable[int],
+        kind: int = FRAGMENT,
     ) -> tuple[bytes, int]:
         """These fragments of a frame, cut every `size` bytes, one datagram after the other; the size of a datagram."""
-        what, name, pack = self.what(FRAGMENT), self._name, self._pack_fragment
+        what, name = self.what(kind), self._name
+        pack = self._pack_fragment if kind == FRAGMENT else self._pack_cast_fragment
         count = -(-len(content) // size)
         view = memoryview(content)
         encrypt, epoch, epoch_end, counter = self._cipher.encrypt, self._epoch, self._epoch_end, self.counter
@@ -142,25 +150,13 @@ class OwnSession:
             if counter == epoch_end:
                 self._enter_epoch(epoch + 1)
                 encrypt, epoch, epoch_end = self._cipher.encrypt, self._epoch, self._epoch_end
-            header = pack(what, name, counter, destinations, frame, index, count)
+            header = pack(what, name, counter, label, frame, index, count)
             start = index * size
             pieces += (header, encrypt(_pack_nonce(epoch, counter), view[start : start + size], header))
             counter += 1
         # Not stored before: whatever interrupts the loop, these datagrams have not left.
         self.counter = counter
-        return b"".join(pieces), self.header_bytes + FRAGMENT_FIELDS.size + size + self.tag_bytes
-
-
-_own_sessions: WeakSet[OwnSession] = WeakSet()
-
-
-def _disown_all() -> None:
-    for session in list(_own_sessions):
-        session.disown()
-
-
-# Costs nothing where no one forks; a look at the process' number would cost a system call for each datagram.
-os.register_at_fork(after_in_child=_disown_all)
+        return b"".join(pieces), HEADER.size + len(label) + FRAGMENT_FIELDS.size + size + self.tag_bytes
 
 
 class PeerSession:
@@ -198,8 +194,8 @@ class PeerSession:
         counter: int,
         counters: Counter[str],
     ) -> None:
-        """`place` is this process' number among the `places` that the sender knows; `counter` is that of the datagram
-        which proved that the sender is there now."""
+        """`place` is this process' number among the `places` for which the sender has room, -1 while it has none;
+        `counter` is that of the datagram which proved that the sender is there now."""
         self.keys = keys
         self.sender = sender
         self.incarnation = incarnation
@@ -210,8 +206,7 @@ class PeerSession:
         self.reassembly = Reassembly(counters)
         self.header_bytes = HEADER.size + -(-places // 8)
         self._fragment = _fragment_header(-(-places // 8))
-        self._destinations_at = HEADER.size + place // 8
-        self._destinations_mask = 1 << place % 8
+        self.take_number(place)
         self._epoch = counter >> EPOCH_BITS
         self._cipher = keys.cipher(self._epoch)
         self._previous: Cipher | None = None
@@ -225,18 +220,29 @@ class PeerSession:
         for earlier in range(counter - WINDOW + 1, counter + 1):
             self._seen[earlier & _SLOT] = earlier
 
+    def take_number(self, place: int) -> None:
+        """From now on the sender means this process by that bit; nothing of it is for us while that is -1."""
+        self._destinations_at = HEADER.size + max(place, 0) // 8
+        self._destinations_mask = 1 << place % 8 if place >= 0 else 0
+
+    @property
+    def has_number(self) -> bool:
+        """Whether the sender has told this process by which bit it means it."""
+        return self._destinations_mask != 0
+
     def accept(self, cluster_keys: tuple[bytes, ...]) -> None:
         """The sender may go over to another of these keys when it begins an epoch."""
         others = [key for key in cluster_keys if not self.keys.is_under((key,))]
         self._next_keys = self.keys.under(others[0]) if others else None
         self._next.clear()
 
-    def open(self, datagram: memoryview, counter: int, header_bytes: int) -> bytes:
-        """The plaintext; `Dropped` when it is not for us or not new, `InvalidTag` when it is not genuine."""
+    def open(self, datagram: memoryview, counter: int, header_bytes: int, for_all: bool = False) -> bytes:
+        """The plaintext; `Dropped` when it is not for us or not new, `InvalidTag` when it is not genuine. What is `for
+        all` has no destinations."""
         if len(datagram) <= header_bytes:
             raise Dropped("short")
         # Sealed for others, and sent to us by somebody who wants to confuse us.
-        if not datagram[self._destinations_at] & self._destinations_mask:
+        if not (for_all or datagram[self._destinations_at] & self._destinations_mask):
             raise Dropped("misaddressed")
         highest, epoch = self._highest, counter >> EPOCH_BITS
         if counter <= highest:

@@ -16,6 +16,11 @@ from ordercast.cli.chaos.clusters import describe_crossings
 from ordercast.protocols import find_protocol
 from ordercast.spark.verify.folder import Verified
 
+ONCE_ONLY = ("no-duplication", "R1")
+"""What a trace cannot show of a process that came back with an older log on which nobody relied: it delivers again what
+it has forgotten, to an application that has forgotten it, too. That the books count nothing twice is judged all the
+same."""
+
 
 def show_plan(people: Console, plan: Plan, seed: int) -> None:
     """What is going to happen."""
@@ -38,6 +43,8 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
         kept="uniform-agreement" in promised,
         once="no-duplication" in promised,
     )
+    excused = ONCE_ONLY if outcome.forgotten else ()
+    violated_claims = sum(each.violated_claims for each in verified.summary.properties if each.name not in excused)
     document: dict[str, Any] = {
         "protocol": cluster.protocol,
         "processes": cluster.processes,
@@ -53,6 +60,7 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
         "plan": msgspec.to_builtins(plan.actions),
         "asked": dict(sorted(plan.asked().items())),
         "refused": msgspec.to_builtins(outcome.refusals),
+        "forgotten": outcome.forgotten,
         "away": msgspec.to_builtins(outcome.absences),
         "flooded": dict(outcome.flooded),
         "acknowledged": sum(map(len, outcome.acknowledged.values())),
@@ -61,8 +69,8 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
         "verdict": msgspec.to_builtins(verdict),
         "wrong": verdict.lines(),
         "verdicts": {each.name: each.verdict for each in verified.summary.properties},
-        "violated_claims": verified.summary.violated_claims,
-        "fine": verdict.fine and not outcome.problems and not verified.summary.violated_claims,
+        "violated_claims": violated_claims,
+        "fine": verdict.fine and not outcome.problems and not violated_claims,
     }
     if cluster.terrain.clusters:
         document["crossings"] = describe_crossings(
@@ -101,6 +109,9 @@ def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) ->
     people.print(Text(f"{document['acknowledged']:,} orders were acknowledged", "dim"))
     for refusal in outcome.refusals:
         people.print(Text(f"refused at {refusal.at:.1f} s, after {refusal.after}: {refusal.who}: {refusal.why}", "dim"))
+    for process in outcome.forgotten:
+        words = f"{process} came back with an older log on which nobody relied: not judged: {', '.join(ONCE_ONLY)}"
+        people.print(Text(words, "dim"))
     for absence in outcome.absences:
         waited = f"; {absence.blocked[0]}" if absence.blocked else ""
         went_on = f"the others delivered {absence.delivered:,} meanwhile{waited}"

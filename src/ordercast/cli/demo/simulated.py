@@ -198,7 +198,9 @@ def _show(console: Console, scenario: Scenario, outcome: Outcome) -> None:
     console.print(_timeline(outcome))
     _heading(console, f"Three orders around the crash of {CRASHES}")
     chosen = _orders_around_the_crash(outcome.events)
-    console.print(with_legend(draw_rich(outcome.events, chosen, min(console.width, 120), packets=False)))
+    console.print(
+        with_legend(draw_rich(outcome.events, chosen, min(console.width, 120), packets=False), outcome.events)
+    )
     _heading(console, "The books in the end")
     console.print(_books(outcome))
     _heading(console, f"What {scenario.protocol.contract.name} claims, judged on the trace of this run")

@@ -37,8 +37,9 @@ def show(console: Console, summary: Summary, examples: Sequence[Counterexample],
         where = f" in run {example.run}" if summary.runs > 1 else ""
         console.print(Text(f"{example.property}{where}: {example.witness.why}", "red"))
         only = set(example.witness.messages)
-        drawn = draw_rich(shown_events(example), only, console.width, rows_max=DIAGRAM_ROWS_MAX)
-        console.print(with_legend(drawn))
+        events = shown_events(example)
+        drawn = draw_rich(events, only, console.width, rows_max=DIAGRAM_ROWS_MAX)
+        console.print(with_legend(drawn, events))
     console.print()
     count = summary.violated_claims
     if count:

@@ -20,10 +20,10 @@ from ordercast.protocols.broadcast_tree.source import Source
 from ordercast.protocols.broadcast_tree.streams import Streams
 
 
-def _not_guaranteed(options: Options) -> frozenset[str]:
+def _adapted(contract: Contract, options: Options) -> Contract:
     """Prompt delivery has no order."""
     ordered = isinstance(options, BroadcastTreeOptions) and options.order == "source"
-    return frozenset() if ordered else frozenset({"single-source-order"})
+    return contract if ordered else contract.without("single-source-order")
 
 
 class BroadcastTree(Protocol):
@@ -52,7 +52,7 @@ class BroadcastTree(Protocol):
         ),
         branches=tuple(dict.fromkeys(branch for part in parts for branch in part.branches)),
         options=BroadcastTreeOptions,
-        not_guaranteed=_not_guaranteed,
+        adapted=_adapted,
     )
     arrangement = ARRANGEMENT
 

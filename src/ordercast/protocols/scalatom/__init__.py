@@ -1,7 +1,6 @@
 """SCALATOM, scalable atomic multicast (Rodrigues, Guerraoui, Schiper 1998). See README.md beside this file."""
 
-from ordercast.protocols.scalatom.cells import Cells
 from ordercast.protocols.scalatom.options import ScalatomOptions
 from ordercast.protocols.scalatom.protocol import Scalatom
 
-__all__ = ["Cells", "Scalatom", "ScalatomOptions"]
+__all__ = ["Scalatom", "ScalatomOptions"]

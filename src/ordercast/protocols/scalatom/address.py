@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ordercast.core import AddressMemo, Context, GroupId, MessageId, Multicast, SiteId, WireError
-from ordercast.protocols.parts.multicast import Mark
+from ordercast.core import MessageId, SiteId
+from ordercast.protocols.parts.address import Destinations
+from ordercast.protocols.parts.kept_packets import CellNames
 from ordercast.protocols.parts.quorum import Quorum
-from ordercast.protocols.scalatom.cells import Cells
-from ordercast.protocols.scalatom.packets import AddressState, CellNames
+from ordercast.protocols.scalatom.packets import AddressState
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.entries import Entry
 
 
-class Address:
+class Address(Destinations):
     """Some cells. One consensus can order many messages, but only with the same destination set."""
 
-    __slots__ = ("above", "cells", "leaders", "next", "others", "quorum", "ready", "running", "sites")
+    __slots__ = ("above", "leaders", "next", "ready", "running")
 
     def __init__(self, cells: CellNames, quorum: Quorum, site: SiteId) -> None:
-        self.cells = cells
-        self.quorum = quorum
-        self.sites = quorum.sites
-        self.others = tuple(other for other in quorum.sites if other != site)
+        super().__init__(cells, quorum, site)
         self.ready: dict[MessageId, Entry] = {}
         """Stamped by a qualified majority, not decided."""
         self.running = False
@@ -94,49 +90,3 @@ class Address:
         """All sites, beginning with the one at that place."""
         place %= len(self.sites)
         return self.sites[place:] + self.sites[:place]
-
-
-class Addresses:
-    """All destination sets that were used."""
-
-    def __init__(self, context: Context, cells: Cells) -> None:
-        self._context = context
-        self._cells = cells
-        self._named: dict[CellNames, Address] = {}
-        self._of_groups = AddressMemo(self._find)
-
-    def __iter__(self) -> Iterator[Address]:
-        return iter(tuple(self._named.values()))
-
-    def named(self, cells: CellNames) -> Address:
-        """The destination set of that name; `WireError` when there is none."""
-        address = self._named.get(cells)
-        if address is None:
-            known = range(len(self._cells.cells))
-            if not cells or list(cells) != sorted(set(cells)) or any(cell not in known for cell in cells):
-                raise WireError(f"there are no cells {cells}")
-            quorum = Quorum(self._cells.cells[cell] for cell in cells)
-            address = self._named[cells] = Address(cells, quorum, self._context.site)
-        return address
-
-    def of(self, multicast: Multicast) -> Address:
-        """Dst(m)."""
-        return self._of_groups[multicast.groups, None]
-
-    def _find(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Address:
-        if not groups or any(group not in self._context.groups for group in groups):
-            raise WireError(f"unknown groups {groups}")
-        return self.named(self._cells.of_groups(groups))
-
-    def here(self, multicast: Multicast, bounds: tuple[Mark | None, ...]) -> Mark | None:
-        """Of places that a source names for each addressed cell, the one for ours."""
-        cells = self.of(multicast).cells
-        own = self._cells.of_site(self._context.site)
-        return bounds[cells.index(own)] if own in cells and len(bounds) == len(cells) else None
-
-    def shared_with(self, sender: SiteId, cells: CellNames) -> Address:
-        """The destination set of that name, when the sender and we are in it."""
-        address = self.named(cells)
-        if sender not in address.sites or self._context.site not in address.sites:
-            raise WireError(f"{sender} and {self._context.site} are not both in the cells {cells}")
-        return address

@@ -7,7 +7,7 @@ from random import Random
 
 from ordercast.core import Arrangement, Capacity, OptionValues, SiteId, Situation, Tuning
 from ordercast.core.arrangement import Groups
-from ordercast.protocols.scalatom.cells import Cells
+from ordercast.protocols.parts.cells import Cells
 
 
 def _options(situation: Situation) -> OptionValues:

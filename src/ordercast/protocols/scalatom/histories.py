@@ -336,11 +336,7 @@ class Histories(Part):
         (Else: b has given us up and forgotten m; we take b's history, in which m is not, for complete, and deliver what
         comes after m, while c keeps m for us.)
         """
-        return mate.resumption is None or self.has_reached(mate.resumption.through)
-
-    def has_reached(self, mark: Mark | None) -> bool:
-        """Whether everything up to there is delivered here, or skipped."""
-        return mark is None or (self.mark is not None and self.mark >= mark)
+        return mate.resumption is None or self._core.has_reached(mate.resumption.through)
 
     def is_first(self, sequence: int) -> bool:
         """Whether everything in the histories that could get a sequence number as low is decided.

@@ -12,13 +12,13 @@ from ordercast.core import Packet, Part, SiteId, WireError
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.core.events import Arrival, Recovered
 from ordercast.protocols.parts.consensus_packets import Ack, Collect, Estimate, InstanceName, Lives, OpenState, Propose
+from ordercast.protocols.parts.kept_packets import CellNames
 from ordercast.protocols.parts.link import Letter
 from ordercast.protocols.parts.multicast import Finished
 from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.histories import Mate
 from ordercast.protocols.scalatom.packets import (
     CatchUp,
-    CellNames,
     FinishedState,
     Gone,
     History,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Multicast, Record, SiteId
+from ordercast.core import MessageId, Multicast, Record, SiteId
 from ordercast.protocols.parts.consensus_packets import InstanceName, Lives, OpenState, Value
+from ordercast.protocols.parts.kept_packets import CellNames, Offsets
 from ordercast.protocols.parts.link import Letter
 from ordercast.protocols.parts.multicast import Mark
-
-CellNames = tuple[int, ...]
-"""Dst(m): the cells to which a message is addressed, ascending."""
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -51,15 +49,6 @@ class History(Letter, frozen=True):
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.message, *(body.id for body in self.bodies))
-
-
-class Settled(Letter, frozen=True):
-    """Destination -> destinations and source: my application has taken these messages."""
-
-    background = True
-    settled: tuple[MessageId, ...]
-    reached: Mark | None
-    """How far the sender has come in the order of delivery: these messages are not behind that."""
 
 
 class Overdue(Letter, frozen=True):
@@ -111,10 +100,6 @@ class AddressState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     next: int
     above: tuple[int, ...]
     leaders: tuple[tuple[int, SiteId], ...]
-
-
-Offsets = tuple[tuple[GroupId, int], ...]
-"""How many application messages were delivered in each group of a cell."""
 
 
 class Resumption(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -186,12 +171,6 @@ class KnownLoss(Record, frozen=True):
     life: int
 
 
-class Sent(Record, frozen=True):
-    """At a source that is no destination: a message that its destinations must get."""
-
-    multicast: Multicast
-
-
 class Stamped(Record, frozen=True):
     """At a destination: a message and the timestamp that it was given here. At a source that is a destination it stands
     for `Sent` as well."""
@@ -212,13 +191,6 @@ class Delivered(Record, frozen=True):
 
     sequence: int
     message: MessageId
-
-
-class GivenUp(Record, frozen=True):
-    """I keep nothing for a site up to this place in the order of delivery."""
-
-    site: SiteId
-    through: Mark
 
 
 class Skipped(Record, frozen=True):

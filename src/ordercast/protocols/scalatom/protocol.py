@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, Context, Contract, Protocol, SiteId
+from ordercast.core import EVERY_FAULT, Context, Contract, Multicast, SiteId
 from ordercast.core.events import Consumed, Event, MulticastRequested, Received, Recovered, Started
+from ordercast.protocols.parts.absence import Absence
+from ordercast.protocols.parts.address import Addresses
+from ordercast.protocols.parts.cells import Cells
 from ordercast.protocols.parts.consensus import Consensus
 from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.parts.kept import Keeper
 from ordercast.protocols.parts.link import Link
-from ordercast.protocols.parts.multicast import ReliableMulticast
-from ordercast.protocols.scalatom.absence import Absence
-from ordercast.protocols.scalatom.address import Addresses
+from ordercast.protocols.parts.multicast import Mark, ReliableMulticast
+from ordercast.protocols.parts.source import Source
+from ordercast.protocols.scalatom.address import Address
 from ordercast.protocols.scalatom.arrangement import ARRANGEMENT
 from ordercast.protocols.scalatom.catching import Catching
-from ordercast.protocols.scalatom.cells import Cells
 from ordercast.protocols.scalatom.confirming import Confirming
-from ordercast.protocols.scalatom.entries import Entries
+from ordercast.protocols.scalatom.entries import Entries, Entry
 from ordercast.protocols.scalatom.histories import Histories
 from ordercast.protocols.scalatom.keeping import Keeping
 from ordercast.protocols.scalatom.loss import Loss
@@ -24,12 +27,11 @@ from ordercast.protocols.scalatom.options import ScalatomOptions
 from ordercast.protocols.scalatom.ordering import Ordering
 from ordercast.protocols.scalatom.packets import State
 from ordercast.protocols.scalatom.returning import Returning
-from ordercast.protocols.scalatom.source import Source
 from ordercast.protocols.scalatom.stable import checkpoint_of, restore_from
 from ordercast.protocols.scalatom.watching import Watching
 
 
-class Scalatom(Protocol):
+class Scalatom(Keeper):
     """Genuine total order to several groups, with open senders and unreliable failure detectors only."""
 
     parts = (
@@ -48,6 +50,11 @@ class Scalatom(Protocol):
         Watching,
         Loss,
     )
+    options: ScalatomOptions
+    addresses: Addresses[Address]
+    entries: Entries
+    link: Link
+    keeping: Keeping
     records = (State,)
     wants_consumed = True
 
@@ -84,12 +91,12 @@ class Scalatom(Protocol):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.options = options = cast(ScalatomOptions, context.options)
+        self.options = cast(ScalatomOptions, context.options)
+        options = self.options
         self.ranks = {site: rank for rank, site in enumerate(context.sites)}
         self.cells = Cells(context.groups)
         self.cellmates = self.cells.mates(self.site)
-        """The other sites of our cell."""
-        self.addresses = Addresses(context, self.cells)
+        self.addresses = Addresses(context, self.cells, Address)
         self.loss = self.attach(Loss(self))
         self.entries = Entries(self)
         self.link = self.attach(
@@ -132,7 +139,7 @@ class Scalatom(Protocol):
                 on_old=self.keeping.on_old,
                 bounds=self.source.bounds,
                 bound_here=self.addresses.here,
-                has_reached=self.histories.has_reached,
+                has_reached=self.has_reached,
             )
         )
         self.consensus = self.attach(
@@ -159,6 +166,27 @@ class Scalatom(Protocol):
         """As everywhere, but for packets of a life that is over, and those that a lost site cannot answer."""
         if type(event) is not Received or self.loss.admits(event.sender, event.packet):
             super().step(now, event)
+
+    @property
+    def mark(self) -> Mark | None:
+        """The last delivery, or what was skipped behind it."""
+        return self.histories.mark
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the site has lost its log and counts for nothing yet."""
+        return self.loss.lost
+
+    def on_own(self, multicast: Multicast) -> None:
+        """R-deliver a message of our own."""
+        self.ordering.on_delivered(multicast)
+
+    def on_forgotten(self, entry: Entry) -> None:
+        """Timestamps, history entry, and the decision when it was the last of its batch."""
+        self.histories.forget(entry)
+        entry.address.ready.pop(entry.message, None)
+        self.keeping.on_forgotten(entry)
+        self.confirming.acknowledge_deferred(entry.message)
 
     def on_suspected(self, site: SiteId) -> None:
         """Somebody for whom we wait is silent."""

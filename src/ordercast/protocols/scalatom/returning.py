@@ -1,4 +1,4 @@
-"""Returning: how a site goes on that was given up while it was away (`absence.py`).
+"""Returning: how a site goes on that was given up while it was away (`parts/absence.py`).
 
 Each site of its cell tells it, with the answer to its question, through which place in the order of delivery there is
 nothing left for it. A history with such a hole does not count before the site is past the hole. Where too few others
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from ordercast.core import MessageId, Part, SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.kept import offsets_at
 from ordercast.protocols.parts.multicast import Mark
-from ordercast.protocols.scalatom.packets import Gone, Offsets, Resumption, Skipped
+from ordercast.protocols.scalatom.packets import Gone, Resumption, Skipped
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -56,23 +57,11 @@ class Returning(Part):
         if through is None:
             return None
         addresses = tuple(address.begin_of_next() for address in core.addresses if site in address.sites)
-        return Resumption(through, self._offsets_at(through), addresses)
+        return Resumption(through, offsets_at(core.histories.offsets, core.entries.values(), through), addresses)
 
     def _through_for(self, site: SiteId) -> Mark | None:
         given_up = self._core.absence.given_up.get(site)
         return max((mark for mark in (given_up, self.skipped) if mark is not None), default=None)
-
-    def _offsets_at(self, mark: Mark) -> Offsets:
-        """The offsets when that was delivered. What was delivered behind it is all here, since the one who asks has not
-        taken it."""
-        core = self._core
-        offsets = dict(core.histories.offsets)
-        for entry in core.entries.values():
-            if entry.delivered and entry.multicast is not None and entry.key > mark:
-                for group in entry.multicast.groups:
-                    if group in offsets:
-                        offsets[group] -= entry.multicast.count
-        return tuple(offsets.items())
 
     def tell_gone(self, site: SiteId, messages: Iterable[MessageId]) -> None:
         """A site of our cell speaks of messages; it may not know that some of them are over here."""
@@ -90,7 +79,7 @@ class Returning(Part):
         core = self._core
         waiting = [core.entries[name] for name in packet.messages if name in core.entries]
         waiting = [entry for entry in waiting if not entry.sequence and core.site in entry.address.sites]
-        if waiting and not core.histories.has_reached(packet.through):
+        if waiting and not core.has_reached(packet.through):
             core.catching.begin(sender)
         elif waiting:
             core.branch("gone")

@@ -62,13 +62,14 @@ _ONLY_IN_TOTAL_ORDER = frozenset(
 )
 
 
-def _not_guaranteed(options: Options) -> frozenset[str]:
+def _adapted(contract: Contract, options: Options) -> Contract:
     """The SP service keeps the order of each source only; a process that is let in again begins with an empty memory,
     and has not delivered what the others delivered before."""
     if not isinstance(options, SelectiveTotalOptions):
-        return frozenset()
-    less = frozenset() if options.service == "total" else _ONLY_IN_TOTAL_ORDER
-    return less | {"no-silent-divergence"} if options.after_crash == "re-establish" else less
+        return contract
+    if options.service != "total":
+        contract = contract.without(*_ONLY_IN_TOTAL_ORDER)
+    return contract.without("no-silent-divergence") if options.after_crash == "re-establish" else contract
 
 
 class SelectiveTotal(Protocol):
@@ -86,7 +87,7 @@ class SelectiveTotal(Protocol):
         minority_may_die=True,
         explicit_destinations=True,
         one_channel=True,
-        not_guaranteed=_not_guaranteed,
+        adapted=_adapted,
     )
     arrangement = ARRANGEMENT
     parts = _ROLES

@@ -80,6 +80,10 @@ class Network(ABC):
         """An instance hears the channel."""
         self._channels.setdefault((instance, channel), set()).add(site)
 
+    def leave(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
+        """An instance hears the channel no more."""
+        self._channels.get((instance, channel), set()).discard(site)
+
     def leave_all(self, site: SiteId, instance: InstanceId) -> None:
         """An instance has crashed."""
         for (listener, _), members in self._channels.items():
@@ -92,7 +96,8 @@ class Network(ABC):
     ) -> None:
         """A site broadcasts a packet on a channel; it hears it itself when it has joined."""
         members = sorted(self._channels.get((instance, channel), ()))
-        receivers = tuple(site for site in members if self.in_scope(sender.name, site, ttl))
+        sites, place = self.sites, sender.place
+        receivers = tuple(site for site in members if self.in_scope(place, sites[site].place, ttl))
         self.send(sender, receivers, packet, instance, channel)
 
     def send(
@@ -104,7 +109,7 @@ class Network(ABC):
         channel: ChannelId | None = None,
     ) -> None:
         """A site sends a packet to one or several sites, on a channel when it is a broadcast."""
-        recorder, processor, name = sender.recorder, sender.processor, sender.name
+        recorder, processor, name, place = sender.recorder, sender.processor, sender.name, sender.place
         envelope = Envelope(name, instance, packet) if recorder is None else describe(name, instance, packet)
         shared = self.one_frame_for_all and len(to) > 1
         quiet = not self.rules and not self.loses
@@ -124,24 +129,24 @@ class Network(ABC):
             site = sites.get(receiver)
             if site is None:
                 continue
-            flight = Flight(number, envelope, self.arrival(name, receiver, channel), site)
+            flight = Flight(number, envelope, self.arrival(place, site.place, channel), site, place)
             if own:
                 schedule(departure, site.arrive, flight)
             elif quiet:
-                schedule(departure + self.latency(name, receiver), site.arrive, flight)
+                schedule(departure + self.latency(place, site.place), site.arrive, flight)
             else:
-                self.carry(flight, departure + self.latency(name, receiver))
+                self.carry(flight, departure + self.latency(place, site.place))
 
     def stray(self, envelope: Envelope, receiver: SimulatedSite) -> Flight:
         """A packet that none of the sites has sent."""
         self._packets += 1
-        return Flight(self._packets, envelope, PLAIN_ARRIVAL, receiver)
+        return Flight(self._packets, envelope, PLAIN_ARRIVAL, receiver, envelope.sender)
 
     def carry(self, flight: Flight, time: float) -> None:
         """Bring a packet to its receiver at a time, unless a fault rule has other plans; the first verdict wins."""
         arrive = flight.receiver.arrive
         for rule in self.rules:
-            verdict = rule.judge(flight.envelope.sender, flight.receiver.name)
+            verdict = rule.judge(flight.origin, flight.receiver.place)
             if verdict is not None:
                 if verdict.drop:
                     self.lose(flight, time, verdict.drop)

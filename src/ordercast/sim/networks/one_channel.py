@@ -59,12 +59,10 @@ class OneChannel(Network):
         """Frames that found no free buffer, all receivers together."""
 
     def attach(self, simulation: Simulation) -> None:
-        """Give each site its buffers, and get a random stream."""
+        """Get a random stream. A site has its buffers from the first frame on."""
         super().attach(simulation)
         self._random = simulation.random("network").random
-        self._receivers = {
-            name: _Receiver(self, site, self._buffers, self._processing) for name, site in simulation.sites.items()
-        }
+        self._receivers: dict[SiteId, _Receiver] = {}
 
     def depart(self, sender: Processor) -> float:
         """Wait until the channel is free, then occupy it for a frame."""
@@ -91,9 +89,12 @@ class OneChannel(Network):
         if self._loss and self._random() < self._loss:
             self.lose(flight, time, "loss")
             return
-        buffers = self._receivers[flight.receiver.name]
+        site = flight.receiver
+        buffers = self._receivers.get(site.name)
+        if buffers is None:
+            buffers = self._receivers[site.name] = _Receiver(self, site, self._buffers, self._processing)
         for rule in self.rules:
-            verdict = rule.judge(flight.envelope.sender, flight.receiver.name)
+            verdict = rule.judge(flight.origin, flight.receiver.place)
             if verdict is not None:
                 if verdict.drop:
                     self.lose(flight, time, verdict.drop)

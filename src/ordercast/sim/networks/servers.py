@@ -268,9 +268,9 @@ class Servers(Network):
 
     def carry(self, flight: Flight, time: float) -> None:
         """Along the way that the servers know, if all of it works; `time` is when the packet leaves its sender."""
-        envelope, receiver = flight.envelope, flight.receiver.name
-        route = self.route(envelope.sender, receiver)
-        if route is None or not self._works(route, envelope.sender, receiver):
+        envelope, sender, receiver = flight.envelope, flight.origin, flight.receiver.place
+        route = self.route(sender, receiver)
+        if route is None or not self._works(route, sender, receiver):
             self.simulation.count_fault("outage")
             self.lose(flight, time, "outage")
             return

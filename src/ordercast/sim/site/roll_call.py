@@ -76,8 +76,9 @@ class RollCall:
 
     # ------------------------------------------------------------------ asking
     def _silent(self) -> tuple[SiteId, ...]:
-        names = self._site.simulation.sites
-        return tuple(name for name in names if name != self._site.name and name not in self._answered)
+        sites = self._site.simulation.sites.items()
+        others = (name for name, site in sites if site.begun and name != self._site.name)
+        return tuple(name for name in others if name not in self._answered)
 
     def _ask(self, life: int) -> None:
         if not self._lives(life):

@@ -8,28 +8,35 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId
+from ordercast.core import MAIN_INSTANCE, GroupId, InstanceId, SiteId, UsageError
 from ordercast.core.effects import (
+    Activate,
     Blocked,
     Broadcast,
     CancelTimer,
     Credit,
+    DeclareFailed,
     DeclareRecovered,
     Deliver,
     EnterGroup,
     ExitGroup,
     InstallView,
     JoinChannel,
+    JoinRefused,
+    LeaveChannel,
     Replay,
     Send,
+    ServiceUnavailable,
     SetTimer,
 )
 from ordercast.core.events import Started, Timer, TimerFired
 from ordercast.runtime import Instance, MessageNumbers
+from ordercast.sim.change import Change
 from ordercast.sim.flight import Flight
 from ordercast.sim.site.clock import SiteClock
 from ordercast.sim.site.credit import CreditQueue, Request
 from ordercast.sim.site.disk import Disk
+from ordercast.sim.site.membership import Membership
 from ordercast.sim.site.processor import Processor
 from ordercast.sim.site.reader import Reader
 from ordercast.sim.site.roll_call import Greeting, RollCall
@@ -49,11 +56,24 @@ REPAIR_SECONDS = 0.5
 class SimulatedSite:
     """One site. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
 
-    def __init__(self, simulation: Simulation, name: SiteId, recorder: SiteRecorder | None, random: Random) -> None:
+    def __init__(
+        self,
+        simulation: Simulation,
+        name: SiteId,
+        recorder: SiteRecorder | None,
+        random: Random,
+        place: SiteId | None = None,
+        late: bool = False,
+    ) -> None:
         self.name = name
+        self.place = place or name
+        """What networks and faults call it: the name of the first process there, where a restart is another process."""
+        self.late = late
+        """Whether it begins while the others run, and knows of nobody but itself."""
         self.simulation = simulation
         self.recorder = recorder
-        self.up = True
+        self.begun = not late
+        self.up = not late
         self.incarnation = 0
         self.instances: dict[InstanceId, Instance] = {}
         self.blocked_reasons: list[str] = []
@@ -72,6 +92,7 @@ class SimulatedSite:
         self.reader = Reader(queue, self.processor)
         self._timers = Timers(queue, self.clock, self.processor, self._fire)
         self._requests = CreditQueue()
+        self.membership = Membership(self)
         self._recovering: set[InstanceId] = set()
         self._log_is_new = True
         """Whether there is nothing to recover from: to the instances this is a first start."""
@@ -84,6 +105,11 @@ class SimulatedSite:
         self._receive_step = self._receive
 
     # ------------------------------------------------------------------ life
+    def begin(self) -> None:
+        """A late site runs for the first time."""
+        self.begun = self.up = True
+        self.start()
+
     def start(self) -> None:
         """Start every instance; after a crash, from its log. Where the roll is called, when that is over."""
         self.processor.restart()
@@ -96,6 +122,8 @@ class SimulatedSite:
         """Start every instance now."""
         self._start(tuple(self.simulation.protocols))
         self._log_is_new = False
+        if self.simulation.protocol.contract.dynamic:
+            self.simulation.announce(self)
 
     def _start(self, names: tuple[InstanceId, ...]) -> None:
         numbers = MessageNumbers()
@@ -150,7 +178,10 @@ class SimulatedSite:
 
     def recover(self) -> None:
         """Run again after a crash, as a new incarnation."""
-        if self.up or self.refused:
+        if self.up or self.refused or not self.begun:
+            return
+        if self.simulation.protocol.contract.another_process:
+            self.simulation.succeed(self)
             return
         if self._log_is_lost:
             # The last start after the repair did not come far enough: what it has logged is half of the truth.
@@ -274,6 +305,14 @@ class SimulatedSite:
             self.recorder.drop(time, flight.envelope, flight.number, reason)
 
     # ------------------------------------------------------------------ the application
+    def ask(self, change: Change) -> None:
+        """The application wants to be in a group, or out of it, or to have another role or service there; a site that
+        has not begun does so. While it is down, nobody asks."""
+        if not self.begun:
+            self.begin()
+        if self.up:
+            self.membership.ask(change)
+
     def multicast(
         self,
         payload: bytes,
@@ -289,8 +328,17 @@ class SimulatedSite:
 
     def _release(self, now: float, name: InstanceId) -> None:
         request = self._requests.take(name)
-        if request is not None:
-            self.instances[name].request(now, request.payload, request.groups, request.destinations)
+        if request is None:
+            return
+        instance = self.instances[name]
+        try:
+            instance.request(now, request.payload, request.groups, request.destinations)
+        except UsageError:
+            if not instance.core.contract.dynamic:
+                raise
+            # The application multicasts to a group that is not there, or in which the site is not, yet or any more.
+            self._requests.give_back(name, request)
+            self.simulation.refused_messages += 1
 
     def _release_waiting(self, instance: Instance) -> None:
         if instance.alive:
@@ -306,6 +354,10 @@ class SimulatedSite:
         """Simulated time along the site's processor."""
         return self.processor.cursor
 
+    def seconds_since(self, time: float) -> float:
+        """How long ago a time of the site's clock was, by that clock."""
+        return self.clock.read(self.processor.cursor) - time
+
     def send(self, instance: Instance, effect: Send) -> None:
         """Hand a packet to the network."""
         self._network.send(self, effect.to, effect.packet, effect.instance or instance.name)
@@ -317,6 +369,10 @@ class SimulatedSite:
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
         """Hear the channel."""
         self._network.join(self.name, instance.name, effect.channel)
+
+    def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
+        """Hear the channel no more."""
+        self._network.leave(self.name, instance.name, effect.channel)
 
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds of the site's clock."""
@@ -344,23 +400,45 @@ class SimulatedSite:
         """Nobody in a simulation waits for views; the trace has them."""
 
     def enter_group(self, instance: Instance, effect: EnterGroup) -> None:
-        """A simulated application counts nothing; the trace has it."""
+        """A simulated application counts nothing; but it may have asked for it."""
+        self.membership.entered(effect.group)
 
     def exit_group(self, instance: Instance, effect: ExitGroup) -> None:
         """The same."""
+        self.membership.exited(effect.group)
+
+    def join_refused(self, instance: Instance, effect: JoinRefused) -> None:
+        """Keep the reason for whoever looks at the run."""
+        self.membership.refused(effect.group)
+        self._keep_reason(f"{effect.group} cannot be joined: {effect.reason}")
+
+    def activate(self, instance: Instance, effect: Activate) -> None:
+        """The trace has it."""
+
+    def service_unavailable(self, instance: Instance, effect: ServiceUnavailable) -> None:
+        """Keep the reason for whoever looks at the run."""
+        self._keep_reason(f"{effect.service} cannot be had in {effect.group}: {effect.reason}")
 
     def credit(self, instance: Instance, effect: Credit) -> None:
         """The application may send so many more; what waited goes on."""
-        for _ in range(self._requests.give(instance.name, effect.available)):
+        for _ in range(self._requests.give(instance.name, effect.available, effect.group)):
             self._queue.schedule(self.processor.cursor, self._release_waiting, instance)
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Keep the reason for whoever looks at the run."""
-        if effect.reason and effect.reason not in self.blocked_reasons:
-            self.blocked_reasons.append(effect.reason)
+        if effect.reason:
+            self._keep_reason(effect.reason if effect.group is None else f"{effect.group}: {effect.reason}")
+
+    def _keep_reason(self, reason: str) -> None:
+        if reason not in self.blocked_reasons:
+            self.blocked_reasons.append(reason)
+
+    def declared_failed(self, instance: Instance, effect: DeclareFailed) -> None:
+        """The site runs, and has not recovered before the instance says so."""
+        self._recovering.add(instance.name)
 
     def recovered(self, instance: Instance, effect: DeclareRecovered) -> None:
-        """The instance takes part fully again after a crash."""
+        """The instance takes part fully again, after a crash or after it has declared itself failed."""
         self._note_recovered(instance.name)
 
     def _note_recovered(self, name: InstanceId) -> None:

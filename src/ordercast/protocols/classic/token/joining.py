@@ -86,8 +86,8 @@ class Joining(Part):
     def on_install(self, sender: SiteId, packet: Install, arrival: Arrival) -> None:
         """A list that this site has joined."""
         core = self._core
-        core.sites.check_turns(packet.uncommitted)
-        core.sites.check_members(packet.members)
+        core.system.check_turns(packet.uncommitted)
+        core.system.check_members(packet.members)
         if core.loss.lost:
             return
         if packet.version == self._ledger.version:

@@ -55,14 +55,14 @@ class Loss(Part):
         """Ask everybody to vouch."""
         core = self._core
         vouching = self._find_vouchers()
-        needed = core.sites.majority
-        if core.sites.are_majority(len(core.sites.others)):
-            silent = ", ".join(sorted(site for site in core.sites.others if site not in vouching))
+        needed = core.system.majority
+        if core.system.are_majority(len(core.system.others)):
+            silent = ", ".join(sorted(site for site in core.system.others if site not in vouching))
             wait = f"it waits for {needed} of the others to vouch for a list without it, and for any of {silent}"
         else:
             wait = f"{needed} others would have to vouch for it, and there are not so many: all sites must begin anew"
         core.block("loss", f"{core.site} has lost its log: {wait}")
-        core.send(core.sites.others, Lost(self._lives[core.site]))
+        core.send(core.system.others, Lost(self._lives[core.site]))
         core.set_timer("loss", core.patience.retry_after(1))
 
     def on_loss_timeout(self) -> None:
@@ -74,13 +74,13 @@ class Loss(Part):
         """Somebody vouches. A majority for one list is enough, when somebody knows that what it begins with is
         committed."""
         core = self._core
-        core.sites.check_summary(packet.summary)
+        core.system.check_summary(packet.summary)
         if not self.lost or packet.life != self._lives[core.site]:
             return
         self._vouchers[sender] = packet
         vouching = self._find_vouchers()
         best = max((self._vouchers[site] for site in vouching), key=lambda vouch: vouch.summary.number)
-        if core.sites.are_majority(len(vouching)) and best.summary.number >= best.base:
+        if core.system.are_majority(len(vouching)) and best.summary.number >= best.base:
             core.branch("repaired")
             core.reformation.note_version(best.version)
             core.stable.take_over(best.summary, best.version)

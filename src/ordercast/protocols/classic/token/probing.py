@@ -57,7 +57,7 @@ class Probing(Part):
 
     def _send_probe(self) -> None:
         """To everybody who has not answered."""
-        silent = tuple(site for site in self._core.sites.others if site not in self._statuses)
+        silent = tuple(site for site in self._core.system.others if site not in self._statuses)
         self._core.send(silent, Probe(self._number, self._ledger.version))
         if not silent:
             self._decide()
@@ -65,12 +65,12 @@ class Probing(Part):
     def on_probing_round(self) -> None:
         """Decide with those who have answered."""
         core = self._core
-        if core.sites.are_majority(len(self._statuses) + 1):
+        if core.system.are_majority(len(self._statuses) + 1):
             self._decide()
         elif core.attempt.rounds > core.options.retries:
             core.branch("no-majority")
             reached = ", ".join(sorted((*self._statuses, core.site)))
-            core.attempt.fail(f"no majority: of {len(core.sites.all)} sites {core.site} reaches only {reached}")
+            core.attempt.fail(f"no majority: of {len(core.system.all)} sites {core.site} reaches only {reached}")
         else:
             self._send_probe()
 
@@ -134,7 +134,7 @@ class Probing(Part):
         core.reformation.note_version(packet.promised)
         if core.attempt.stage == "probing" and packet.attempt == self._number:
             self._statuses[sender] = packet
-            if core.sites.are_all(len(self._statuses) + 1):
+            if core.system.are_all(len(self._statuses) + 1):
                 self._decide()
         elif packet.installed > ledger.version:
             core.suspicion.note_left_out(packet.installed)

@@ -56,7 +56,7 @@ class Reformation(Part):
     def send_invite(self) -> None:
         """To everybody who has not joined."""
         core = self._core
-        absent = tuple(site for site in core.sites.others if site not in self._joins)
+        absent = tuple(site for site in core.system.others if site not in self._joins)
         core.send(absent, Invite(core.stable.promised))
         if not absent:
             self.form()
@@ -71,13 +71,13 @@ class Reformation(Part):
     def on_join(self, sender: SiteId, packet: Join, arrival: Arrival) -> None:
         """Somebody joins."""
         core = self._core
-        core.sites.check_turns(packet.uncommitted)
-        core.sites.check_members(packet.members)
+        core.system.check_turns(packet.uncommitted)
+        core.system.check_members(packet.members)
         core.settlement.note(sender, packet.settled)
         if core.attempt.stage == "inviting" and packet.version == core.stable.promised:
             self._joins[sender] = packet
             self._joins = core.loss.without_old_lives(self._joins)
-            if core.sites.are_all(len(self._joins)):
+            if core.system.are_all(len(self._joins)):
                 self.form()
 
     def on_inviting_round(self) -> None:
@@ -85,11 +85,11 @@ class Reformation(Part):
         core = self._core
         joins = self._joins = core.loss.without_old_lives(self._joins)
         waited = core.patience.is_stretched or core.attempt.rounds >= INVITATIONS_MIN
-        if waited and core.sites.are_majority(len(joins)) and self.form():
+        if waited and core.system.are_majority(len(joins)) and self.form():
             return
         if core.attempt.rounds > core.options.retries:
             joined = ", ".join(sorted(joins))
-            core.attempt.fail(f"no valid list: of {len(core.sites.all)} sites only {joined} joined {core.site}")
+            core.attempt.fail(f"no valid list: of {len(core.system.all)} sites only {joined} joined {core.site}")
         else:
             self.send_invite()
 
@@ -106,7 +106,7 @@ class Reformation(Part):
         first = max(joins, key=lambda site: (joins[site].installed, joins[site].accepted, site))
         best = joins[first]
         missing = [site for site in best.members if site not in joins]
-        if len(missing) > core.sites.transfers_needed(len(best.members)):
+        if len(missing) > core.system.transfers_needed(len(best.members)):
             core.branch("not-resilient")
             return False
         for site, join in joins.items():
@@ -125,7 +125,7 @@ class Reformation(Part):
         )
         core.attempt.begin("installing", self.on_installing_round)
         self._confirmed = set()
-        core.branch("formed" if core.sites.are_all(len(members)) else "formed-without-some")
+        core.branch("formed" if core.system.are_all(len(members)) else "formed-without-some")
         self._send_install(self._proposal)
         return True
 
@@ -135,7 +135,7 @@ class Reformation(Part):
         near = sorted(
             site for site, join in self._joins.items() if site == core.site or accepted - join.committed <= FAR_TURNS
         )
-        return near if core.sites.are_majority(len(near)) else sorted(self._joins)
+        return near if core.system.are_majority(len(near)) else sorted(self._joins)
 
     def _send_install(self, proposal: Install) -> None:
         """To everybody in the new list who has not installed it."""
@@ -162,7 +162,7 @@ class Reformation(Part):
     def _send_open(self) -> None:
         """Tell the first site to begin."""
         core, proposal = self._core, self._proposal
-        if proposal is not None and core.sites.are_majority(len(self._confirmed)):
+        if proposal is not None and core.system.are_majority(len(self._confirmed)):
             first = proposal.members[0]
             if first == core.site:
                 core.ring.open(proposal.version)

@@ -139,7 +139,7 @@ class Repair(Part):
     def _choose_teacher(self) -> SiteId | None:
         """The one who is known to have it; when that one does not answer, now and then anybody."""
         if self._teacher is None or self._retries % 2:
-            others = self._core.sites.others
+            others = self._core.system.others
             return self._core.context.random.choice(others) if others else None
         return self._teacher
 
@@ -217,7 +217,7 @@ class Repair(Part):
             in_turn = {} if entry is None else {n: m for of, n, m in entry.numbered() if of == source}
             for number in range(first, min(last, first + left - 1) + 1):
                 multicast = in_turn.get(number) or (
-                    core.backlog.find(source, number) if source in core.sites.all else None
+                    core.backlog.find(source, number) if source in core.system.all else None
                 )
                 if multicast is not None:
                     left -= 1
@@ -230,7 +230,7 @@ class Repair(Part):
         if not packet.multicasts:
             raise WireError("data without a message")
         source = packet.multicasts[0].id.source
-        if source not in core.sites.all:
+        if source not in core.system.all:
             raise WireError(f"a message of {source!r}, which is no site of the system")
         if any(group not in core.context.groups for multicast in packet.multicasts for group in multicast.groups):
             raise WireError(f"a message of {source!r} to a group that does not exist")
@@ -244,7 +244,7 @@ class Repair(Part):
     def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """Committed turns are taken over whatever list either side is in; the others only within the same list."""
         core, ledger = self._core, self._ledger
-        core.sites.check_turns((*packet.turns, *packet.uncommitted))
+        core.system.check_turns((*packet.turns, *packet.uncommitted))
         if core.loss.lost:
             return
         self._hear_forgotten(packet)
@@ -274,7 +274,7 @@ class Repair(Part):
         to be committed; or it has accepted the very turn that is summed up.
         """
         core, ledger, summary = self._core, self._ledger, packet.summary
-        core.sites.check_summary(summary)
+        core.system.check_summary(summary)
         if core.loss.lost:
             return
         self._hear_forgotten(packet)

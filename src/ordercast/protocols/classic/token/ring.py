@@ -61,7 +61,7 @@ class Ring(Part):
         """The rest of the list; for a site that is not in one, everybody."""
         core = self._core
         if not core.stable.in_normal_phase:
-            return core.sites.others
+            return core.system.others
         return tuple(site for site in self._ledger.members if site != core.site)
 
     # ------------------------------------------------------------------ a list begins and ends
@@ -126,7 +126,7 @@ class Ring(Part):
         if core.backlog.has_next() and core.settlement.room() > 0:
             return True
         if ledger.accepted > ledger.base:
-            known = max(ledger.base, ledger.accepted - core.sites.transfers_needed(len(ledger.members)))
+            known = max(ledger.base, ledger.accepted - core.system.transfers_needed(len(ledger.members)))
             return ledger.last_message_turn > known
         # The first turn tells everybody that the list has begun, and with that what it began with.
         return ledger.version != FIRST_VERSION
@@ -179,7 +179,7 @@ class Ring(Part):
             ledger, core = self._ledger, self._core
             settled, forgotten = core.delivery.settled, core.settlement.forgotten_in_list
             core.branch("beacon-sent")
-            core.send(core.sites.others, Beacon(ledger.version, ledger.accepted, ledger.committed, settled, forgotten))
+            core.send(core.system.others, Beacon(ledger.version, ledger.accepted, ledger.committed, settled, forgotten))
             core.suspicion.watch_ring()
         else:
             self._idle_passes += 1
@@ -225,7 +225,7 @@ class Ring(Part):
     def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """A turn of the token site."""
         core, ledger = self._core, self._ledger
-        core.sites.check_turns((packet.turn,))
+        core.system.check_turns((packet.turn,))
         core.settlement.note(sender, packet.settled)
         if not self._hear(sender, packet):
             return

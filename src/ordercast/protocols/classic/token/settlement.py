@@ -33,7 +33,7 @@ class Settlement(Part):
         self._bytes_max = core.options.history_bytes_max
         self.turn_bytes_max = max(1, self._bytes_max // SPARE)
         """What a turn may add."""
-        self._settled_at: dict[SiteId, int] = dict.fromkeys(core.sites.all, 0)
+        self._settled_at: dict[SiteId, int] = dict.fromkeys(core.system.all, 0)
         """Site -> a turn up to which it is known to have delivered everything."""
         self.everywhere = 0
         """Every site has delivered everything up to this turn."""
@@ -58,7 +58,7 @@ class Settlement(Part):
         """Every site, this one too, has delivered everything up to a turn: nobody will ask for it."""
         self.everywhere = max(self.everywhere, through)
         if through > self._ledger.forgotten:
-            self._believe(through, self._core.sites.all)
+            self._believe(through, self._core.system.all)
 
     def forget_in_list(self, through: int) -> None:
         """Every member of the list, this one too, has delivered everything up to a turn, and somebody has no room for

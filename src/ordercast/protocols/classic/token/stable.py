@@ -124,7 +124,7 @@ class Stable(Part):
         """
         ledger, core = self._ledger, self._core
         if ledger.accepted > ledger.base:
-            needed = core.sites.transfers_needed(len(ledger.members))
+            needed = core.system.transfers_needed(len(ledger.members))
             accepted_here = 1 if needed and ledger.token_site == core.site else 0
             self.commit(max(ledger.base, ledger.accepted - needed + accepted_here))
 
@@ -225,5 +225,5 @@ class Stable(Part):
             raise InvariantViolation(f"list {ledger.version} is installed, but only {self.promised} was promised")
         if self.in_normal_phase and core.site not in ledger.members:
             raise InvariantViolation(f"{core.site} takes part in a list that it is not in: {ledger.members}")
-        if not core.sites.are_majority(len(ledger.members)):
+        if not core.system.are_majority(len(ledger.members)):
             raise InvariantViolation(f"the list {ledger.members} is no majority")

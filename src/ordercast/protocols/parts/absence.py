@@ -3,7 +3,7 @@
 A site keeps a message until all destinations have taken it. At the bound on what is kept, those who have not are asked
 whether they are there. Whoever answers is slow, and holds the sources up, which is said. Whoever is silent is *given
 up* through a place in the order of delivery: what stands before that, and all others have taken, is forgotten. Each
-site does so by itself, and remembers the place; whoever comes back learns it, and goes on behind it (`returning.py`).
+site does so by itself, and remembers the place; whoever comes back learns it from the host, and goes on behind it.
 
 Nothing is forgotten that a qualified majority has not taken. So any majority of the absent site's cell, itself
 included, holds a site that has taken the message: that one has it, or knows that it is gone.
@@ -15,12 +15,11 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
+from ordercast.protocols.parts.kept_packets import GivenUp
 from ordercast.protocols.parts.multicast import Mark
-from ordercast.protocols.scalatom.entries import Entry
-from ordercast.protocols.scalatom.packets import GivenUp
 
 if TYPE_CHECKING:
-    from ordercast.protocols.scalatom.protocol import Scalatom
+    from ordercast.protocols.parts.kept import Keeper, Kept
 
 
 class Absence(Part):
@@ -29,7 +28,7 @@ class Absence(Part):
     records = (GivenUp,)
     branches = ("given-up", "held-up")
 
-    def __init__(self, core: Scalatom) -> None:
+    def __init__(self, core: Keeper) -> None:
         self._core = core
         self.given_up: dict[SiteId, Mark] = {}
         """Site -> nothing is kept for it up to there. It stays for good: who asks later must hear the same."""
@@ -43,11 +42,11 @@ class Absence(Part):
         """Not before this ordinal: what holds us up does not change with every message."""
 
     # ------------------------------------------------------------------ what is over without somebody
-    def is_without(self, entry: Entry) -> bool:
+    def is_without(self, entry: Kept) -> bool:
         """Whether all but those that were given up have taken a message."""
         return self._is_without(entry, ()) if self.given_up or self._given_up_as_source else False
 
-    def _is_without(self, entry: Entry, silent: Collection[SiteId]) -> bool:
+    def _is_without(self, entry: Kept, silent: Collection[SiteId]) -> bool:
         """The same, if these were given up as well."""
         settled = entry.settled
         for site in entry.address.sites:
@@ -55,7 +54,7 @@ class Absence(Part):
                 return False
         return entry.address.quorum.is_met(settled)
 
-    def _is_given_up(self, entry: Entry, site: SiteId) -> bool:
+    def _is_given_up(self, entry: Kept, site: SiteId) -> bool:
         if self._core.site in entry.address.sites:
             through = self.given_up.get(site)
             return through is not None and bool(entry.sequence) and entry.key <= through
@@ -64,7 +63,7 @@ class Absence(Part):
     def on_loss(self, site: SiteId) -> None:
         """A site of our cell has lost its log: it cannot be given what is delivered here, only where that ends."""
         core = self._core
-        mark = core.histories.mark
+        mark = core.mark
         if mark is not None and (site not in self.given_up or mark > self.given_up[site]):
             self.given_up[site] = mark
             core.append(GivenUp(site, mark))
@@ -72,7 +71,7 @@ class Absence(Part):
     # ------------------------------------------------------------------ at the bound
     def on_full(self) -> None:
         """As much is kept as may be."""
-        self._is_due = self._core.entries.ordinal >= self._next_look and not self._core.loss.lost
+        self._is_due = self._core.entries.ordinal >= self._next_look and not self._core.is_lost
 
     def finish_step(self) -> None:
         """Only now: in the middle of a step somebody may be about to read what is to be forgotten."""

@@ -1,4 +1,4 @@
-"""Step 1, and how much a source may have under way."""
+"""A source: its messages until they are over, and how much of them may be under way."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, Part, SiteId, UsageError
 from ordercast.core.effects import Credit
+from ordercast.protocols.parts.kept_packets import Sent
 from ordercast.protocols.parts.multicast import Mark
-from ordercast.protocols.scalatom.entries import Entry
-from ordercast.protocols.scalatom.packets import Sent
 
 if TYPE_CHECKING:
-    from ordercast.protocols.scalatom.protocol import Scalatom
+    from ordercast.protocols.parts.kept import Keeper, Kept
 
 NOWHERE: Mark = (0, MessageId("", 0, 0))
 """Before every place in the order of delivery."""
@@ -24,7 +23,7 @@ class Source(Part):
     records = (Sent,)
     branches = ("window-full",)
 
-    def __init__(self, core: Scalatom) -> None:
+    def __init__(self, core: Keeper) -> None:
         self._core = core
         self._own: deque[MessageId] = deque()
         """Our messages in order, from the oldest that is not over."""
@@ -36,7 +35,7 @@ class Source(Part):
         """Cell -> how far somebody there has come in the order of delivery who said that it has taken our messages."""
 
     def multicast(self, multicast: Multicast) -> None:
-        """TO-multicast: log it, send it; if this site is a destination, R-deliver it at once."""
+        """Log it, send it; if this site is a destination, it has it at once."""
         core = self._core
         options = core.options
         # Credit is told a step late: an application that keeps to it is never above twice the bound.
@@ -45,22 +44,22 @@ class Source(Part):
         address = core.addresses.of(multicast)
         member = core.site in address.sites
         entry = self.keep(multicast)
-        if not member:
+        if not member or core.logs_what_it_sends:
             core.append(Sent(multicast))
             core.entries.keep(entry, multicast)
         self._raise_floor()
         if member:
-            core.ordering.on_delivered(multicast)
+            core.on_own(multicast)
         core.multicast.multicast(multicast, address.others)
         self._is_held_up = self._available() == 0
         if self._is_held_up:
             core.branch("window-full")
         core.watching.keep_watching()
 
-    def keep(self, multicast: Multicast) -> Entry:
+    def keep(self, multicast: Multicast) -> Kept:
         """Remember a message of ours until it is over."""
         core = self._core
-        entry = core.entries.note(multicast.id, core.addresses.of(multicast))
+        entry: Kept | None = core.entries.note(multicast.id, core.addresses.of(multicast))
         if entry is None:
             raise UsageError(f"there was a message {multicast.id} already")
         self._own.append(entry.message)
@@ -72,17 +71,17 @@ class Source(Part):
         """Our messages from the oldest that is not over: what others remember of us grows with it."""
         return len(self._own)
 
-    def note_settled(self, entry: Entry) -> None:
+    def note_settled(self, entry: Kept) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
             self._take_back_credit(entry)
             self.give_credit()
 
-    def _take_back_credit(self, entry: Entry) -> None:
+    def _take_back_credit(self, entry: Kept) -> None:
         entry.taken = True
         self._under_way -= 1
 
-    def note_finished(self, entry: Entry) -> None:
+    def note_finished(self, entry: Kept) -> None:
         """All destinations have.
 
         It may be over before anybody said that it was taken. (Else: a message to the source alone is in the log as
@@ -117,7 +116,7 @@ class Source(Part):
         which keeps it for z; z takes it for old, and delivers what comes after m without m.)
         """
         core = self._core
-        self.note_reached(core.site, core.histories.mark)
+        self.note_reached(core.site, core.mark)
         return tuple(self.reached.get(cell) for cell in core.addresses.of(multicast).cells)
 
     def _raise_floor(self) -> None:
@@ -129,7 +128,7 @@ class Source(Part):
 
     def _available(self) -> int:
         options = self._core.options
-        if self._core.loss.lost:
+        if self._core.is_lost:
             return 0
         if self._core.entries.bytes_kept >= options.kept_bytes_max:
             return 0
@@ -146,7 +145,7 @@ class Source(Part):
         self._core.outbox.append(Credit(available))
 
     def recall_sent(self, record: Sent) -> None:
-        """A message that we have multicast as a site outside its groups."""
+        """A message that we have multicast."""
         self._core.entries.keep(self.keep(record.multicast), record.multicast)
 
     def resume(self) -> None:

@@ -1,0 +1,272 @@
+"""What does it cost the others when a replica gets a large state, and does it get it when the giver dies?
+
+    python benchmarks/state_transfer.py [--protocol token] [--nodes 4] [--megabytes 100] [--seconds 5] [--json]
+
+All processes but one keep a replicated state of so many megabytes, first call it as fast as they can, and then at half
+that rate. The last process is started when the others have forgotten what it lacks, so it comes in behind a gap, and
+asks for the state. The rate of the others until it has it is compared with their rate at the same load in the seconds
+before. Then the same again, and the giver is killed when a third of the state has come.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ordercast
+from ordercast.bench.configuration import write_configuration
+from ordercast.bench.load import Load
+
+RATIO_MIN = 0.7
+PAGE_BYTES = 10_000
+CALLS_MAX = 64
+"""Of each process, under way at a time."""
+FULL_RATE = 1e6
+"""More than a process can do."""
+TICK_SECONDS = 0.01
+SAY_SECONDS = 0.1
+START_SECONDS_MAX = 30.0
+TRANSFER_SECONDS_MAX = 60.0
+HISTORY_BYTES = 1_000_000
+"""What the others keep for the one that is not there: less than they order in a second."""
+
+
+# ------------------------------------------------------------------ a member
+@dataclass
+class Archive:
+    """Pages, and how often each of some counters was called."""
+
+    pages: list[bytes] = field(default_factory=list)
+    counters: dict[int, int] = field(default_factory=dict)
+
+    def count(self, which: int, text: str) -> int:
+        """One more; the text only takes room."""
+        self.counters[which] = self.counters.get(which, 0) + 1
+        return self.counters[which]
+
+
+class Pace:
+    """Lets so many calls a second begin, from all tasks together; at first none."""
+
+    def __init__(self) -> None:
+        self.rate = 0.0
+        self._allowed = 0.0
+        self._changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Count on."""
+        before = time.monotonic()
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            now = time.monotonic()
+            # What could not begin in a second is not made up for.
+            self._allowed = min(self._allowed, self.rate) + self.rate * (now - before)
+            before = now
+            self._changed.set()
+
+    async def wait(self) -> None:
+        """Until the next may begin."""
+        while self._allowed < 1:
+            self._changed.clear()
+            await self._changed.wait()
+        self._allowed -= 1
+
+
+async def _member(config: str, process: str, size: int, pages: int) -> None:
+    async with ordercast.open(config, process) as node:
+        state = Archive([index.to_bytes(4) * (PAGE_BYTES // 4) for index in range(pages)])
+        replica = await ordercast.Replicated(state).join(node, "bench")
+        pace = Pace()
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        tasks = [asyncio.ensure_future(work) for work in (pace.run(), _obey(reader, pace))]
+        tasks += [asyncio.ensure_future(_call(replica, pace, size, index)) for index in range(CALLS_MAX)]
+        while True:
+            await asyncio.sleep(SAY_SECONDS)
+            for task in tasks:
+                if task.done():
+                    task.result()
+            said = {
+                "applied": replica.applied,
+                "pages": 0 if replica.state is None else len(replica.state.pages),
+                "transfers": node.status()["transfers"],
+                "time": time.monotonic(),
+            }
+            print(json.dumps(said), flush=True)
+
+
+async def _obey(reader: asyncio.StreamReader, pace: Pace) -> None:
+    while line := await reader.readline():
+        pace.rate = float(line)
+    sys.exit()
+
+
+async def _call(replica: ordercast.Replicated[Archive], pace: Pace, size: int, index: int) -> None:
+    text = "x" * size
+    while True:
+        await pace.wait()
+        with contextlib.suppress(ordercast.GroupBlocked):
+            await replica.call(Archive.count, index, text)
+
+
+# ------------------------------------------------------------------ whoever watches
+class Watched:
+    """A member as seen from outside: what it has said last."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._command = command
+        self.said: dict[str, Any] = {"applied": 0, "pages": 0, "transfers": [], "time": 0.0}
+
+    async def start(self) -> None:
+        """Begin."""
+        pipe = asyncio.subprocess.PIPE
+        self.process = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        self._listening = asyncio.ensure_future(self._listen())
+
+    async def _listen(self) -> None:
+        while self.process.stdout is not None and (line := await self.process.stdout.readline()):
+            self.said = json.loads(line)
+
+    def pace(self, rate: float) -> None:
+        """Call so often."""
+        if self.process.stdin is not None:
+            self.process.stdin.write(f"{rate}\n".encode())
+
+    async def kill(self) -> None:
+        """Without a word."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        await self.process.wait()
+        await self._listening
+
+
+def _mark(members: list[Watched]) -> list[tuple[float, int]]:
+    return [(member.said["time"], member.said["applied"]) for member in members]
+
+
+def _rate(members: list[Watched], since: list[tuple[float, int]]) -> float:
+    """Calls a second of the slowest."""
+    marks = zip(_mark(members), since, strict=True)
+    return min((applied - before) / (now - began) for (now, applied), (began, before) in marks)
+
+
+async def _until(members: list[Watched], what: Any, seconds: float, problem: str) -> float:
+    """Wait until something is so; for how long."""
+    began = time.monotonic()
+    while not what():
+        if time.monotonic() > began + seconds:
+            sys.exit(f"{problem} in {seconds:.0f} s: {members[-1].said}")
+        if any(member.process.returncode not in (None, -9) for member in members):
+            sys.exit("a member has ended; its last words are above")
+        await asyncio.sleep(0.02)
+    return time.monotonic() - began
+
+
+async def _measure(load: Load, pages: int, seconds: float, kill: bool) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="ordercast-state-") as folder:
+        config = write_configuration(Path(folder), load)
+        me = [sys.executable, __file__, "--member"]
+        members = [
+            Watched([*me, name, str(config), str(load.size), str(0 if name == load.names[-1] else pages)])
+            for name in load.names
+        ]
+        *others, joiner = members
+        began: list[Watched] = []
+        try:
+            for member in others:
+                began.append(member)
+                await member.start()
+            await _until(others, lambda: all(each.said["pages"] for each in others), START_SECONDS_MAX, "no start")
+            full = await _rate_at(others, FULL_RATE, seconds)
+            before = await _rate_at(others, full / 2 / len(others), seconds)
+            began.append(joiner)
+            await joiner.start()
+            await _until(began, lambda: joiner.said["transfers"], START_SECONDS_MAX, "no transfer")
+            mark = _mark(others)
+            if kill:
+                giver = load.names.index(joiner.said["transfers"][0]["from"])
+                await _until(began, lambda: _share(joiner) >= 1 / 3, TRANSFER_SECONDS_MAX, "no third of the state")
+                await members[giver].kill()
+                mark.pop(giver)
+                others.pop(giver)
+            taken = await _until(began, lambda: joiner.said["pages"], TRANSFER_SECONDS_MAX, "no state")
+            during = _rate(others, mark)
+            if joiner.said["pages"] != pages:
+                sys.exit("this is not the state of the others")
+            return {
+                "protocol": load.protocol,
+                "nodes": load.nodes,
+                "megabytes": pages * PAGE_BYTES / 1e6,
+                "giver_killed": kill,
+                "full": full,
+                "before": before,
+                "during": during,
+                "ratio": during / before,
+                "transfer_seconds": taken,
+            }
+        finally:
+            for member in began:
+                await member.kill()
+
+
+async def _rate_at(members: list[Watched], rate: float, seconds: float) -> float:
+    for member in members:
+        member.pace(rate)
+    await asyncio.sleep(seconds / 2)
+    mark = _mark(members)
+    await asyncio.sleep(seconds)
+    return _rate(members, mark)
+
+
+def _share(joiner: Watched) -> float:
+    return max((each["bytes"] / each["of"] for each in joiner.said["transfers"] if each["of"]), default=0.0)
+
+
+def main() -> int:
+    """Measure, and say whether it is good enough."""
+    if sys.argv[1:2] == ["--member"]:
+        process, config, size, pages = sys.argv[2:6]
+        asyncio.run(_member(config, process, int(size), int(pages)))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--protocol", default="token")
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--size", type=int, default=100)
+    parser.add_argument("--megabytes", type=float, default=100.0)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    load = Load(
+        nodes=arguments.nodes,
+        size=arguments.size,
+        protocol=arguments.protocol,
+        options=(f"history_bytes_max = {HISTORY_BYTES}",),
+    )
+    pages = int(arguments.megabytes * 1e6 / PAGE_BYTES)
+    good = True
+    for kill in (False, True):
+        figures = asyncio.run(_measure(load, pages, arguments.seconds, kill))
+        good &= kill or figures["ratio"] >= RATIO_MIN
+        if arguments.json:
+            print(json.dumps(figures))
+        else:
+            print(
+                f"{figures['protocol']}, {figures['nodes']} processes, {figures['megabytes']:.0f} MB"
+                f"{', giver killed' if kill else ''}: {figures['full']:,.0f} calls/s at full load, "
+                f"{figures['before']:,.0f} at half, {figures['during']:,.0f} while one gets the state "
+                f"(ratio {figures['ratio']:.2f}{'' if kill else f', wanted {RATIO_MIN}'}), which takes "
+                f"{figures['transfer_seconds']:.1f} s"
+            )
+    return int(not good)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""How a replica comes to a state: it asks the others, one after the other, until one of them has given it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from ordercast.core import SiteId
+from ordercast.node.group import Group
+from ordercast.node.node import Node
+from ordercast.node.replica_messages import Want
+from ordercast.node.state_packets import Offer
+
+logger = logging.getLogger("ordercast.node")
+
+ASK_AGAIN_SECONDS = 2.0
+"""Until a question is sent again that was not delivered, or all are asked again when none of them had a state."""
+
+
+class Seeker:
+    """The search for a state, from the gap on which it is needed to the last byte of it."""
+
+    def __init__(
+        self,
+        node: Node,
+        group: Group,
+        send: Callable[[Want], asyncio.Task[None] | None],
+        on_state: Callable[[SiteId, Offer, bytearray], None],
+    ) -> None:
+        """`send` multicasts a question to the group; `on_state` gets the state, who gave it, and where it stands."""
+        self._node = node
+        self._group = group
+        self._send = send
+        self._on_state = on_state
+        self._transfer: int | None = None
+        """The one for which somebody was asked; None while no state is sought."""
+        self._giver: SiteId = ""
+        self._since = 0
+        self._tried: set[SiteId] = set()
+        """Who was asked in this round, and has not given one."""
+        self._told = False
+        self._question: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, since: int) -> None:
+        """Seek a state from this offset or a later one; one that is on its way is from before a gap."""
+        self.stop()
+        self._since = since
+        self._tried.clear()
+        self._next()
+
+    def stop(self) -> None:
+        """Seek no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transfer is not None:
+            self._node.internals.transfer.give_up(self._transfer)
+            self._transfer = None
+
+    def _next(self) -> None:
+        """Ask somebody whom this round has not asked yet; when there is nobody, begin another after a while."""
+        giver = self._choose()
+        if giver is not None:
+            self._giver = giver
+            self._transfer = self._node.internals.transfer.draw_number()
+            self._ask()
+            return
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "replica %s has no state, and nobody in group %s gives it one: start a process that has it",
+                self._node.process,
+                self._group.name,
+            )
+        self._tried.clear()
+        self._timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._next)
+
+    def _choose(self) -> SiteId | None:
+        """The one before this process in the circle of their names, so that several that come at once ask different
+        ones; those that are there before those that seem not to be."""
+        own, present = self._node.process, self._node.internals.engine.endpoint.present
+        others = [site for site in self._group.members if site != own and site not in self._tried]
+        return max(others, key=lambda site: (site in present, site < own, site), default=None)
+
+    def _ask(self) -> None:
+        """Send the question, and again when it was not delivered after a while: a group that is blocked takes none."""
+        if self._transfer is not None and (self._question is None or self._question.done()):
+            node = self._node
+            self._question = self._send(Want(node.process, node.incarnation, self._giver, self._transfer, self._since))
+        self._timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask)
+
+    def on_delivered(self, want: Want) -> None:
+        """A question of this process has its place in the order: the one that was asked has it soon, too."""
+        if want.transfer == self._transfer and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None  # it may be delivered a second time
+            self._node.internals.transfer.take(want.transfer, self._group.name, want.giver, self)
+
+    # ------------------------------------------------------------------ what the transfer says
+    def accepts(self, offer: Offer) -> bool:
+        """Whether a state contains everything that this replica has missed."""
+        return offer.offset >= self._since
+
+    def on_no_state(self, giver: SiteId, reason: str) -> None:
+        """Somebody cannot give one: it has none, or it has died meanwhile."""
+        self._tried.add(giver)
+        self._next()
+
+    def on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
+        """It is here."""
+        self._transfer = None
+        self._told = False
+        self._on_state(giver, offer, content)

@@ -1,0 +1,135 @@
+"""The giver's side of a state transfer: states that others take, kept while they do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from math import inf
+from typing import Any
+
+import msgspec
+
+from ordercast.core import GroupId, Packet, SiteId
+from ordercast.node.state_packets import CHUNK_BYTES, Chunk, Fetch, NoState, Offer, count_chunks
+
+STATES_MAX = 2
+"""States that are kept at a time: each is as large as the application's own. Whoever asks for another is told to ask
+somebody else."""
+
+TAKERS_MAX = 64
+"""Who may take them at a time."""
+
+IDLE_SECONDS = 30.0
+"""Until a state is forgotten that nobody has fetched anything of: longer than any taker waits for an answer."""
+
+
+class GivenState(msgspec.Struct, frozen=True):
+    """A state as it was at one place of the order, as bytes."""
+
+    group: GroupId
+    offset: int
+    """The group's next delivery that it does not contain."""
+    schema: str
+    content: bytes
+    digest: bytes
+
+
+class _Giving(msgspec.Struct):
+    state: GivenState | None
+    """None while its digest is worked out."""
+    heard: float
+    sent: int = 0
+    """Chunks."""
+
+
+class Givings:
+    """Who takes what from this process. Without sockets and clocks."""
+
+    def __init__(self, counters: Counter[str]) -> None:
+        self._counters = counters
+        self._givings: dict[tuple[SiteId, int], _Giving] = {}
+
+    def knows(self, taker: SiteId, transfer: int) -> bool:
+        """Whether somebody takes a state under this name already."""
+        return (taker, transfer) in self._givings
+
+    def find(self, group: GroupId, since: int) -> GivenState | None:
+        """A state that is given to somebody already, and that serves whoever has everything since that offset."""
+        for giving in self._givings.values():
+            state = giving.state
+            if state is not None and state.group == group and state.offset >= since:
+                return state
+        return None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no other state can be kept."""
+        states = {id(giving) if giving.state is None else id(giving.state) for giving in self._givings.values()}
+        return len(states) >= STATES_MAX or len(self._givings) >= TAKERS_MAX
+
+    def prepare(self, taker: SiteId, transfer: int, now: float) -> None:
+        """A state will be there soon; it counts from now on."""
+        self._givings[taker, transfer] = _Giving(None, now)
+
+    def give(self, taker: SiteId, transfer: int, state: GivenState, now: float) -> Packet:
+        """From now on somebody may take a state; what to tell it."""
+        if (taker, transfer) not in self._givings and len(self._givings) >= TAKERS_MAX:
+            return NoState(transfer, f"it gives its state to {TAKERS_MAX} others already")
+        self._givings[taker, transfer] = _Giving(state, now)
+        return _offer(transfer, state)
+
+    def on_fetch(self, taker: SiteId, fetch: Fetch, now: float) -> list[Packet]:
+        """Somebody asks for chunks; the answers. Whoever asks too early hears nothing, and asks again."""
+        giving = self._givings.get((taker, fetch.transfer))
+        if giving is None:
+            if fetch.count:
+                self._counters["state-unknown-fetches"] += 1
+            return []
+        giving.heard = now
+        state = giving.state
+        if state is None:
+            return []
+        if not fetch.count:
+            return [_offer(fetch.transfer, state)]
+        end = fetch.first + fetch.count
+        if end > count_chunks(len(state.content)):
+            self._counters["state-bad-fetches"] += 1
+            return []
+        giving.sent += fetch.count
+        view = memoryview(state.content)
+        return [
+            Chunk(fetch.transfer, index, bytes(view[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]))
+            for index in range(fetch.first, end)
+        ]
+
+    def forget(self, taker: SiteId, transfer: int) -> None:
+        """Nobody takes it any more."""
+        self._givings.pop((taker, transfer), None)
+
+    def forget_idle(self, now: float) -> list[SiteId]:
+        """Forget what nobody has fetched for long; who should have."""
+        idle = [key for key, giving in self._givings.items() if now - giving.heard >= IDLE_SECONDS]
+        for key in idle:
+            del self._givings[key]
+        return [taker for taker, _ in idle]
+
+    @property
+    def deadline(self) -> float:
+        """When `forget_idle` has something to do, at the earliest."""
+        return min((giving.heard + IDLE_SECONDS for giving in self._givings.values()), default=inf)
+
+    def progress(self) -> list[dict[str, Any]]:
+        """Who takes what, and how much of it was sent."""
+        return [
+            {
+                "group": giving.state.group,
+                "to": taker,
+                "bytes": min(giving.sent * CHUNK_BYTES, len(giving.state.content)),
+                "of": len(giving.state.content),
+            }
+            for (taker, _), giving in self._givings.items()
+            if giving.state is not None
+        ]
+
+
+def _offer(transfer: int, state: GivenState) -> Offer:
+    return Offer(transfer, state.offset, len(state.content), state.digest, state.schema)

@@ -1,0 +1,213 @@
+"""Messages that are kept until all destinations have taken them: what a site knows of each, and what the parts that
+see to that (`keeping.py`, `absence.py`, `source.py`) ask of their host."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Protocol as Shape
+
+from ordercast.core import GroupId, MessageId, Multicast, Protocol, SiteId, WireError
+from ordercast.protocols.parts.address import Addresses, Destinations
+from ordercast.protocols.parts.cells import Cells
+from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.parts.kept_packets import Offsets
+from ordercast.protocols.parts.link import Letter
+from ordercast.protocols.parts.multicast import Mark, ReliableMulticast
+
+if TYPE_CHECKING:
+    from ordercast.protocols.parts.absence import Absence
+    from ordercast.protocols.parts.keeping import Keeping
+    from ordercast.protocols.parts.source import Source
+
+OVERHEAD_BYTES = 1024
+"""What a message takes beside its payload: its entry, timestamps, history entries, its share of a decision."""
+
+
+class Kept:
+    """What a destination, or the source, knows of a message until it is over everywhere."""
+
+    __slots__ = ("address", "born_tick", "delivered", "message", "multicast", "ordinal", "sequence", "settled", "taken")
+
+    def __init__(self, message: MessageId, address: Destinations, ordinal: int, tick: int) -> None:
+        self.message = message
+        self.address = address
+        self.ordinal = ordinal
+        """Grows with each message that this site hears of."""
+        self.born_tick = tick
+        self.multicast: Multicast | None = None
+        self.sequence = 0
+        """Its number in the order of delivery; 0: not known."""
+        self.delivered = False
+        self.settled: set[SiteId] = set()
+        """Whose applications have taken it."""
+        self.taken = False
+        """At the source: these are a qualified majority."""
+
+    @property
+    def key(self) -> Mark:
+        """The order of delivery. Sequence numbers of different messages are often equal, and then the names decide."""
+        return self.sequence, self.message
+
+
+AnyKept = TypeVar("AnyKept", bound=Kept)
+
+
+class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
+    """Every message that is not over, in the order in which we heard of them. Bounded by what each source may have
+    under way."""
+
+    make: ClassVar[type[Any]] = Kept
+    """What is kept of one."""
+
+    def __init__(self, core: Keeper) -> None:
+        super().__init__()
+        self._core = core
+        # No ordinal is given twice. (Else: c has a piece of our answer, up to our 164th message, and asks for the rest;
+        # we crash, number what is left from 1, and answer that there is nothing after the 164th; c takes our history
+        # for complete, and delivers what should come later.)
+        self.ordinal = core.context.incarnation << 32
+        """The last that was given."""
+        self._payload_bytes = 0
+
+    def note(self, message: MessageId, address: Destinations) -> AnyKept | None:
+        """What we know of a message from now on; None when it is over."""
+        entry = self.get(message)
+        core = self._core
+        if entry is None and not core.multicast.is_finished(message):
+            if message.source not in core.ranks:
+                raise WireError(f"{message.source} is not a site of the system")
+            self.ordinal += 1
+            entry = self[message] = self.make(message, address, self.ordinal, core.watching.tick)
+            core.watching.keep_watching()
+        return entry
+
+    def keep(self, entry: AnyKept, multicast: Multicast) -> None:
+        """The message itself is here."""
+        if entry.multicast is None:
+            self._payload_bytes += len(multicast.payload)
+        entry.multicast = multicast
+        if self.is_full:
+            self._core.absence.on_full()
+
+    def forget(self, entry: AnyKept) -> bool:
+        """A message is over; whether it was not before."""
+        if self.pop(entry.message, None) is None:
+            return False
+        if entry.multicast is not None:
+            self._payload_bytes -= len(entry.multicast.payload)
+        return True
+
+    @property
+    def bytes_kept(self) -> int:
+        """What all these take."""
+        return self._payload_bytes + OVERHEAD_BYTES * len(self)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to give up those who are away."""
+        options = self._core.options
+        messages = max(len(self), self._core.source.span)
+        return messages >= options.kept_messages_max or self.bytes_kept >= options.kept_bytes_max
+
+    def body(self, message: MessageId) -> Multicast | None:
+        """The message itself, when it is here."""
+        entry = self.get(message)
+        return None if entry is None else entry.multicast
+
+    def want(self, entry: AnyKept, holder: SiteId) -> None:
+        """We have heard of a message from somebody who has it."""
+        core = self._core
+        if core.site in entry.address.sites:
+            core.multicast.want(entry.message, (holder, *entry.address.others, entry.message.source))
+
+
+class KeepingOptions(Shape):
+    """The options of a host that the parts read."""
+
+    @property
+    def window_messages(self) -> int: ...
+    @property
+    def kept_messages_max(self) -> int: ...
+    @property
+    def kept_bytes_max(self) -> int: ...
+    @property
+    def acknowledge_every(self) -> int: ...
+    @property
+    def acknowledge_seconds(self) -> float: ...
+
+
+class Watch(Shape):
+    """The part of a host that counts time."""
+
+    tick: int
+
+    def keep_watching(self) -> None: ...
+
+
+class Posting(Shape):
+    """What carries letters: a link, or one that posts once."""
+
+    @property
+    def next(self) -> int: ...
+    def post(self, to: Iterable[SiteId], letter: Letter, vital: bool = False) -> None: ...
+    def acknowledge(self, sender: SiteId, letter: Letter) -> None: ...
+    def estrange(self, site: SiteId) -> None: ...
+
+
+class Keeper(Protocol):
+    """A core that keeps messages until all have taken them."""
+
+    logs_what_it_sends: ClassVar[bool] = False
+    """Whether a source that is a destination logs its message before it is ordered."""
+
+    options: KeepingOptions
+    cells: Cells
+    cellmates: tuple[SiteId, ...]
+    """The other sites of our cell."""
+    ranks: Mapping[SiteId, int]
+    """Site -> its place among all sites."""
+    addresses: Addresses[Any]
+    entries: KeptMessages[Any]
+    detector: FailureDetector
+    multicast: ReliableMulticast
+    link: Posting
+    watching: Watch
+    source: Source
+    keeping: Keeping
+    absence: Absence
+
+    @property
+    @abstractmethod
+    def mark(self) -> Mark | None:
+        """The last delivery, or what was skipped behind it."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the site has lost its log and counts for nothing yet."""
+        return False
+
+    @abstractmethod
+    def on_own(self, multicast: Multicast) -> None:
+        """A message of this site, of which it is a destination."""
+
+    @abstractmethod
+    def on_forgotten(self, entry: Any) -> None:
+        """A message is over: what else is known of it can go."""
+
+    def has_reached(self, mark: Mark | None) -> bool:
+        """Whether everything up to there is delivered here, or skipped."""
+        return mark is None or (self.mark is not None and self.mark >= mark)
+
+
+def offsets_at(offsets: Mapping[GroupId, int], entries: Iterable[Kept], mark: Mark) -> Offsets:
+    """The offsets of a site when that was delivered. What it delivered behind it is all among the entries, since the
+    one who asks has not taken it."""
+    then = dict(offsets)
+    for entry in entries:
+        if entry.delivered and entry.multicast is not None and entry.key > mark:
+            for group in entry.multicast.groups:
+                if group in then:
+                    then[group] -= entry.multicast.count
+    return tuple(then.items())
