@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .divergence import was_refused_between_rows
 from .terms import Outcome, Row, Run, Terms, Violation, outcome, serves, terms_of, violation
 
 
@@ -55,6 +56,7 @@ def no_duplication(run: Run, rows: list[Row]) -> Outcome:
                 row["message"] == message and previous[-1] < row["seq"] < delivery["seq"]
                 for row in terms.of_kind(site, "rollback")
             )
-            if not (claims_r3 and rolled_back):
+            refused = was_refused_between_rows(terms, site, previous[-1], delivery["seq"])
+            if not (rolled_back if claims_r3 else refused):
                 violations.add(violation([site], [message]))
     return outcome(obliged, violations)

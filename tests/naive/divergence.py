@@ -5,6 +5,14 @@ from __future__ import annotations
 from .terms import Outcome, Row, Run, Terms, Violation, outcome, terms_of, violation
 
 
+def was_refused_since(terms: Terms, site: str, low: float) -> bool:
+    return _was_refused_between(terms, site, low, float("inf"))
+
+
+def was_refused_between_rows(terms: Terms, site: str, low: int, high: int) -> bool:
+    return any(low < row["seq"] < high for row in terms.of_kind(site, "fail") if row.get("reason") == "refused")
+
+
 def _was_refused_between(terms: Terms, site: str, low: float, high: float) -> bool:
     return any(low < row["time"] < high for row in terms.of_kind(site, "fail") if row.get("reason") == "refused")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations, pairwise
+from itertools import pairwise
 
+from .divergence import was_refused_between_rows
 from .order import Relation, any_pair, common_pairs, same_address, same_source_and_address
 from .terms import Outcome, Row, Run, Terms, Violation, outcome, terms_of, violation
 
@@ -13,10 +14,11 @@ Checker = Callable[[Run, list[Row]], Outcome]
 
 def second_deliveries(terms: Terms) -> set[Violation]:
     return {
-        violation([site], [one["message"]])
+        violation([site], [message])
         for site in terms.sites
-        for one, another in combinations(terms.deliveries_of[site], 2)
-        if one["message"] == another["message"]
+        for message in {row["message"] for row in terms.deliveries_of[site]}
+        for one, another in pairwise(row for row in terms.deliveries_of[site] if row["message"] == message)
+        if not was_refused_between_rows(terms, site, one["seq"], another["seq"])
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .divergence import was_refused_since
 from .terms import NOT_JUDGED, Outcome, Row, Run, Terms, Violation, outcome, terms_of, violation
 
 
@@ -45,7 +46,8 @@ def _judge_termination(terms: Terms) -> tuple[bool, set[Violation]]:
     obliged = False
     violations: set[Violation] = set()
     for message in terms.known:
-        if not terms.is_correct(terms.multicast_row[message]["site"]):
+        row = terms.multicast_row[message]
+        if not terms.is_correct(row["site"]) or was_refused_since(terms, row["site"], terms.begin(message)):
             continue
         for site in terms.due(message):
             if terms.is_correct(site):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from .causality import stayed_in_views
+from .divergence import was_refused_since
 from .terms import EVERYTHING, NOT_JUDGED, Outcome, Row, Run, Terms, Violation, outcome, terms_of, violation
 
 
@@ -198,6 +199,8 @@ def view_termination(run: Run, rows: list[Row]) -> Outcome:
     violations: set[Violation] = set()
     for message in terms.known:
         p = terms.multicast_row[message]["site"]
+        if was_refused_since(terms, p, terms.begin(message)):
+            continue
         for q in terms.owed(message):
             if not (terms.is_correct(p) and terms.is_correct(q) and terms.is_active_for(q, message)):
                 continue

@@ -7,13 +7,17 @@ import msgspec
 import pytest
 
 from ordercast.campaign.draw import draw_scenario
-from ordercast.core import InvariantViolation, Packet
+from ordercast.core import InvariantViolation, Packet, Protocol
 from ordercast.core.effects import Append, Blocked, Checkpoint, DeclareRecovered, Effect, EnterGroup, ExitGroup
 from ordercast.core.events import Recovered, Started
+from ordercast.protocols.classic.token import Token
 from ordercast.protocols.parts.consensus_packets import Ack, Collect, Propose, Value
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.packets import CatchUp, KnownLoss, Lost, Stamps, State, Summary, Vouch
-from ordercast.sim.faults import Crash, Fault, LostLog
+from ordercast.sim.faults import Crash, Fault, Loss, LostLog
+from ordercast.sim.networks import PointToPoint
+from ordercast.sim.simulation import Simulation
+from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import Hand, broken_claims, sent
 from tests.protocols.scalatom_runs import THREE, data, hand, message, simulate, stamps
 
@@ -230,3 +234,37 @@ def test_a_lost_site_that_votes_at_once_breaks_what_was_promised() -> None:
     with pytest.raises(InvariantViolation, match="is decided after"):
         broken_claims(msgspec.structs.replace(scenario, protocol=Votes).simulation())
     assert broken_claims(scenario.simulation()) == {}
+
+
+# ---------------------------------------------------------------------- what is not blamed on a run
+def lossy_run(protocol: type[Protocol], sources: tuple[str, ...], rate: float, seed: int, fault: LostLog) -> Simulation:
+    """Three sites, of which c loses its log, on a network that loses a good part."""
+    return Simulation(
+        protocol,
+        {"g": ("a", "b", "c")},
+        PointToPoint(latency=0.005),
+        faults=[fault, Loss(from_=0.0, to=8.0, sites=("a", "b", "c"), rate=rate)],
+        workloads=[Workload(sources=sources, groups=("g",), choose=1, rate=20.0, count=40)],
+        duration=6.0,
+        settle=40.0,
+        seed=seed,
+    )
+
+
+@pytest.mark.parametrize("protocol", [Scalatom, Token])
+def test_what_only_a_lost_log_had_is_not_owed(protocol: type[Protocol]) -> None:
+    simulation = lossy_run(protocol, ("a", "b", "c"), 0.6, 0, LostLog(from_=2.0, to=2.5, sites=("c",), repair=True))
+    assert broken_claims(simulation) == {}
+    rows = simulation.table().to_pylist()
+    known = {row["message"] for row in rows if row["kind"] == "multicast"}
+    assert known - {row["message"] for row in rows if row["kind"] == "deliver"}, "something is lost"
+
+
+def test_a_repaired_site_that_was_ahead_of_the_others_delivers_again() -> None:
+    fault = LostLog(from_=2.4148966322876912, to=2.4648966322876912, sites=("c",), repair=True)
+    simulation = lossy_run(Scalatom, ("a", "b"), 0.6, 39, fault)
+    assert broken_claims(simulation) == {}
+    delivered = [
+        row["message"] for row in simulation.table().to_pylist() if (row["site"], row["kind"]) == ("c", "deliver")
+    ]
+    assert len(delivered) > len(set(delivered)), "something comes twice"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,9 @@ Floats: TypeAlias = npt.NDArray[np.floating]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
+
+REFUSED: Final = "refused"
+"""The reason of a `fail` of a site that must not take part, and says so."""
 
 
 class Columns:
@@ -76,6 +79,12 @@ class Columns:
         rows = self.rows(kind)
         low, high = np.searchsorted(rows, self.site_start[site : site + 2])
         return rows[low:high]
+
+    def refusal_rows(self) -> Ints:
+        """The numbers of the rows where a site was refused and stopped."""
+        rows = self.rows("fail")
+        codes, names = self.coded("reason")
+        return rows[codes[rows] == names.index(REFUSED)] if REFUSED in names else rows[:0]
 
     @cached_property
     def _messages(self) -> tuple[Ints, pa.Array]:

@@ -74,6 +74,20 @@ class Deliveries:
         return self.rows[~self.is_first]
 
     @cached_property
+    def duplicates(self) -> Ints:
+        """Those of them at a site that was not refused since its delivery right before: one that was has lost its
+        history, and gets some of it again."""
+        refusals = self.columns.refusal_rows()
+        if not len(self.repeats) or not len(refusals):
+            return self.repeats
+        cell = self.site.astype(np.int64) * self.columns.message_count + self.message
+        # Stable: the rows of one message at one site stand together, in their order.
+        order = np.argsort(cell, kind="stable")
+        rows, cell = self.rows[order], cell[order]
+        refused = np.searchsorted(refusals, rows[1:]) > np.searchsorted(refusals, rows[:-1])
+        return np.sort(rows[1:][(cell[1:] == cell[:-1]) & ~refused])
+
+    @cached_property
     def delivered_at(self) -> Ints:
         """Of each message, the number of sites that delivered it."""
         return np.count_nonzero(self.first_row >= 0, axis=0)

@@ -7,15 +7,12 @@ A window is [t, t+d]. Everything here compares times with `t + d` as it stands i
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ordercast.check.facts.columns import Bools, Columns, Floats
 from ordercast.check.facts.packets import Packets
-
-REFUSED: Final = "refused"
-"""The reason of a `fail` of a site that must not take part, and says so."""
 
 
 class SiteOutages(NamedTuple):
@@ -76,9 +73,7 @@ class Outages:
     @cached_property
     def refusals(self) -> list[Floats]:
         """Per site, when it was refused and stopped, by time."""
-        columns, rows = self.columns, self.columns.rows("fail")
-        codes, names = columns.coded("reason")
-        rows = rows[codes[rows] == names.index(REFUSED)] if REFUSED in names else rows[:0]
+        columns, rows = self.columns, self.columns.refusal_rows()
         return [np.sort(columns.time[rows[columns.site[rows] == site]]) for site in range(len(columns.sites))]
 
     def _outages(self, site: int) -> SiteOutages:

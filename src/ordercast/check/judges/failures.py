@@ -21,7 +21,7 @@ def judge_r1(relation: Relation) -> Callable[[Facts], Finding]:
 
     def judge(facts: Facts) -> Finding:
         result = facts.inverted[relation]
-        return _finding(facts, result.obliged, result.found, facts.deliveries.repeats)
+        return _finding(facts, result.obliged, result.found, facts.deliveries.duplicates)
 
     return judge
 
@@ -36,7 +36,7 @@ def judge_r2(relation: Relation) -> Callable[[Facts], Finding]:
             # The plain search stops at a thousand pairs, all of which may be excused: search again.
             excuses = excused_by_fails(facts.columns.time, facts.outages.__getitem__)
             found = find_inversions(facts.deliveries.first, related(facts.messages, relation), excuses).found
-        return _finding(facts, result.obliged, found, facts.deliveries.repeats)
+        return _finding(facts, result.obliged, found, facts.deliveries.duplicates)
 
     return judge
 

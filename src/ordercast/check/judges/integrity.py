@@ -41,8 +41,8 @@ def judge_no_duplication(facts: Facts) -> Finding:
     deliveries = facts.deliveries
     if not len(deliveries):
         return Finding(obliged=False)
-    repeats = deliveries.repeats
-    if len(repeats) and any(name == "R3" or name.startswith("R3-") for name in facts.run.guarantees):
+    repeats = deliveries.duplicates
+    if len(deliveries.repeats) and any(name == "R3" or name.startswith("R3-") for name in facts.run.guarantees):
         repeats = _not_rolled_back(facts)
     return Finding(True, [repeated(facts, row) for row in repeats[:WITNESSES_MAX].tolist()])
 

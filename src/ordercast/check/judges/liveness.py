@@ -111,8 +111,13 @@ def judge_selective_information(facts: Facts) -> Finding:
 
 
 def _from_correct_source(facts: Facts) -> Bools:
-    messages = facts.messages
-    return messages.known & facts.outages.correct[messages.source] if len(messages.row) else messages.known
+    """The messages of correct sites that were not refused after they had multicast them: what only a log had that is
+    lost, nobody can deliver."""
+    messages, outages = facts.messages, facts.outages
+    if not len(messages.row):
+        return messages.known
+    last = np.array([times[-1] if len(times) else -np.inf for times in outages.refusals])
+    return messages.known & outages.correct[messages.source] & (last[messages.source] <= messages.begin)
 
 
 def _everywhere(facts: Facts, due: Bools, delivered: Bools, why: str) -> Finding:

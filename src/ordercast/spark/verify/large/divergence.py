@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.facts import Facts
-from ordercast.check.facts.intervals import REFUSED
+from ordercast.check.facts.columns import REFUSED
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
 from ordercast.check.wording import SKIPPED
 from ordercast.spark.verify.large.obligations import obliged
