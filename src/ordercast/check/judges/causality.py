@@ -39,10 +39,11 @@ def _against_causality(facts: Facts, stream: Stream, site: int, room: int) -> Fi
     obliged = False
     witnesses: list[Witness] = []
     why = "{0} delivers {b} before {a}, which causally precedes it"
+    delivered = _delivered(facts, stream, site)
     for place, source in enumerate(facts.past.sources):
         chain = facts.messages.chains[source]
         of_stream = np.where(stream.messages[chain], row[chain], -1)
-        for later, there in _in_stretches(facts, stream, site, source, of_stream):
+        for later, there in _in_stretches(facts, stream, site, delivered, source, of_stream):
             past = facts.past.counts[place, later]
             asked = _Asked(facts, later, source, past)
             obliged |= asked.any_among(there >= 0)
@@ -131,15 +132,16 @@ def judge_reliable_timestamp_order(facts: Facts) -> Finding:
             continue
         stays = facts.stays(site)
         for stream in facts.streams:
+            delivered = _delivered(facts, stream, site)
             for place, source in enumerate(facts.past.sources):
                 chain = messages.chains[source]
                 of_stream = np.where(stream.messages[chain], first.row[site, chain], -1)
-                for later, there in _in_stretches(facts, stream, site, source, of_stream):
-                    delivered = np.flatnonzero(there >= 0)
-                    if not len(delivered):
+                for later, there in _in_stretches(facts, stream, site, delivered, source, of_stream):
+                    activation = np.flatnonzero(there >= 0)[:1]
+                    if not len(activation):
                         continue
                     due = facts.membership.owed[site, chain] & stream.messages[chain]
-                    due &= np.arange(len(chain)) >= delivered[0]
+                    due &= np.arange(len(chain)) >= activation
                     # With views the answer depends on where the later message comes from and goes to.
                     for some, other in _by_origin(facts, later) if stays.matters else [(later, None)]:
                         asked = _Asked(facts, some, source, facts.past.counts[place, some])
@@ -150,21 +152,28 @@ def judge_reliable_timestamp_order(facts: Facts) -> Finding:
 _UNBROKEN = Stretches(np.empty(0, dtype=np.int64), {})
 
 
-def _in_stretches(facts: Facts, stream: Stream, site: int, source: int, there: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """Known messages of the stream that the site delivered, and where it delivered those of one source (rows `there`),
-    stretch by stretch; -1 for what is not in the stretch."""
-    first = facts.deliveries.first
-    later = first.messages[site]
-    later = later[(stream.messages & facts.messages.known)[later]]
+def _delivered(facts: Facts, stream: Stream, site: int) -> Ints:
+    """The known messages of the stream that the site delivered, in that order."""
+    messages = facts.deliveries.first.messages[site]
+    counted = stream.messages & facts.messages.known
+    return messages if counted.all() else messages[counted[messages]]
+
+
+def _in_stretches(
+    facts: Facts, stream: Stream, site: int, later: Ints, source: int, there: Ints
+) -> Iterator[tuple[Ints, Ints]]:
+    """Messages that the site delivered, and where it delivered those of one source (rows `there`), stretch by stretch;
+    -1 for what is not in the stretch."""
     if site not in stream.stretches:
         yield later, there
         return
+    row = facts.deliveries.first.row[site]
     stretches = stream.stretches[site]
     kind = _kinds(facts, set(stretches.of_source))[later]
     for other in np.unique(kind).tolist():
         bounds = stretches.bounds(source, other)
         some = later[kind == other]
-        number, own = np.searchsorted(bounds, first.row[site, some]), np.searchsorted(bounds, there)
+        number, own = np.searchsorted(bounds, row[some]), np.searchsorted(bounds, there)
         for stretch in np.unique(number).tolist():
             yield some[number == stretch], np.where(own == stretch, there, -1)
 
