@@ -171,8 +171,8 @@ class Membership:
 
     @cached_property
     def _series(self) -> list[tuple[int, Series]]:
-        """By group, the views that name it. Only these make members of it: who is in a token list or a cluster may be
-        in no group at all."""
+        """By group, the views that name it. Only these make members of it: whoever is in a token list or a cluster may
+        be in no group at all."""
         return [(self.group_code[each.group], each) for each in self.views.series if each.group is not None]
 
 

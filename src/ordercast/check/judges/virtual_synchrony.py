@@ -174,7 +174,7 @@ def _of_group(facts: Facts, group: str | None) -> Bools | None:
 
 
 def _uses(facts: Facts, group: str | None) -> Bools:
-    """[site, service]: whether the site uses the service in the group; who names none may use any."""
+    """[site, service]: whether the site uses the service in the group; whoever names none may use any."""
     columns, deliveries = facts.columns, facts.whole.deliveries
     uses = np.zeros((len(columns.sites), len(facts.activations.service_names)), dtype=bool)
     of_group = _of_group(facts, group)
