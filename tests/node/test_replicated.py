@@ -227,7 +227,7 @@ def test_a_message_that_is_no_replicas_is_skipped_by_all_of_them_and_counted(
 def test_foreign_sources_that_the_log_names_are_bounded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("ordercast.node.replicated.TOLD_MAX", 1)
+    monkeypatch.setattr("ordercast.node.replica_versions.TOLD_MAX", 1)
 
     async def main() -> None:
         async with open_nodes(make_configuration("ab")) as nodes:
@@ -588,7 +588,7 @@ def test_what_a_replica_says_to_a_group_that_takes_nothing_makes_no_heap() -> No
         async with ordercast.open(make_configuration("ab"), "b") as b:
             replica = await Replicated(Ledger()).join(b, "g")
             for _ in range(10 * SENDING_MAX):
-                replica._announce(is_answer=True)
+                replica._versions.announce(is_answer=True)
             assert len(replica._sending) == SENDING_MAX
             b.kill()
 

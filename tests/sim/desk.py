@@ -30,6 +30,7 @@ class Ask(Packet, frozen=True):
     """What a member wants ordered: a message, or that it joins or leaves."""
 
     group: GroupId
+    origin: SiteId
     join: bool = False
     multicast: Multicast | None = None
 
@@ -51,7 +52,8 @@ class Tell(Packet, frozen=True):
 
 
 class Desk(Protocol):
-    """Whoever has the first name of all keeps the lists."""
+    """One site keeps the lists: the first of those that a file names, or whoever has found nobody. The others ask whom
+    they have found first, who passes it on."""
 
     contract = Contract(
         "desk",
@@ -95,8 +97,8 @@ class Desk(Protocol):
 
     def on_discovered(self, event: Discovered) -> None:
         self.found.append(event)
-        if not self.keeper and (event.sites or event.settled):
-            self.keeper = min((self.site, *event.sites))
+        if not self.keeper and (event.settled or (event.sites and len(self.found) == 1)):
+            self.keeper = self.site if event.settled else event.sites[0]
             waiting, self.waiting = self.waiting, []
             for ask in waiting:
                 self.send((self.keeper,), ask)
@@ -113,26 +115,29 @@ class Desk(Protocol):
         if event.group == CLOSED:
             self.outbox.append(JoinRefused(event.group, "nobody may"))
         else:
-            self.ask(Ask(event.group, join=True))
+            self.ask(Ask(event.group, self.site, join=True))
 
     def on_leave_requested(self, event: LeaveRequested) -> None:
         if event.group not in self.lists:
             raise UsageError(f"{self.site} is not in {event.group}")
-        self.ask(Ask(event.group))
+        self.ask(Ask(event.group, self.site))
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         (group,) = event.multicast.groups
-        self.ask(Ask(group, multicast=event.multicast))
+        self.ask(Ask(group, self.site, multicast=event.multicast))
 
     def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
-        group, before = packet.group, self.all_lists.get(packet.group, ())
+        if self.keeper != self.site:
+            self.ask(packet)
+            return
+        group, origin, before = packet.group, packet.origin, self.all_lists.get(packet.group, ())
         number = self.numbers[group] = self.numbers.get(group, 0) + 1
         if packet.multicast is not None:
             self.messages[group] = self.messages.get(group, 0) + 1
             self.send(before, Tell(group, number, multicast=packet.multicast))
             return
-        others = [site for site in before if site != sender]
-        members = tuple(sorted((*others, sender) if packet.join else others))
+        others = [site for site in before if site != origin]
+        members = tuple(sorted((*others, origin) if packet.join else others))
         self.all_lists[group] = members
         self.branch("joined" if packet.join else "left" if members else "last-left")
         self.send(tuple(sorted({*before, *members})), Tell(group, number, members, self.messages.get(group, 0)))

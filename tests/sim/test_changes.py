@@ -10,7 +10,7 @@ import pytest
 from ordercast.check import judge
 from ordercast.core import Context, Protocol, UsageError
 from ordercast.core.effects import Credit
-from ordercast.core.events import Discovered, MulticastRequested
+from ordercast.core.events import Discovered, MulticastRequested, Started
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
@@ -215,7 +215,7 @@ class Stingy(Desk):
         self.outbox.append(Credit(1, "h"))
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
-        self.ask(Ask(event.multicast.groups[0], multicast=event.multicast))
+        self.ask(Ask(event.multicast.groups[0], self.site, multicast=event.multicast))
 
 
 def test_a_message_without_credit_in_its_group_does_not_hold_back_those_to_another() -> None:
@@ -226,6 +226,30 @@ def test_a_message_without_credit_in_its_group_does_not_hold_back_those_to_anoth
     assert to.count(["h"]) == 1
     assert to.count(["g"]) > 3
     assert run.sites["a"].waiting_messages == 16 - len(to)
+
+
+class Slow(Desk):
+    """Takes a message at a time, a second after the one before, and none before the first second."""
+
+    timers = ("breath",)
+
+    def on_started(self, event: Started) -> None:
+        self.outbox.append(Credit(0))
+        self.set_timer("breath", 1.0)
+
+    def on_breath_timeout(self) -> None:
+        self.outbox.append(Credit(1))
+        self.set_timer("breath", 1.0)
+
+
+def test_a_message_that_is_refused_leaves_its_credit_to_the_next() -> None:
+    text = DOCUMENT.replace("rate = 2.0", "rate = 4.0\ncount = 3").replace('sources = ["a", "d"]', 'sources = ["a"]')
+    before = text.replace('groups = ["g"]', 'groups = ["h"]\nstart = 0.1').replace("[groups]", '[groups]\nh = ["b"]')
+    both = before + text[text.index("[[workload]]") :]
+    run = parse_scenario(tomllib.loads(both), lambda _name: Slow).simulation().execute()
+    assert run.refused_messages == 3
+    assert [round(row["time"], 1) for row in rows(run, "multicast")] == [1.0, 2.0, 3.0]
+    assert run.sites["a"].waiting_messages == 0
 
 
 # ---------------------------------------------------------------------- scenarios

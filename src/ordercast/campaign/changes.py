@@ -25,6 +25,8 @@ SHARE: Final = 2 / 3
 STORIES_MAX: Final = 3
 NEWCOMERS: Final = ("p", "q", "r", "t")
 NEW_GROUP: Final = "n"
+FROM_NOTHING_SHARE: Final = 1 / 8
+"""Of the runs with changes: they begin without any group, and whoever would be in one joins it first."""
 TROUBLE_SHARE: Final = 0.5
 """Of the stories, in which something happens to somebody while they are told."""
 END: Final = 0.8
@@ -44,6 +46,8 @@ def add_changes(scenario: Scenario, attempt: int) -> tuple[Scenario, tuple[SiteI
         story(cast)
         if cast.random.random() < TROUBLE_SHARE:
             cast.trouble(cast.changes[begin:])
+    if cast.random.random() < FROM_NOTHING_SHARE:
+        cast.begin_with_nothing()
     return cast.scenario()
 
 
@@ -57,6 +61,7 @@ class _Cast:
         self._faults: list[AnyFault] = []
         self._workloads: list[Workload] = []
         self._newcomers: list[SiteId] = []
+        self._groups = dict(scenario.groups)
         self._dying = {site for fault in scenario.faults if getattr(fault, "forever", False) for site in fault.sites}
         self._leavers: set[SiteId] = set()
         """Those who leave something, and may be in nothing then."""
@@ -69,6 +74,7 @@ class _Cast:
             table = _with_place(table, site, before.sites, self.random)
         candidate = msgspec.structs.replace(
             before,
+            groups=self._groups,
             network=table,
             changes=tuple(sorted(self.changes, key=lambda change: change.at)),
             faults=(*before.faults, *self._faults),
@@ -101,9 +107,13 @@ class _Cast:
         """The groups in which any of them is at the start."""
         return tuple(group for group, members in self._before.groups.items() if set(sites) & set(members))
 
+    def everyone(self) -> tuple[SiteId, ...]:
+        """Those who are in groups from the start. (Whoever is in none would begin later.)"""
+        return tuple(sorted({site for group in self._before.groups.values() for site in group}))
+
     def some_sites(self) -> tuple[SiteId, ...]:
-        """Up to three of those who are in groups from the start. (Whoever is in none would begin later.)"""
-        members = sorted({site for group in self._before.groups.values() for site in group})
+        """Up to three of them."""
+        members = self.everyone()
         return tuple(sorted(self.random.sample(members, self.random.randint(1, min(3, len(members))))))
 
     def leavers(self, sites: Iterable[SiteId]) -> tuple[SiteId, ...]:
@@ -139,6 +149,20 @@ class _Cast:
         self._workloads.append(
             Workload(sources=sites, groups=(group,), choose=1, count=count, rate=rate, start=at, size=size)
         )
+
+    def begin_with_nothing(self) -> None:
+        """Whoever would be in a group at the start joins it, at once with all others or not. (A list of a few cannot
+        spare anybody, and sites that are in no group cannot come later.)"""
+        if self._dying or self._before.extra_sites:
+            return
+        at_once = self.random.random() < 0.5
+        for group, members in self._groups.items():
+            if at_once:
+                self.ask("join", 0.0, members, group)
+            else:
+                for site in members:
+                    self.ask("join", round(self.random.uniform(0.0, 0.5), 3), (site,), group)
+        self._groups = {}
 
     # ------------------------------------------------------------------ trouble
     def trouble(self, changes: list[Change]) -> None:
@@ -233,6 +257,22 @@ def _last_one_goes(cast: _Cast) -> None:
         cast.ask("join", cast.later(end), again, group)
 
 
+def _everyone_goes(cast: _Cast) -> None:
+    """Everyone leaves everything, and somebody comes back to what is no more."""
+    at = cast.moment()
+    end = at
+    gone = cast.leavers(cast.everyone())
+    for site in gone:
+        end = max(end, leaves := at if cast.random.random() < 0.5 else cast.later(at))
+        for group in cast.groups_of((site,)):
+            cast.ask("leave", leaves, (site,), group)
+    if gone:
+        back = cast.random.sample(gone, cast.random.randint(1, min(2, len(gone))))
+        group = cast.groups_of((back[0],))[0]
+        cast.ask("join", cast.later(end), tuple(back), group)
+        cast.speak(tuple(back), group, end)
+
+
 def _new_group(cast: _Cast) -> None:
     """A group begins later, with members or newcomers, several at once; sometimes all of them leave it again."""
     at = cast.moment()
@@ -251,6 +291,7 @@ _STORIES: Final[tuple[Callable[[_Cast], None], ...]] = (
     _go,
     _go,
     _last_one_goes,
+    _everyone_goes,
     _new_group,
 )
 

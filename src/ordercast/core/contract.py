@@ -128,6 +128,9 @@ class Contract(msgspec.Struct, frozen=True):
     """Whether there may be groups and processes that no file names: they come and go while the others run."""
     another_process: bool = False
     """Whether a process that starts again is another one, with a name of its own: `b`, then `b#1`."""
+    partitionable: bool = False
+    """Whether the members of a group that lose each other go on apart, each side with a view of its own: then histories
+    differ, and a replicated state needs a rule (`Replicated(…, quorum=N)` or `merge=function`)."""
     services: Mapping[str, tuple[str, ...]] = {}
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands

@@ -24,7 +24,8 @@ class Reach:
     def __init__(self, others: tuple[SiteId, ...]) -> None:
         self.number = 0
         self._heard: dict[SiteId, int] = {}
-        self._others = others
+        self.others = others
+        """Those who are to hear them; they may come and go."""
         self._told: tuple[SiteId, ...] | None = None
         self.everyone = False
         """Whether multicast can be used."""
@@ -32,7 +33,7 @@ class Reach:
     def next_probe(self) -> int:
         """The number of the probe that is due."""
         self.number += 1
-        self._judge()
+        self.judge()
         return self.number
 
     def seconds_to_next(self) -> float:
@@ -41,16 +42,17 @@ class Reach:
 
     def on_heard(self, site: SiteId, number: int) -> None:
         """Somebody heard a probe."""
-        if number <= self.number:
+        if number <= self.number and site in self.others:
             self._heard[site] = max(number, self._heard.get(site, 0))
-            self._judge()
+            self.judge()
 
     def missing(self) -> tuple[SiteId, ...]:
         """Those who do not answer."""
         oldest = self.number - UNANSWERED_MAX
-        return tuple(site for site in self._others if self._heard.get(site, 0) <= max(oldest, 0))
+        return tuple(site for site in self.others if self._heard.get(site, 0) <= max(oldest, 0))
 
-    def _judge(self) -> None:
+    def judge(self) -> None:
+        """Work out whether everyone is reached."""
         self.everyone = not self.missing()
 
     def news(self) -> tuple[SiteId, ...] | None:

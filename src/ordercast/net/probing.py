@@ -29,11 +29,15 @@ class Prober:
         self._loop = loop
         self._endpoint = endpoint
         self._transport = transport
-        self._others = others
         self._end_turn = end_turn
         self._reach = Reach(others)
         self._next: asyncio.TimerHandle | None = None
         self._stopped = False
+
+    def set_others(self, others: tuple[SiteId, ...]) -> None:
+        """These are to be reached from now on."""
+        self._reach.others = others
+        self._reach.judge()
 
     @property
     def reaches_everyone(self) -> bool:
@@ -46,7 +50,7 @@ class Prober:
         self._end_turn()
         if self._stopped:
             return  # what left woke the application, and that failed
-        self._endpoint.send(self._others, NET_INSTANCE, Probe(reach.next_probe()))
+        self._endpoint.send(reach.others, NET_INSTANCE, Probe(reach.next_probe()))
         # Only the probe is in there, and it goes by multicast whatever is known.
         for outgoing in self._endpoint.flush():
             self._transport.send_multicast(outgoing.buffer, outgoing.segment)

@@ -32,15 +32,17 @@ from ordercast.core.effects import (
 from ordercast.core.events import Arrival, Consumed, Discovered, Timer, TimerFired
 from ordercast.core.memory import ROLL_CALL_SECONDS
 from ordercast.net.application import Application
+from ordercast.net.discovery import FOUND_SECONDS, Discovery
 from ordercast.net.packets import NET_INSTANCE
-from ordercast.net.probing import Prober
+from ordercast.net.requests import Requests
 from ordercast.net.timers import Timers
 from ordercast.net.transport import Datagram, Transport
+from ordercast.net.ways import Ways
 from ordercast.runtime import Instance, MessageNumbers
 from ordercast.trace.interface import describe
 from ordercast.trace.live import LiveRecorder
 from ordercast.wire.endpoint import Endpoint
-from ordercast.wire.outbox import Outgoing
+from ordercast.wire.whereabouts import Address
 
 CONSUMED_SECONDS = 0.02
 """How long an instance may not know what the application has taken: senders wait for that only when they are far
@@ -56,7 +58,7 @@ then are dropped: whoever sends repeats them."""
 _ARRIVAL = Arrival()
 
 
-class LiveSite:
+class LiveSite(Requests):
     """One process of the cluster. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
 
     def __init__(
@@ -77,6 +79,7 @@ class LiveSite:
         self._everyone = sites
         self._others = tuple(site for site in sites if site != name)
         self._arrivals: dict[InstanceId, Arrival] = {}
+        """How packets come to the instances that have joined the channel of a hub."""
         self._listeners: dict[InstanceId, Callable[[SiteId, Packet], None]] = {}
         """Who takes packets beside the instances."""
         self._endpoint = endpoint
@@ -84,15 +87,15 @@ class LiveSite:
         self._start_sync = start_sync
         self._recorder = recorder
         self._transport: Transport | None = None
-        self._prober: Prober | None = None
-        self._by_unicast = True
+        self._ways: Ways | None = None
+        self._discovery: Discovery | None = None
         self._timers = Timers(loop, self._on_timer_due)
         # Called without a function of this class in between: most steps set a timer.
         self.set_timer = self._timers.set_timer
         self.cancel_timer = self._timers.cancel_timer
         self._deliveries: deque[tuple[Callable[[InstanceId, Any], None], InstanceId, Effect]] = deque()
         """What goes to the application at the end of the turn, in the order of the effects."""
-        self._to_self: deque[tuple[InstanceId, Packet]] = deque()
+        self._to_self: deque[tuple[InstanceId, Packet, Arrival]] = deque()
         self._taken = 0
         """Deliveries that the application has taken and the instance has not heard of."""
         self._tells_consumed = False
@@ -108,25 +111,34 @@ class LiveSite:
         self._early: list[tuple[SiteId, InstanceId, Packet]] = []
 
     # ------------------------------------------------------------------ life
-    def start(self, transport: Transport, multicast: bool, roll_call: bool = False, lost: bool = False) -> None:
+    def start(
+        self,
+        transport: Transport,
+        multicast: bool,
+        roll_call: bool = False,
+        lost: bool = False,
+        discovery: Discovery | None = None,
+    ) -> None:
         """Begin to talk, and start every instance. What goes wrong there is raised to the caller, too.
 
         After a `roll_call`, the instances start when all others have greeted this process, or have had the time to;
-        whoever knows of a later history ends it first. `lost` is what the instances are told of their log.
+        whoever knows of a later history ends it first. `lost` is what the instances are told of their log. In a cluster
+        without a list of processes, a `discovery` looks for them.
         """
         self._transport = transport
-        self._by_unicast = not multicast and not transport.has_channel
+        self._discovery = discovery
+        self._ways = Ways(
+            self._loop, self._everyone, self._endpoint, transport, multicast, discovery, self._arrivals, self._enter
+        )
         self._running = True
         try:
-            if multicast:
-                self._prober = Prober(
-                    self._loop, self._endpoint, transport, self._others, lambda: self._enter(lambda _now: None)
-                )
-                self._prober.ask()
+            self._ways.start()
             self._lost = lost
-            if roll_call and self._others:
+            if roll_call and (self._others or discovery is not None):
                 self._roll_call = self._loop.call_later(ROLL_CALL_SECONDS, self._enter, self._begin)
             self._tick(self._loop.time())
+            if discovery is not None:
+                discovery.start(self._enter, self.discovered)
             self.end_turn()
             if self._roll_call is None:
                 self._begin(self._loop.time())
@@ -149,6 +161,8 @@ class LiveSite:
         for sender, name, packet in early:
             if name in self._awake:
                 self._awake[name].receive(now, sender, packet, self._arrivals.get(name, _ARRIVAL))
+        if self._discovery is not None:
+            self._discovery.tell()
         self._application.started(silent)
 
     def stop(self) -> None:
@@ -159,8 +173,8 @@ class LiveSite:
         self._deliveries.clear()
         self._to_self.clear()
         self._timers.stop()
-        if self._prober is not None:
-            self._prober.stop()
+        if self._ways is not None:
+            self._ways.stop()
         for handle in (self._tick_handle, self._roll_call):
             if handle is not None:
                 handle.cancel()
@@ -186,13 +200,24 @@ class LiveSite:
             raise error
 
     # ------------------------------------------------------------------ the network
-    def on_datagram(self, datagram: Datagram, now: float, multicast: bool, segment: int | None) -> bool:
+    def on_datagram(
+        self,
+        datagram: Datagram,
+        now: float,
+        multicast: bool,
+        segment: int | None,
+        source: Address | None = None,
+        ttl: int | None = None,
+    ) -> bool:
         """A datagram from a socket, or several, one every `segment` bytes: what they hold goes to the instances.
-        Whether they hold anything."""
+        Whether they hold anything. In a cluster that strangers may join, also from where they came, and what was left
+        of their TTL."""
         endpoint, arrivals, awake = self._endpoint, self._arrivals, self._awake
         try:
             received = (
-                endpoint.receive(datagram, now) if segment is None else endpoint.receive_train(datagram, segment, now)
+                endpoint.receive(datagram, now, source)
+                if segment is None
+                else endpoint.receive_train(datagram, segment, now, source)
             )
             for sender, name, packet in received:
                 instance = awake.get(name)
@@ -200,10 +225,12 @@ class LiveSite:
                     instance.receive(now, sender, packet, arrivals.get(name, _ARRIVAL) if arrivals else _ARRIVAL)
                 elif name in self._listeners:
                     self._listeners[name](sender, packet)
-                elif name == NET_INSTANCE and self._prober is not None:
-                    self._prober.on_packet(sender, packet, multicast)
+                elif name == NET_INSTANCE and self._ways is not None:
+                    self._ways.on_packet(sender, packet, multicast)
                 elif self._roll_call is not None and len(self._early) < EARLY_MAX:
                     self._early.append((sender, name, packet))
+            if (endpoint.casts or source is not None) and self._ways is not None:
+                return self._ways.take(awake, now, multicast, ttl) or bool(received)
             return bool(received)
         except BaseException as error:
             # Whatever the network brings is caught further in: this is a bug of ours.
@@ -228,8 +255,8 @@ class LiveSite:
         have delivered."""
         if self._to_self:
             self._hear_oneself()
-        transport, endpoint = self._transport, self._endpoint
-        if transport is None or not self._running:
+        transport, endpoint, ways = self._transport, self._endpoint, self._ways
+        if transport is None or ways is None or not self._running:
             return
         if self._recorder is not None:
             # First the trace, then the network: a process that is killed in between has not sent.
@@ -237,10 +264,10 @@ class LiveSite:
         for outgoing in endpoint.flush():
             if outgoing.where is not None:
                 transport.send_to(outgoing.where, outgoing.buffer)
-            elif self._by_unicast:
+            elif ways.by_unicast:
                 transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
             else:
-                self._send(transport, outgoing)
+                ways.send(outgoing)
         if self._deliveries:
             self.hand_over()
         deadline = endpoint.deadline
@@ -249,28 +276,17 @@ class LiveSite:
         if len(endpoint.established) != self._peers:
             self._peers = len(endpoint.established)
             self._application.peers_changed()
-            if self._roll_call is not None and self._peers == len(self._others):
+            if self._roll_call is not None and self._discovery is None and self._peers == len(self._others):
                 self._roll_call.cancel()
                 self._roll_call = self._loop.call_soon(self._enter, self._begin)
 
     def _hear_oneself(self) -> None:
         """What instances here have sent to instances here."""
         while self._to_self:
-            name, packet = self._to_self.popleft()
+            name, packet, arrival = self._to_self.popleft()
             instance = self.instances.get(name)
             if instance is not None:
-                instance.receive(self._loop.time(), self.name, packet, _ARRIVAL)
-
-    def _send(self, transport: Transport, outgoing: Outgoing) -> None:
-        """By the way that reaches all of its receivers at once, where there is one."""
-        to = outgoing.to
-        if to == self._everyone:
-            transport.send_to_channel(outgoing.buffer, outgoing.segment)
-        # Who hears a datagram that is not for it drops it: worth it when most of the processes are meant.
-        elif 2 * len(to) > len(self._others) > 1 and self.uses_multicast:
-            transport.send_multicast(outgoing.buffer, outgoing.segment)
-        else:
-            transport.send(to, outgoing.buffer, outgoing.segment)
+                instance.receive(self._loop.time(), self.name, packet, arrival)
 
     def hand_over(self) -> None:
         """Give the application what was delivered and waits for the end of the turn."""
@@ -283,7 +299,7 @@ class LiveSite:
     @property
     def uses_multicast(self) -> bool:
         """Whether IP multicast is configured and reaches every process."""
-        return self._prober is not None and self._prober.reaches_everyone
+        return self._ways is not None and self._ways.uses_multicast
 
     def on_drained(self) -> None:
         """A socket is empty for now."""
@@ -329,26 +345,6 @@ class LiveSite:
                 raise  # the core has not taken it, and nothing has happened
             self._fail(error)
 
-    def join(self, group: GroupId, role: str = "", service: str = "") -> None:
-        """The application wants to be in a group; `UsageError` when the core does not allow it."""
-        self._ask(lambda now: self.instances[MAIN_INSTANCE].join(now, group, role, service))
-
-    def leave(self, group: GroupId) -> None:
-        """The application wants to be out of a group; `UsageError` when the core does not allow it."""
-        self._ask(lambda now: self.instances[MAIN_INSTANCE].leave(now, group))
-
-    def remove(self, site: SiteId) -> None:
-        """An operator wants another process out of every group; `UsageError` when the core does not allow it."""
-        self._ask(lambda now: self.instances[MAIN_INSTANCE].remove(now, site))
-
-    def choose_role(self, group: GroupId, role: str) -> None:
-        """The application wants another role; `UsageError` when the core does not allow it."""
-        self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_role(now, group, role))
-
-    def choose_service(self, group: GroupId, service: str, sources: tuple[SiteId, ...] = ()) -> None:
-        """The application wants another service; `UsageError` when the core does not allow it."""
-        self._ask(lambda now: self.instances[MAIN_INSTANCE].choose_service(now, group, service, sources))
-
     def _ask(self, ask: Callable[[float], None]) -> None:
         """What the core refuses is the caller's; whatever else raises stops the site."""
         try:
@@ -362,6 +358,13 @@ class LiveSite:
 
     def discovered(self, sites: tuple[SiteId, ...], settled: bool) -> None:
         """These other processes are known now; dynamic instances hear of it."""
+        self._others = sites
+        if self._ways is not None:
+            self._ways.set_others(sites)
+        if self._roll_call is not None and self._discovery is not None and sites:
+            # Those who are found tell of the others at once.
+            self._roll_call.cancel()
+            self._roll_call = self._loop.call_later(FOUND_SECONDS, self._enter, self._begin)
         for instance in tuple(self._awake.values()):
             if instance.core.contract.dynamic:
                 self._enter(instance.handle, Discovered(sites, settled))
@@ -402,24 +405,27 @@ class LiveSite:
             for site in to:
                 self._recorder.send(self.trace_time(), site, envelope)
         if self.name in to:
-            self._to_self.append((name, effect.packet))
+            self._to_self.append((name, effect.packet, _ARRIVAL))
             to = tuple(site for site in to if site != self.name)
         if to:
             self._endpoint.send(to, name, effect.packet)
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
-        """Everyone hears it, the sender too, where the channel shows it."""
+        """Whoever listens hears it, the sender too."""
         if self._recorder is not None:
             self._recorder.send(self.trace_time(), None, describe(self.name, instance.name, effect.packet))
-        self._endpoint.send(self._everyone, instance.name, effect.packet)
+        if self._ways is not None and self._ways.broadcast(instance.name, effect):
+            self._to_self.append((instance.name, effect.packet, Arrival(effect.channel, hops=0)))
 
     def join_channel(self, instance: Instance, effect: JoinChannel) -> None:
-        """There is one channel, and everyone hears it."""
-        self._arrivals[instance.name] = Arrival(channel=effect.channel)
+        """What is broadcast on the channel goes to the instance."""
+        if self._ways is not None:
+            self._ways.join(instance.name, effect.channel)
 
     def leave_channel(self, instance: Instance, effect: LeaveChannel) -> None:
-        """There is one channel, and everyone hears it: what comes is no broadcast to this instance any more."""
-        self._arrivals.pop(instance.name, None)
+        """What is broadcast there goes to it no more."""
+        if self._ways is not None:
+            self._ways.leave(instance.name, effect.channel)
 
     def _on_timer_due(self, instance: InstanceId, timer: Timer) -> None:
         self._enter(self.instances[instance].handle, TimerFired(timer))

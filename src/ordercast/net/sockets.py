@@ -22,7 +22,11 @@ DATAGRAM_MAX = 65507
 SEGMENTS_MAX = 64
 """Datagrams in one segmented send: what every kernel that can do it takes (UDP_MAX_SEGMENTS was 64 at first)."""
 
+_TTL = struct.Struct("=i")
+_IP_RECVTTL = 12
+
 ANCILLARY_BYTES = socket.CMSG_SPACE(_RECEIVED_SEGMENT.size)
+ANCILLARY_BYTES_WITH_TTL = ANCILLARY_BYTES + socket.CMSG_SPACE(_TTL.size)
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 
@@ -142,6 +146,40 @@ def received_segment(ancillary: list[tuple[int, int, bytes]], received: int) -> 
             size: int = _RECEIVED_SEGMENT.unpack_from(value)[0]
             return size
     return received
+
+
+def see_ttl(opened: socket.socket) -> None:
+    """Let the kernel tell what was left of the TTL of each datagram (IPv4, Linux); elsewhere nobody knows."""
+    with suppress(OSError):
+        opened.setsockopt(socket.IPPROTO_IP, _IP_RECVTTL, 1)
+
+
+def ttl_option(ttl: int) -> list[tuple[int, int, bytes]]:
+    """The ancillary data of a send that goes so many hops at the most."""
+    return [(socket.IPPROTO_IP, socket.IP_TTL, _TTL.pack(ttl))]
+
+
+def received_ttl(ancillary: list[tuple[int, int, bytes]]) -> int | None:
+    """What was left of the TTL; None when nobody knows."""
+    for level, kind, value in ancillary:
+        if level == socket.IPPROTO_IP and kind == socket.IP_TTL:
+            ttl: int = _TTL.unpack_from(value)[0]
+            return ttl
+    return None
+
+
+def own_host(towards: SocketAddress) -> str:
+    """The address of this host from which it would send to another one; nothing is sent."""
+    family = socket.AF_INET6 if ":" in towards[0] else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as opened:
+        try:
+            opened.connect(towards)
+        except OSError as error:
+            raise UsageError(
+                f"this host knows no way to {towards[0]} ({error.strerror}): correct [discovery], or set listen"
+            ) from None
+        host: str = opened.getsockname()[0]
+        return host
 
 
 def open_multicast(group: str, port: int, interface: str, buffer_bytes: int) -> socket.socket:

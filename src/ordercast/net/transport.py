@@ -46,13 +46,16 @@ class Transport:
         loop: asyncio.AbstractEventLoop,
         own: Resolved,
         addresses: dict[SiteId, Resolved],
-        on_datagram: Callable[[Datagram, float, bool, int | None], bool],
+        on_datagram: Callable[..., bool],
         on_drained: Callable[[], None],
         max_datagram: int,
         buffer_bytes: int,
         busy_poll_seconds: float,
+        opens: bool = False,
     ) -> None:
-        """`on_datagram` says whether anything came of it."""
+        """`on_datagram` says whether anything came of it. It is told the datagram or several, the time, whether it came
+        by IP multicast, and every how many bytes one begins; in a cluster that `opens` for strangers also from where it
+        came, and what was left of its TTL."""
         self.counters: Counter[str] = Counter()
         self._loop = loop
         self._on_datagram = on_datagram
@@ -69,27 +72,85 @@ class Transport:
         self._multicast_socket: socket.socket | None = None
         self._multicast_address: SocketAddress | None = None
         self._channel_address: SocketAddress | None = None
+        self._own = own
+        self._disturbance: Disturbance | None = None
+        self._opens = opens
+        self._ancillary_bytes = sockets.ANCILLARY_BYTES_WITH_TTL if opens else sockets.ANCILLARY_BYTES
+        self._groups: dict[str, tuple[socket.socket, int]] = {}
+        """IP multicast groups of channels that are heard, and by how many channels."""
         self._segments = sockets.can_segment(self._socket)
         self._coalesced = max_datagram < COALESCE_BELOW and sockets.receive_coalesced(self._socket)
         self._buffer = memoryview(bytearray(1 << 16))
-        self._backlog: deque[tuple[bytes | memoryview, int | None, SocketAddress]] = deque()
+        self._backlog: deque[tuple[bytes | memoryview, int | None, SocketAddress, int | None]] = deque()
         self._backlog_bytes = 0
         self._paused = False
         self._drained_at = 0.0
         self._something_came = False
         self._polls = BusyPoll(loop, busy_poll_seconds) if busy_poll_seconds else None
+        if opens:
+            sockets.see_ttl(self._socket)
         loop.add_reader(self._socket.fileno(), self._drain, self._socket, False)
         disown_in_forks(self)
+
+    @property
+    def host(self) -> str:
+        """The address at which it listens."""
+        return self._own.address[0]
+
+    @property
+    def port(self) -> int:
+        """On which it listens; a number when it was to choose one itself, too."""
+        return int(self._socket.getsockname()[1])
 
     # ------------------------------------------------------------------ IP multicast
     def join_multicast(self, group: str, port: int, interface: str, own_host_too: bool, buffer_bytes: int) -> None:
         """Hear a multicast group, and be able to send to it."""
         self._multicast_socket = sockets.open_multicast(group, port, interface, buffer_bytes)
         self._multicast_address = (group, port)
+        self._interface = interface
+        self._multicast_buffer_bytes = buffer_bytes
+        if self._opens:
+            sockets.see_ttl(self._multicast_socket)
         sockets.send_multicast_from(self._socket, interface, own_host_too)
         if self._coalesced:
             sockets.receive_coalesced(self._multicast_socket)
         self._loop.add_reader(self._multicast_socket.fileno(), self._drain, self._multicast_socket, True)
+
+    @property
+    def multicast_address(self) -> SocketAddress | None:
+        """Where IP multicasts to all processes go."""
+        return self._multicast_address
+
+    @property
+    def multicast_groups(self) -> list[str]:
+        """The IP multicast groups of channels that are heard."""
+        return sorted(self._groups)
+
+    def join_group(self, group: str) -> None:
+        """Hear a channel's IP multicast group, on the port that all of them have."""
+        if self._multicast_address is None:
+            return
+        opened, channels = self._groups.get(group, (None, 0))
+        if opened is None:
+            port = self._multicast_address[1]
+            opened = sockets.open_multicast(group, port, self._interface, self._multicast_buffer_bytes)
+            sockets.see_ttl(opened)
+            if self._coalesced:
+                sockets.receive_coalesced(opened)
+            if not self._paused:
+                self._loop.add_reader(opened.fileno(), self._drain, opened, True)
+        self._groups[group] = opened, channels + 1
+
+    def leave_group(self, group: str) -> None:
+        """Hear it no more, when no other channel has the same."""
+        if group in self._groups:
+            opened, channels = self._groups[group]
+            if channels > 1:
+                self._groups[group] = opened, channels - 1
+            else:
+                self._loop.remove_reader(opened.fileno())
+                opened.close()
+                del self._groups[group]
 
     def drop_junk(self) -> None:
         """Let the kernel drop what no process of a cluster sends, where it looks at each datagram."""
@@ -100,6 +161,25 @@ class Transport:
     def set_address(self, site: SiteId, where: Resolved) -> None:
         """From now on a process is reached there, by the common socket."""
         self._addresses[site] = where.address
+
+    def meet(self, site: SiteId, where: Address) -> None:
+        """A process that is not configured is reached there."""
+        self.forget(site)
+        family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+        self._addresses[site] = where
+        connected = sockets.connect_udp(self._own, Resolved(family, where), self.buffer_bytes)
+        if connected is not None:
+            disturbance = self._disturbance
+            self._connected[site] = (
+                connected if disturbance is None else DisturbedSocket(connected, disturbance, self.counters)
+            )
+
+    def forget(self, site: SiteId) -> None:
+        """A process is not reached any more."""
+        self._addresses.pop(site, None)
+        connected = self._connected.pop(site, None)
+        if connected is not None:
+            connected.close()
 
     def use_channel(self, hub: Resolved) -> None:
         """Where the hub is that shows everybody everything in one order."""
@@ -116,8 +196,8 @@ class Transport:
         now, before = self._loop.time(), self._drained_at
         self._drained_at = now
         try:
-            if self._coalesced:
-                self._drain_coalesced(opened, now, multicast)
+            if self._coalesced or self._opens:
+                self._drain_described(opened, now, multicast)
             else:
                 # To find a socket empty costs as much as to read it: where datagrams come one by one, one is taken.
                 buffer, on_datagram, receive = self._buffer, self._on_datagram, opened.recv_into
@@ -134,17 +214,24 @@ class Transport:
             self._something_came = False
             self._polls.extend()
 
-    def _drain_coalesced(self, opened: socket.socket, now: float, multicast: bool) -> None:
-        buffer, on_datagram = self._buffer, self._on_datagram
+    def _drain_described(self, opened: socket.socket, now: float, multicast: bool) -> None:
+        """Where the kernel tells something of what it hands over."""
+        buffer, on_datagram, ancillary_bytes = self._buffer, self._on_datagram, self._ancillary_bytes
         buffers = [buffer]
         reads, datagrams = 0, 0
         while reads < DRAIN_MAX and datagrams < DRAIN_DATAGRAMS_MAX:
-            received, ancillary, _, _ = opened.recvmsg_into(buffers, sockets.ANCILLARY_BYTES)
+            received, ancillary, _, source = opened.recvmsg_into(buffers, ancillary_bytes)
             size = sockets.received_segment(ancillary, received)
             reads += 1
-            if size < received:
+            segment = size if size < received else None
+            if segment is not None:
                 datagrams += -(-received // size)
-            if on_datagram(buffer[:received], now, multicast, size if size < received else None):
+            if self._opens:
+                ttl = sockets.received_ttl(ancillary)
+                came = on_datagram(buffer[:received], now, multicast, segment, (source[0], source[1]), ttl)
+            else:
+                came = on_datagram(buffer[:received], now, multicast, segment)
+            if came:
                 self._something_came = True
 
     def pause(self) -> None:
@@ -159,7 +246,7 @@ class Transport:
         if self._paused:
             self._paused = False
             for opened in self._open_sockets():
-                self._loop.add_reader(opened.fileno(), self._drain, opened, opened is self._multicast_socket)
+                self._loop.add_reader(opened.fileno(), self._drain, opened, opened is not self._socket)
 
     # ------------------------------------------------------------------ out
     def send(self, to: tuple[SiteId, ...], buffer: bytes | memoryview, segment: int | None) -> None:
@@ -184,6 +271,14 @@ class Transport:
         listens."""
         self._send(datagram, None, where)
 
+    def send_hops(self, address: SocketAddress, buffer: bytes | memoryview, segment: int | None, ttl: int) -> None:
+        """Send to an IP multicast group or to a process, so many hops at the most, by the common socket."""
+        self._send(buffer, segment, address, ttl)
+
+    def address_of(self, site: SiteId) -> SocketAddress | None:
+        """Where a process is."""
+        return self._addresses.get(site)
+
     def send_multicast(self, buffer: bytes | memoryview, segment: int | None) -> None:
         """Send once, to everyone who hears the multicast group."""
         if self._multicast_address is not None:
@@ -195,59 +290,70 @@ class Transport:
         if self._channel_address is not None:
             self._send(buffer, segment, self._channel_address)
 
-    def _send(self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress) -> None:
+    def _send(
+        self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress, ttl: int | None = None
+    ) -> None:
         if self._backlog:
-            self._queue(buffer, segment, address)
+            self._queue(buffer, segment, address, ttl)
         elif segment is None or segment >= len(buffer):
             try:
-                self._socket.sendto(buffer, address)
+                if ttl is None:
+                    self._socket.sendto(buffer, address)
+                else:
+                    self._socket.sendmsg((buffer,), self._ttl_option(ttl), 0, address)
             except (BlockingIOError, InterruptedError):
-                self._queue(buffer, None, address)
+                self._queue(buffer, None, address, ttl)
             except OSError:
                 self.counters["send-errors"] += 1
         else:
-            self._send_segments(memoryview(buffer), segment, address)
+            self._send_segments(memoryview(buffer), segment, address, ttl)
 
-    def _send_segments(self, buffer: memoryview, segment: int, address: SocketAddress) -> None:
+    def _ttl_option(self, ttl: int | None) -> list[tuple[int, int, bytes]]:
+        return [] if ttl is None or self._own.family != socket.AF_INET else sockets.ttl_option(ttl)
+
+    def _send_segments(self, buffer: memoryview, segment: int, address: SocketAddress, ttl: int | None) -> None:
         step = (
             segment * max(1, min(sockets.SEGMENTS_MAX, sockets.DATAGRAM_MAX // segment)) if self._segments else segment
         )
-        option = sockets.segment_option(segment) if self._segments else []
+        option = (sockets.segment_option(segment) if self._segments else []) + self._ttl_option(ttl)
         for start in range(0, len(buffer), step):
             part = buffer[start : start + step]
             try:
                 self._socket.sendmsg((part,), option, 0, address)
             except (BlockingIOError, InterruptedError):
-                self._queue(buffer[start:], segment, address)
+                self._queue(buffer[start:], segment, address, ttl)
                 return
             except OSError:
                 self.counters["send-errors"] += 1
                 # Some devices cannot checksum what the kernel would cut: from now on, datagram by datagram.
                 if self._segments:
                     self._segments = False
-                    self._send_segments(buffer[start:], segment, address)
+                    self._send_segments(buffer[start:], segment, address, ttl)
                     return
 
-    def _queue(self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress) -> None:
+    def _queue(
+        self, buffer: bytes | memoryview, segment: int | None, address: SocketAddress, ttl: int | None = None
+    ) -> None:
         if len(self._backlog) >= BACKLOG_MAX or self._backlog_bytes >= BACKLOG_BYTES_MAX:
             self.counters["send-overflow"] += 1
             return
         if not self._backlog:
             self._loop.add_writer(self._socket.fileno(), self._send_backlog)
-        self._backlog.append((bytes(buffer), segment, address))
+        self._backlog.append((bytes(buffer), segment, address, ttl))
         self._backlog_bytes += len(buffer)
 
     def _send_backlog(self) -> None:
         backlog, self._backlog, self._backlog_bytes = self._backlog, deque(), 0
         self._loop.remove_writer(self._socket.fileno())
-        for buffer, segment, address in backlog:
-            self._send(buffer, segment, address)
+        for buffer, segment, address, ttl in backlog:
+            self._send(buffer, segment, address, ttl)
 
     def disturb(self, disturbance: Disturbance) -> None:
         """For tests: from now on this decides what becomes of each datagram, whichever way it leaves. What it loses and
         repeats is counted."""
         reads = not self._paused
         self.pause()
+        self._disturbance = disturbance
         self._socket = DisturbedSocket(self._socket, disturbance, self.counters)
         self._connected = {
             site: DisturbedSocket(opened, disturbance, self.counters) for site, opened in self._connected.items()
@@ -277,4 +383,5 @@ class Transport:
             opened.close()
 
     def _open_sockets(self) -> list[socket.socket]:
-        return [opened for opened in (self._socket, self._multicast_socket) if opened is not None]
+        channels = (opened for opened, _ in self._groups.values())
+        return [opened for opened in (self._socket, self._multicast_socket, *channels) if opened is not None]

@@ -11,7 +11,7 @@ from random import Random
 
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.application import Application
-from ordercast.net.packets import NET_INSTANCE, Heard, Probe
+from ordercast.net.packets import NET_INSTANCE, NET_PACKETS
 from ordercast.net.site import LiveSite
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.net.transport import Transport
@@ -81,7 +81,7 @@ class Engine:
                 Codec(
                     {
                         MAIN_INSTANCE: self.protocol.packets,
-                        NET_INSTANCE: (Probe, Heard),
+                        NET_INSTANCE: NET_PACKETS,
                         STATE_INSTANCE: STATE_PACKETS,
                     }
                 ),

@@ -404,6 +404,10 @@ class Internals:
         self._take_snapshots[name] = take
         return self._kept_snapshots().get(name)
 
+    def take_no_snapshot(self, name: str) -> None:
+        """Ask for none under this name any more; what was kept stays."""
+        self._take_snapshots.pop(name, None)
+
     def _kept_snapshots(self) -> dict[str, bytes]:
         attachment = self.engine.journal.attachment
         return attachment.named if attachment.snapshot is None else {**attachment.named, "": attachment.snapshot}

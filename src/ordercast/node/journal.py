@@ -21,7 +21,7 @@ from ordercast.runtime import Instance
 from ordercast.storage.commit import GroupCommit
 from ordercast.storage.file import FileLog
 from ordercast.storage.folder import LogFolder, open_log
-from ordercast.storage.states import read_state, write_state
+from ordercast.storage.states import read_state, remove_state, write_state
 from ordercast.storage.volatile import VolatileLog
 
 logger = logging.getLogger("ordercast.node")
@@ -143,6 +143,12 @@ class Journal:
     def kept_state(self, name: str) -> bytes | None:
         """What was written down under this name last."""
         return None if self._folder is None else read_state(self._folder.folder, name)
+
+    def forget_state(self, name: str) -> None:
+        """Whatever was kept under this name, with the log or beside it, is of no use any more."""
+        self.attachment.named.pop(name, None)
+        if self._folder is not None:
+            remove_state(self._folder.folder, name)
 
     def start_sync(self, instance: Instance, position: int) -> None:
         """Make the log stable, then let what waited for it leave."""

@@ -49,6 +49,15 @@ class Want(msgspec.Struct, frozen=True, tag="want", array_like=True):
     """The asker has every delivery from this offset on, so a state from there or later will do."""
 
 
+class Stand(msgspec.Struct, frozen=True, tag="stand", array_like=True):
+    """Where a replica stands in a view, where sides of a group go on apart (see `ordercast.node.replica_division`)."""
+
+    process: SiteId
+    view: str
+    line: int
+    side: str
+
+
 class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
     """Earlier versions asked all replicas like this. It has its place in the logs, and nobody answers any more."""
 
@@ -69,7 +78,7 @@ class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
     """Whether it answers the announcement of another, to which nobody answers again."""
 
 
-ReplicaMessage: TypeAlias = Call | Want | Announce | Ask | Give
+ReplicaMessage: TypeAlias = Call | Want | Announce | Stand | Ask | Give
 
 _marked: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)
 _unmarked: msgspec.msgpack.Decoder[Call | Ask | Give] = msgspec.msgpack.Decoder(Call | Ask | Give)
@@ -104,7 +113,7 @@ def decode_message(payload: bytes, source: SiteId) -> ReplicaMessage | None:
 
 def _of(source: SiteId, message: ReplicaMessage) -> ReplicaMessage | None:
     match message:
-        case Call(caller=name) | Want(asker=name) | Announce(process=name) | Ask(asker=name):
+        case Call(caller=name) | Want(asker=name) | Announce(process=name) | Stand(process=name) | Ask(asker=name):
             return message if name == source else None
         case Give():
             return message

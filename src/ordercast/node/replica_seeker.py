@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ordercast.core import SiteId
 from ordercast.node.group import Group
@@ -17,6 +17,9 @@ logger = logging.getLogger("ordercast.node")
 ASK_AGAIN_SECONDS = 2.0
 """Until a question is sent again that was not delivered, or all are asked again when none of them had a state."""
 
+NOWHERE = (1 << 63) - 1
+"""An offset that no state has: nobody gives one that was made for another."""
+
 
 class Seeker:
     """The search for a state, from the gap on which it is needed to the last byte of it."""
@@ -26,13 +29,20 @@ class Seeker:
         node: Node,
         group: Group,
         send: Callable[[Want], asyncio.Task[None] | None],
-        on_state: Callable[[SiteId, Offer, bytearray], None],
+        on_state: Callable[[SiteId, Offer, bytearray, int], None],
+        counts_alike: bool,
     ) -> None:
-        """`send` multicasts a question to the group; `on_state` gets the state, who gave it, and where it stands."""
+        """`send` multicasts a question to the group; `on_state` gets the state, who gave it, and where it stands.
+        `counts_alike`: whether a delivery has the same offset at every member."""
         self._node = node
         self._group = group
         self._send = send
         self._on_state = on_state
+        self._counts_alike = counts_alike
+        self._givers: Collection[SiteId] | None = None
+        """Who may be asked; None: every member of the group."""
+        self._place = 0
+        """The offset behind the question, as it is counted here."""
         self._transfer: int | None = None
         """The one for which somebody was asked; None while no state is sought."""
         self._giver: SiteId = ""
@@ -43,10 +53,13 @@ class Seeker:
         self._question: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, since: int) -> None:
-        """Seek a state from this offset or a later one; one that is on its way is from before a gap."""
+    def begin(self, since: int, givers: Collection[SiteId] | None = None) -> None:
+        """Seek a state from this offset or a later one, of these or of any; one that is on its way is from before a
+        gap."""
         self.stop()
-        self._since = since
+        # Where others count from elsewhere, only the state at the question itself will do.
+        self._since = since if self._counts_alike else NOWHERE
+        self._givers = givers
         self._tried.clear()
         self._next()
 
@@ -80,7 +93,8 @@ class Seeker:
         """The one before this process in the circle of their names, so that several that come at once ask different
         ones; those that are there before those that seem not to be."""
         own, present = self._node.process, self._node.internals.engine.endpoint.present
-        others = [site for site in self._group.members if site != own and site not in self._tried]
+        givers = self._group.members if self._givers is None else self._givers
+        others = [site for site in givers if site != own and site not in self._tried]
         return max(others, key=lambda site: (site in present, site < own, site), default=None)
 
     def _ask(self) -> None:
@@ -90,17 +104,18 @@ class Seeker:
             self._question = self._send(Want(node.process, node.incarnation, self._giver, self._transfer, self._since))
         self._timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask)
 
-    def on_delivered(self, want: Want) -> None:
+    def on_delivered(self, want: Want, offset: int) -> None:
         """A question of this process has its place in the order: the one that was asked has it soon, too."""
         if want.transfer == self._transfer and self._timer is not None:
             self._timer.cancel()
             self._timer = None  # it may be delivered a second time
+            self._place = offset + 1
             self._node.internals.transfer.take(want.transfer, self._group.name, want.giver, self)
 
     # ------------------------------------------------------------------ what the transfer says
     def accepts(self, offer: Offer) -> bool:
         """Whether a state contains everything that this replica has missed."""
-        return offer.offset >= self._since
+        return not self._counts_alike or offer.offset >= self._since
 
     def on_no_state(self, giver: SiteId, reason: str) -> None:
         """Somebody cannot give one: it has none, or it has died meanwhile."""
@@ -111,4 +126,4 @@ class Seeker:
         """It is here."""
         self._transfer = None
         self._told = False
-        self._on_state(giver, offer, content)
+        self._on_state(giver, offer, content, offer.offset if self._counts_alike else self._place)

@@ -10,9 +10,8 @@ of the result: it is raised to the caller, and the state must be as good after i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 import msgspec
@@ -24,9 +23,12 @@ from ordercast.node.group import Group
 from ordercast.node.node import Node
 from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.replica_backlog import Backlog
-from ordercast.node.replica_messages import Announce, Call, Want, decode_message, encode_message, encode_value
+from ordercast.node.replica_division import Division, Hooks
+from ordercast.node.replica_messages import Announce, Call, Stand, Want, decode_message, encode_message, encode_value
 from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
 from ordercast.node.replica_seeker import Seeker
+from ordercast.node.replica_snapshot import Snapshot, find_snapshot
+from ordercast.node.replica_versions import Versions
 from ordercast.node.state_packets import Offer
 
 logger = logging.getLogger("ordercast.node")
@@ -44,26 +46,27 @@ CATCH_UP_CALLS = 200
 LOOK_AGAIN_SECONDS = 0.5
 """Until a call that takes long looks again whether the group is blocked."""
 
-TOLD_MAX = 1_000
-"""Strangers, and replicas with other classes, that the log names."""
-
-
-class _Snapshot(msgspec.Struct, frozen=True, array_like=True):
-    offset: int
-    """The next delivery to apply."""
-    state: bytes
-    schema: str = ""
-    """What the class looked like. Version 0.2.0 does not say."""
-
 
 class Replicated(Generic[State]):
     """One replica. `state` may be read at any time; it is changed by `call` alone."""
 
-    def __init__(self, state: State, *, timeout: float | None = None, version: str = "") -> None:
+    def __init__(
+        self,
+        state: State,
+        *,
+        timeout: float | None = None,
+        version: str = "",
+        quorum: int | None = None,
+        merge: Callable[[list[State]], State] | None = None,
+    ) -> None:
         """`timeout` is how many seconds a call may take; `version` is the application's name of what it runs, and
-        replicas whose versions differ say so."""
+        replicas whose versions differ say so. `quorum` or `merge` is needed where sides of a group may go on apart:
+        how many members a view must have for calls to be applied, or a function that makes one state of those of
+        several sides (see `ordercast.node.replica_division`)."""
         if timeout is not None and not timeout > 0:
             raise UsageError(f"timeout={timeout}: a call needs some time; None is as long as it takes")
+        if quorum is not None and (merge is not None or quorum < 1):
+            raise UsageError(f"quorum={quorum}: a number of replicas, 1 or more, and not together with merge")
         self.state: State | None = state
         self.applied = 0
         """How many deliveries of the group the state contains."""
@@ -77,11 +80,11 @@ class Replicated(Generic[State]):
         """What was delivered while there is no state."""
         self._coming: State | None = None
         """The state that has come, while what waited for it is applied."""
-        self._told: set[tuple[str, ...]] = set()
-        """What the log has said once and need not say again."""
-        self._is_current = False
-        """Whether a message of this incarnation was delivered: what comes before it may be of long ago."""
         self._timeout = timeout
+        self._quorum = quorum
+        self._merge = merge
+        self._division: Division[State] | None = None
+        """Is there where sides of the group may go on apart."""
         self._arrival: asyncio.Future[None] | None = None
         """Is there while the state is not, and done when it has come."""
         self._stalled_at = -1
@@ -91,24 +94,57 @@ class Replicated(Generic[State]):
 
     async def join(self, node: Node, group: str) -> Replicated[State]:
         """Become a replica: from the snapshot in the log, what the log has since then, and what the group delivers."""
-        self._node = node
-        self._kept_name = f"replicated {group}"
-        snapshot = _find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
-        if snapshot is not None:
-            self.state = self._decode_state(
-                snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
+        contract = node.internals.engine.contract
+        if contract.partitionable and self._quorum is None and self._merge is None:
+            raise UsageError(
+                f"under {contract.name}, sides of a group that lose each other go on apart: say what becomes of the "
+                f"state, Replicated(…, quorum=N) or Replicated(…, merge=function)"
             )
-            self.applied = snapshot.offset
-        self._group: Group = await node.join(group)
-        self._seeker = Seeker(node, self._group, self._send, self._on_state)
+        self._node = node
+        self._versions = Versions(node.process, node.incarnation, self._class_name, self._schema.name, self._send)
+        self._kept_name = f"replicated {group}"
+        snapshot = find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
+        try:
+            if snapshot is not None and await self._was_in(group):
+                self.state = self._decode_state(
+                    snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
+                )
+                self.applied = snapshot.offset
+            self._group: Group = await node.join(group)
+        except BaseException:
+            node.internals.take_no_snapshot(self._kept_name)
+            raise
+        self._seeker = Seeker(node, self._group, self._send, self._on_state, not contract.partitionable)
+        if contract.partitionable:
+            self._division = Division(
+                node.internals, group, self._schema.name, self._hooks(), self._quorum, self._merge
+            )
+            self._group.on_view(self._division.on_view)
         self._group.on_end(self._close)
         self._group.on_gap(self._on_gap)
         self._group.on_delivery(self._on_delivery)
         await node.internals.wait_started()
         if self.applied < self._group.offset and self.state is not None:
             self._on_gap(self._group.offset)
-        self._announce(is_answer=False)
+        self._versions.announce()
         return self
+
+    async def _was_in(self, group: str) -> bool:
+        """Whether this process is in the group since its log began. (If it has left one that no file names, and joins
+        it again, or another of that name, what it has kept is not that group's.)"""
+        internals = self._node.internals
+        if internals.engine.is_configured(group):
+            return True
+        await internals.wait_started()
+        return self._node.process in internals.engine.groups.get(group, ())
+
+    async def leave(self) -> None:
+        """Be a replica no more, and out of the group where no file puts this process into it."""
+        await self._group.leave()
+        internals = self._node.internals
+        internals.take_no_snapshot(self._kept_name)
+        if not internals.engine.is_configured(self._group.name):
+            internals.engine.journal.forget_state(self._kept_name)
 
     # ------------------------------------------------------------------ calls
     async def call(
@@ -149,10 +185,12 @@ class Replicated(Generic[State]):
         if blocked and self._stalled_at == self._group.offset:
             # Else whoever is refused and calls again and again would find all of it applied when the group goes on.
             raise GroupBlocked(f"{blocked}; {method} was not sent, and can be called again later")
-        if self._arrival is not None:
+        while self._arrival is not None:
             # Sent before the state is here, a call may be applied by whoever gives it to us, and we never see its
             # result.
             await self._wait_for(self._arrival, f"{method} was not sent, and can be called again later")
+        if self._lacking:
+            raise GroupBlocked(f"{self._lacking}; {method} was not sent, and can be called again later")
         self._number += 1
         number = self._number
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -200,14 +238,18 @@ class Replicated(Generic[State]):
         if message is None:
             self._skip(delivery)
         elif isinstance(message, Call):
-            if self.state is None:
+            if self._lacking:
+                self._give_up_calls(f"{self._lacking}; the call was not applied", message)
+            elif self.state is None:
                 self._backlog.add(offset, message, len(delivery.payload))
             elif offset == self.applied:
                 self._on_call(self.state, message)
         elif isinstance(message, Announce):
-            self._on_announce(message)
+            self._versions.on_announce(message)
         elif isinstance(message, Want):
             self._on_want(offset, message)
+        elif isinstance(message, Stand) and self._division is not None:
+            self._division.on_stand(message)
         if self.state is not None:
             self.applied = max(self.applied, offset + 1)
 
@@ -215,7 +257,7 @@ class Replicated(Generic[State]):
         """Somebody has sent to the group what no replica sends. No replica applies it, and it has its place in the
         order all the same."""
         self._node.internals.receiver.counters["no-replica-messages"] += 1
-        if self._tell_once("stranger", delivery.source):
+        if self._versions.tell_once("stranger", delivery.source):
             logger.warning(
                 "skipped message %s to group %s: it is no call of a replica; send it to a group that has no replicas "
                 "(more from process %s is counted, and not logged)",
@@ -233,10 +275,10 @@ class Replicated(Generic[State]):
 
     def _unpack(self, call: Call) -> Arguments | None:
         """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
-        if call.caller == self._node.process and call.incarnation == self._node.incarnation:
-            self._is_current = True
-        elif call.schema and call.schema != self._schema.name:
-            self._on_other_schema(call.caller, call.schema)
+        if self._is_mine(call):
+            self._versions.on_own_message()
+        elif call.schema:
+            self._versions.on_other(call.caller, call.schema)
         try:
             return self._schema.unpack(call)
         except Misfit as error:
@@ -253,8 +295,7 @@ class Replicated(Generic[State]):
         )
 
     def _apply(self, state: State, call: Call, arguments: Arguments) -> None:
-        mine = call.caller == self._node.process and call.incarnation == self._node.incarnation
-        future = self._calls.get(call.number) if mine else None
+        future = self._calls.get(call.number) if self._is_mine(call) else None
         try:
             result = self._schema.methods[call.method].function(state, *arguments.positional, **arguments.named)
         except Exception as error:
@@ -266,38 +307,8 @@ class Replicated(Generic[State]):
         if future is not None and not future.done():
             future.set_result(result)
 
-    # ------------------------------------------------------------------ other versions
-    def _announce(self, is_answer: bool) -> None:
-        self._send(Announce(self._node.process, self._node.incarnation, self._schema.name, is_answer))
-
-    def _on_announce(self, announce: Announce) -> None:
-        if announce.process == self._node.process:
-            self._is_current |= announce.incarnation == self._node.incarnation
-        elif announce.schema != self._schema.name and self._is_current:
-            # The other one began later, so it has not heard of us: of two, one hears the other's announcement after
-            # its own, and answers.
-            self._on_other_schema(announce.process, announce.schema)
-            if not announce.is_answer:
-                self._announce(is_answer=True)
-
-    def _on_other_schema(self, process: SiteId, schema: str) -> None:
-        if self._is_current and self._tell_once("schema", process, schema):
-            logger.warning(
-                "process %s runs another version of %s: its schema is %s, that of %s is %s; install the same version "
-                "at both, for a call that one of them does not understand stops it",
-                process,
-                self._class_name,
-                schema,
-                self._node.process,
-                self._schema.name,
-            )
-
-    def _tell_once(self, *what: str) -> bool:
-        """Whether this was not told yet. Bounded: others decide what there is to tell."""
-        if what in self._told or len(self._told) >= TOLD_MAX:
-            return False
-        self._told.add(what)
-        return True
+    def _is_mine(self, call: Call) -> bool:
+        return call.caller == self._node.process and call.incarnation == self._node.incarnation
 
     @property
     def _class_name(self) -> str:
@@ -310,11 +321,7 @@ class Replicated(Generic[State]):
         if self.state is not None and offset <= self.applied:
             return  # the state is from behind the gap
         logger.info("replica %s has nothing from %d to %d", self._node.process, self.applied, offset)
-        for future in self._calls.values():
-            if not future.done():
-                future.set_exception(
-                    GroupBlocked("the group has gone on without this process; the call may be applied all the same")
-                )
+        self._give_up_calls("the group has gone on without this process; the call may be applied all the same")
         self._backlog.begin(offset)
         self._coming = None
         if self.state is not None:
@@ -322,15 +329,57 @@ class Replicated(Generic[State]):
             self._arrival = asyncio.get_running_loop().create_future()
         self._seeker.begin(offset)
 
+    def _give_up_calls(self, why: str, call: Call | None = None) -> None:
+        """Tell the callers of this process, or the one of this call."""
+        if call is not None and not self._is_mine(call):
+            return
+        for number, future in self._calls.items():
+            if not future.done() and (call is None or number == call.number):
+                future.set_exception(GroupBlocked(why))
+
+    @property
+    def _lacking(self) -> str:
+        """Why calls are not applied although there is a state; empty as a rule."""
+        return "" if self._division is None else self._division.lacking
+
+    def _hooks(self) -> Hooks[State]:
+        return Hooks(self._hold, self._show, self._resume, self._seek, self._decode_state, self._send)
+
+    def _hold(self) -> State | None:
+        if self._coming is not None:
+            # Those who come along have applied it, or will.
+            self._apply_backlog(self._coming, len(self._backlog) + 1)
+        held = self.state
+        if held is None:
+            self._give_up_calls("the group was divided before this replica had a state; the call may be applied")
+        self._seeker.stop()
+        self._backlog.begin(self._seen)
+        self.state = self._coming = None
+        if self._arrival is None:
+            self._arrival = asyncio.get_running_loop().create_future()
+        return held
+
+    def _show(self, state: State | None) -> None:
+        self.state = state
+        self._arrive()
+
+    def _resume(self, state: State) -> None:
+        self._coming = state
+        self.applied = self._backlog.needed_from
+        self._catch_up()
+
+    def _seek(self, givers: Collection[SiteId]) -> None:
+        self._seeker.begin(self._backlog.needed_from, givers)
+
     def _on_want(self, offset: int, want: Want) -> None:
         node, state = self._node, self.state
         if want.asker == node.process:
-            self._seeker.on_delivered(want)
+            self._seeker.on_delivered(want, offset)
         elif (
             want.giver != node.process or node.internals.engine.endpoint.incarnation_of(want.asker) != want.incarnation
         ):
             pass  # another one gives it; or the question is from long ago, in the log, and nobody waits for an answer
-        elif state is None or offset < self.applied:
+        elif state is None or offset < self.applied or self._lacking:
             node.internals.transfer.refuse(want.asker, want.transfer, "it has no state itself")
         else:
             node.internals.transfer.give(
@@ -343,17 +392,17 @@ class Replicated(Generic[State]):
                 lambda: encode_value(state),
             )
 
-    def _on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
-        """The state of another replica has come: what was delivered since is applied to it."""
+    def _on_state(self, giver: SiteId, offer: Offer, content: bytearray, offset: int) -> None:
+        """The state of another replica has come: what was delivered from this offset on is applied to it."""
         self._coming = self._decode_state(content, f"the state that {giver} gave", offer.schema)
-        self.applied = offer.offset
+        self.applied = offset
         if self._node.internals.engine.journal.stable:
             # The log has only what was delivered since: when the others are gone, this is the one that there is.
             asyncio.get_running_loop().run_in_executor(None, self._keep_state, offer, content)
         self._catch_up()
 
     def _keep_state(self, offer: Offer, content: bytearray) -> None:
-        snapshot = _Snapshot(offer.offset, bytes(content), offer.schema)
+        snapshot = Snapshot(offer.offset, bytes(content), offer.schema)
         self._node.internals.engine.journal.keep_state(self._kept_name, encode_value(snapshot))
 
     def _catch_up(self) -> None:
@@ -363,12 +412,14 @@ class Replicated(Generic[State]):
         except Exception as error:
             self._node.internals.failed(error)
 
-    def _apply_backlog(self, state: State) -> None:
-        for _ in range(CATCH_UP_CALLS):
+    def _apply_backlog(self, state: State, most: int = CATCH_UP_CALLS) -> None:
+        for _ in range(most):
             waited = self._backlog.pop()
             if waited is None:
                 self.state, self._coming = state, None
                 self.applied = max(self.applied, self._seen)
+                if self._division is not None:
+                    self._division.on_resumed()
                 self._arrive()
                 return
             offset, call = waited
@@ -383,7 +434,7 @@ class Replicated(Generic[State]):
             self._arrival.set_result(None)
             self._arrival = None
 
-    def _send(self, message: Want | Announce) -> asyncio.Task[None] | None:
+    def _send(self, message: Want | Announce | Stand) -> asyncio.Task[None] | None:
         if len(self._sending) >= SENDING_MAX:
             return None
         task = asyncio.get_running_loop().create_task(self._group.multicast(encode_message(message)))
@@ -402,7 +453,7 @@ class Replicated(Generic[State]):
         return (
             None
             if self.state is None
-            else encode_value(_Snapshot(self.applied, encode_value(self.state), self._schema.name))
+            else encode_value(Snapshot(self.applied, encode_value(self.state), self._schema.name))
         )
 
     def _decode_state(self, content: bytes | bytearray, what: str, schema: str) -> State:
@@ -421,21 +472,3 @@ class Replicated(Generic[State]):
         self._seeker.stop()
         # Who waits for the state goes on, and hears from the group that it is over.
         self._arrive()
-
-
-def _find_snapshot(kept: bytes | None, node: Node, name: str) -> _Snapshot | None:
-    """What was kept for this replica: with the log, or, when another one gave it later, beside the log."""
-    journal = node.internals.engine.journal
-    snapshot = None
-    if kept is not None:
-        snapshot = msgspec.msgpack.decode(kept, type=_Snapshot)
-    elif journal.attachment.snapshot is not None:
-        # Version 0.2.0 kept it without a name, where an application's own may stand.
-        with contextlib.suppress(msgspec.MsgspecError):
-            snapshot = msgspec.msgpack.decode(journal.attachment.snapshot, type=_Snapshot)
-    given = journal.kept_state(name)
-    if given is not None:
-        found = msgspec.msgpack.decode(given, type=_Snapshot)
-        if snapshot is None or found.offset > snapshot.offset:
-            return found
-    return snapshot

@@ -63,7 +63,10 @@ class Givings:
     @property
     def is_full(self) -> bool:
         """Whether no other state can be kept."""
-        states = {id(giving) if giving.state is None else id(giving.state) for giving in self._givings.values()}
+        # (Until the digest is there, those who wait for the same state have the same number.)
+        states = {
+            transfer if giving.state is None else id(giving.state) for (_, transfer), giving in self._givings.items()
+        }
         return len(states) >= STATES_MAX or len(self._givings) >= TAKERS_MAX
 
     def prepare(self, taker: SiteId, transfer: int, now: float) -> None:

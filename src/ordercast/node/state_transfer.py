@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -135,30 +135,45 @@ class StateTransfer:
         elif self._givings.is_full:
             self.refuse(taker, transfer, "it gives states to others")
         else:
-            content = take()
-            self._givings.prepare(taker, transfer, now)
-            logger.info(
-                "process %s gives the state of group %s, %.1f MB, to %s",
-                self._process,
-                group,
-                len(content) / MEGABYTE,
-                taker,
-            )
-
-            # In a thread: it takes a second for each gigabyte.
-            def digested(future: asyncio.Future[bytes]) -> None:
-                if not self._stopped and not future.cancelled():
-                    self._site.step(
-                        lambda now: self._say(
-                            taker,
-                            self._givings.give(
-                                taker, transfer, GivenState(group, offset, schema, content, future.result()), now
-                            ),
-                        )
-                    )
-
-            self._loop.run_in_executor(None, _digest, content).add_done_callback(digested)
+            self._give_packed([taker], transfer, group, offset, schema, take())
         self._set_timer()
+
+    def give_packed(
+        self, takers: Sequence[SiteId], transfer: int, group: GroupId, offset: int, schema: str, content: bytes
+    ) -> None:
+        """Let others take a state that is bytes already."""
+        if self._givings.is_full:
+            for taker in takers:
+                self.refuse(taker, transfer, "it gives states to others")
+        else:
+            self._give_packed(takers, transfer, group, offset, schema, content)
+        self._set_timer()
+
+    def _give_packed(
+        self, takers: Sequence[SiteId], transfer: int, group: GroupId, offset: int, schema: str, content: bytes
+    ) -> None:
+        now = self._loop.time()
+        for taker in takers:
+            self._givings.prepare(taker, transfer, now)
+        logger.info(
+            "process %s gives the state of group %s, %.1f MB, to %s",
+            self._process,
+            group,
+            len(content) / MEGABYTE,
+            ", ".join(takers),
+        )
+
+        def digested(future: asyncio.Future[bytes]) -> None:
+            if not self._stopped and not future.cancelled():
+                given = GivenState(group, offset, schema, content, future.result())
+                self._site.step(lambda now: self._offer(takers, transfer, given, now))
+
+        # In a thread: it takes a second for each gigabyte.
+        self._loop.run_in_executor(None, _digest, content).add_done_callback(digested)
+
+    def _offer(self, takers: Sequence[SiteId], transfer: int, given: GivenState, now: float) -> None:
+        for taker in takers:
+            self._say(taker, self._givings.give(taker, transfer, given, now))
 
     def refuse(self, taker: SiteId, transfer: int, reason: str) -> None:
         """Let somebody know that there is no state to take here."""

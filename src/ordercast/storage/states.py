@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from hashlib import blake2b, sha256
 from pathlib import Path
 
@@ -28,6 +29,12 @@ def read_state(folder: Path, name: str) -> bytes | None:
         return None
     digest, content = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
     return content if _digest(content) == digest else None
+
+
+def remove_state(folder: Path, name: str) -> None:
+    """Forget the state of that name, where there is one."""
+    with suppress(OSError):  # it stays, and somebody who begins anew does not look at it
+        disk.remove_file(_path(folder, name))
 
 
 def _path(folder: Path, name: str) -> Path:

@@ -113,7 +113,8 @@ class Endpoint:
         """Strangers who were heard of and not asked for yet."""
         self._memory = Memory() if memory is None else memory
         self._codec = codec
-        self._process = process
+        self.process = process
+        """The name of this process."""
         self._opens = opens
         room = processes_max if opens else len(places)
         self._numbers = Numbers(places, min(room + SPARE, PROCESSES_MAX))
@@ -207,6 +208,10 @@ class Endpoint:
         """With whom this process does not talk, and why: one line for each."""
         return self._handshake.refusals.lines
 
+    def listen(self, listens: Address) -> None:
+        """Where those find this process who do not know it, when it did not know that itself yet."""
+        self._handshake.listens = listens
+
     def address_of(self, peer: SiteId) -> Address | None:
         """Where a peer is that came by itself."""
         return self._handshake.addresses.get(peer)
@@ -214,7 +219,7 @@ class Endpoint:
     def add_site(self, site: SiteId) -> None:
         """Take another process as if it had been configured; `UsageError` when there is no room for it."""
         _check_names(site)
-        if site == self._process or site in self._numbers:
+        if site == self.process or site in self._numbers:
             raise UsageError(f"{site} is among the processes already")
         check_room(self._numbers, site, self._now)
         self._handshake.add(site)
@@ -223,7 +228,7 @@ class Endpoint:
 
     def remove_site(self, site: SiteId) -> None:
         """Talk no more with a process, and take nothing of it; `UsageError` when nobody knows it."""
-        if site == self._process or site not in self._numbers:
+        if site == self.process or site not in self._numbers:
             raise UsageError(f"{site} is not among the other processes")
         self._handshake.forget(site, self._now)
 
@@ -271,6 +276,10 @@ class Endpoint:
     def leave(self, channel: ChannelId) -> None:
         """Take it no more."""
         self._channels.leave(channel)
+
+    def channel_tag(self, channel: ChannelId) -> bytes:
+        """What a channel is called on the network."""
+        return self._channels.tag(channel)
 
     def broadcast(self, channel: ChannelId, instance: InstanceId, packet: Packet, ttl: int = TTL_MAX) -> None:
         """Put a packet into the datagram for whoever listens to a channel, at most `ttl` hops away."""

@@ -83,6 +83,7 @@ class Handshake:
         """Where the peers are that came by themselves."""
         self.on_peer: Callable[[SiteId], None] = lambda _site: None
         """Told who has come or is forgotten, and whose address has changed."""
+        self.listens = listens or NOWHERE
         self.refused: str | None = None
         self.refusals = Refusals(process, places)
         self.deadline = 0.0
@@ -99,7 +100,6 @@ class Handshake:
         self._agreement = Agreement(agreed)
         self._history = history
         self._memory = memory
-        self._listens = listens or NOWHERE
         self._opens = opens
         self._processes_max = processes_max
         self._differs: tuple[float, str] | None = None
@@ -175,7 +175,7 @@ class Handshake:
 
     def announce(self) -> bytes:
         """What to say to whoever may hear it."""
-        content = Announcement(self._cluster, self._incarnation, self._listens)
+        content = Announcement(self._cluster, self._incarnation, self.listens)
         return self._marked.make(ANNOUNCEMENT, ANYONE, self._encode(content))
 
     # ------------------------------------------------------------------ datagrams
@@ -201,7 +201,7 @@ class Handshake:
             self._history.position,
             self._history.began,
             self._memory.heard.get(to, 0),
-            self._listens,
+            self.listens,
         )
         content = self._encode(greeting)
         if differs_from is not None:

@@ -1,0 +1,37 @@
+"""The snapshot of a replica, with the log or beside it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+
+from ordercast.node.node import Node
+
+
+class Snapshot(msgspec.Struct, frozen=True, array_like=True):
+    """A state, and where in the order it stands."""
+
+    offset: int
+    """The next delivery to apply."""
+    state: bytes
+    schema: str = ""
+    """What the class looked like. Version 0.2.0 does not say."""
+
+
+def find_snapshot(kept: bytes | None, node: Node, name: str) -> Snapshot | None:
+    """What was kept for this replica: with the log, or, when another one gave it later, beside the log."""
+    journal = node.internals.engine.journal
+    snapshot = None
+    if kept is not None:
+        snapshot = msgspec.msgpack.decode(kept, type=Snapshot)
+    elif journal.attachment.snapshot is not None:
+        # Version 0.2.0 kept it without a name, where an application's own may stand.
+        with contextlib.suppress(msgspec.MsgspecError):
+            snapshot = msgspec.msgpack.decode(journal.attachment.snapshot, type=Snapshot)
+    given = journal.kept_state(name)
+    if given is not None:
+        found = msgspec.msgpack.decode(given, type=Snapshot)
+        if snapshot is None or found.offset > snapshot.offset:
+            return found
+    return snapshot
