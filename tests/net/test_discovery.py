@@ -178,6 +178,52 @@ def test_nobody_answers_more_announcements_than_there_is_room_for() -> None:
     run(main())
 
 
+def test_a_process_with_a_log_starts_when_those_who_were_found_have_had_their_say() -> None:
+    async def main() -> None:
+        seed = Stranger("seed", port=free_ports(1)[0])
+        async with started(seed):
+            late = Stranger("late", seeds=[seed.address])
+            late.site.start(late.transport, multicast=False, roll_call=True, discovery=late.discovery)
+            try:
+                assert late.core.discovered == [], "nothing has started"
+                await until(lambda: knows(late, "seed"))
+                await until(lambda: late.core.discovered)
+                assert late.core.discovered[0].sites == ("seed",)
+            finally:
+                late.stop()
+            alone = Stranger("alone")
+            alone.site.start(alone.transport, multicast=False, roll_call=True, discovery=alone.discovery)
+            try:
+                await until(lambda: alone.core.discovered)
+                await until(lambda: alone.core.discovered[-1] == Discovered((), True))
+            finally:
+                alone.stop()
+
+    run(main())
+
+
+def test_where_most_are_meant_one_multicast_goes_to_all_who_came() -> None:
+    async def main() -> None:
+        address = multicast_address()
+        strangers = [Stranger(name, multicast=address) for name in "abcd"]
+        async with started(*strangers):
+            await until(lambda: all(len(each.peers) == 3 for each in strangers))
+            await until(lambda: strangers[0].site.uses_multicast)
+
+    run(main())
+
+
+def test_a_seed_that_is_the_process_itself_is_not_looked_for() -> None:
+    async def main() -> None:
+        port = free_ports(1)[0]
+        seed = Stranger("seed", port=port, seeds=[f"{HOST}:{port}"])
+        async with started(seed):
+            await until(lambda: seed.discovery.settled)
+            assert seed.discovery.status()["looked_for"] == []
+
+    run(main())
+
+
 def test_a_seed_whose_name_is_found_later_is_asked_then() -> None:
     async def main() -> None:
         seed = Stranger("seed", port=free_ports(1)[0])

@@ -92,6 +92,20 @@ def test_somebody_who_is_not_known_is_reached_at_an_address() -> None:
         assert listener.recv(100) == b"not known here"
 
 
+def test_a_process_knows_its_own_address_also_where_it_listens_everywhere() -> None:
+    loop = asyncio.new_event_loop()
+    for host in (HOST, "0.0.0.0"):
+        own = sockets.resolve(host, 0)
+        transport = Transport(loop, own, {"a": own}, lambda *_: False, lambda: None, 1450, 1 << 16, 0.0, opens=True)
+        port = transport.port
+        assert port > 0
+        assert transport.is_own((HOST, port))
+        assert not transport.is_own((HOST, port + 1))
+        assert not transport.is_own(("192.0.2.1", port)), "some other host's"
+        transport.close()
+    loop.close()
+
+
 def test_an_address_of_another_family_is_counted_and_nothing_else() -> None:
     with transport_to(free_ports(1)[0]) as transport:
         transport.send_to(("::1", 7001), b"by the wrong socket")

@@ -98,7 +98,6 @@ def test_steps_wait_for_the_one_before_and_keep_their_order() -> None:
     machine.queue.run(10.0)
     assert machine.seen == [(0.0, 2.0), (2.0, 1.0), (3.0, 0.5)]
     assert machine.processor.cursor == 3.5
-    assert machine.processor.slowest_seconds == 2.0
 
 
 def test_waiting_counts_as_slowness_when_the_processor_cannot_keep_up() -> None:
@@ -106,6 +105,19 @@ def test_waiting_counts_as_slowness_when_the_processor_cannot_keep_up() -> None:
     machine.processor.run(machine.work, 2.0)
     machine.processor.run(machine.work, 1.0)
     assert machine.processor.slowest_seconds == 3.0
+    machine.processor.do(machine.work, 0.5)
+    machine.queue.run(10.0)
+    assert machine.processor.slowest_seconds == 3.5
+
+
+def test_waiting_for_the_end_of_a_pause_is_no_slowness_of_the_processor() -> None:
+    machine = Machine()
+    machine.processor.pause()
+    machine.processor.do(machine.work, 1.0)
+    machine.queue.run(10.0)
+    machine.processor.resume()
+    machine.queue.run(20.0)
+    assert machine.processor.slowest_seconds == 1.0
 
 
 def test_a_paused_processor_takes_no_step_and_says_when_it_has_caught_up() -> None:

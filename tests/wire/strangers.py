@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from ordercast.core import SiteId
+from ordercast.core.memory import Memory
 from ordercast.wire import ClusterKeys, Endpoint
 from ordercast.wire.whereabouts import Address
 from tests.wire.cluster import CODEC, KEY, START, datagrams_of
@@ -24,6 +25,7 @@ def open_endpoint(
     stable: bool = False,
     listens: Address | None = None,
     processes_max: int = 256,
+    memory: Memory | None = None,
 ) -> Endpoint:
     return Endpoint(
         cluster,
@@ -38,6 +40,7 @@ def open_endpoint(
         listens=listens or address_of(name),
         opens=True,
         processes_max=processes_max,
+        memory=memory,
     )
 
 
@@ -92,7 +95,7 @@ class Network:
                 self.taken.append((receiver, origin, packet))
 
     def meet(self, one: SiteId, other: SiteId, lost: Lost = lambda _sender, _where, _datagram: False) -> None:
-        self.endpoints[one].greet(other, self.where(other))
+        self.endpoints[one].greet(other, self.where(other), self.now)
         self.exchange(lost)
 
     def pass_time(self, seconds: float) -> None:

@@ -66,7 +66,7 @@ def test_a_listener_whom_the_sender_has_not_numbered_yet_hears_it() -> None:
     network = network_of("a", "b")
     network.endpoints["b"].join("x")
     # b has said hello and was challenged: a knows nothing of it.
-    network.endpoints["b"].greet("a", address_of("a"))
+    network.endpoints["b"].greet("a", address_of("a"), network.now)
     network.exchange(lambda sender, _where, datagram: sender == "b" and datagram[1] == 3)
     assert not network.endpoints["a"].established
     assert [cast.packet for cast in hear(network, "b", *cast_of(network))] == [Note(1)]

@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from ordercast.core import MAIN_INSTANCE, SiteId, UsageError
+from ordercast.core.memory import Memory
 from ordercast.wire.datagram import ANNOUNCEMENT, HANDSHAKE_BYTES, HELLO, REFUSAL
 from ordercast.wire.door import STARTS_MAX
 from ordercast.wire.endpoint import SIGHTINGS_MAX
@@ -94,7 +95,7 @@ def test_a_peer_that_was_told_no_number_asks_for_it_when_something_comes() -> No
 def test_a_configured_cluster_still_refuses_strangers_and_does_not_listen_to_announcements() -> None:
     cluster = known_cluster()
     stranger = open_endpoint("z")
-    stranger.greet("a", address_of("a"))
+    stranger.greet("a", address_of("a"), START)
     a = cluster.endpoints["a"]
     for outgoing in stranger.flush():
         a.receive(outgoing.buffer, cluster.now, address_of("z"))
@@ -119,7 +120,7 @@ def test_a_configured_cluster_still_refuses_strangers_and_does_not_listen_to_ann
 )
 def test_an_answer_goes_where_the_sender_can_be_reached(told: Address, seen: Address, used: Address) -> None:
     a, b = open_endpoint("a"), open_endpoint("b", listens=told)
-    b.greet("a", address_of("a"))
+    b.greet("a", address_of("a"), START)
     (hello,) = b.flush()
     a.receive(hello.buffer, START, seen)
     (answer,) = a.flush()
@@ -129,7 +130,7 @@ def test_an_answer_goes_where_the_sender_can_be_reached(told: Address, seen: Add
 def test_a_hello_with_a_foreign_address_lets_nobody_in_and_sends_there_one_datagram() -> None:
     network = network_of("a", "victim")
     liar = open_endpoint("liar", listens=address_of("victim"))
-    liar.greet("a", address_of("a"))
+    liar.greet("a", address_of("a"), START)
     (hello,) = liar.flush()
     a = network.endpoints["a"]
     a.receive(hello.buffer, network.now, address_of("victim"))
@@ -141,7 +142,7 @@ def test_a_hello_with_a_foreign_address_lets_nobody_in_and_sends_there_one_datag
 def test_an_echo_of_what_was_sent_elsewhere_is_stale() -> None:
     a, b = open_endpoint("a"), open_endpoint("b", listens=("0.0.0.0", 7001))
     b.tick(START)
-    b.greet("a", address_of("a"))
+    b.greet("a", address_of("a"), START)
     (hello,) = b.flush()
     a.receive(hello.buffer, START, ("10.0.0.9", 40_000))
     (challenge,) = a.flush()
@@ -151,7 +152,7 @@ def test_an_echo_of_what_was_sent_elsewhere_is_stale() -> None:
     a.receive(response.buffer, START, ("10.0.0.8", 40_000))
     assert a.counters == {"stale": 1}
     assert not a.established
-    b.greet("a", address_of("a"))
+    b.greet("a", address_of("a"), START)
     (hello,) = b.flush()
     a.receive(hello.buffer, START, ("10.0.0.9", 40_000))
     (challenge,) = a.flush()
@@ -164,7 +165,7 @@ def test_an_echo_of_what_was_sent_elsewhere_is_stale() -> None:
 @pytest.mark.parametrize("told", [("224.0.0.1", 7001), ("10.0.0.9", 0), ("::", 7001)])
 def test_addresses_to_which_nobody_can_send_are_garbage_where_nothing_else_is_seen(told: Address) -> None:
     a, b = open_endpoint("a"), open_endpoint("b", listens=told)
-    b.greet("a", address_of("a"))
+    b.greet("a", address_of("a"), START)
     (hello,) = b.flush()
     a.receive(hello.buffer, START)
     a.receive(b.announce(), START)
@@ -222,7 +223,7 @@ def test_every_bit_of_an_announcement_is_marked() -> None:
 def test_an_announcement_is_no_hello_and_a_hello_is_no_announcement() -> None:
     a, b = open_endpoint("a"), open_endpoint("b")
     a.receive(b.announce()[:1] + bytes((HELLO,)) + b.announce()[2:], START, address_of("b"))
-    b.greet("a", address_of("a"))
+    b.greet("a", address_of("a"), START)
     (hello,) = b.flush()
     a.receive(bytes(hello.buffer[:1]) + bytes((ANNOUNCEMENT,)) + bytes(hello.buffer[2:]), START, address_of("b"))
     assert not a.flush()
@@ -246,7 +247,7 @@ def test_names_that_only_say_hello_cost_no_memory_however_many_they_are() -> Non
     hellos = []
     for number in range(2000):
         stranger = open_endpoint(f"stranger {number}", seed=rng.random())
-        stranger.greet("a", address_of("a"))
+        stranger.greet("a", address_of("a"), START)
         hellos += [bytes(outgoing.buffer) for outgoing in stranger.flush()]
         hellos.append(stranger.announce())
     tracemalloc.start(1)
@@ -323,12 +324,30 @@ def test_what_waits_for_a_peer_that_is_forgotten_goes_to_the_others_only() -> No
     assert network.taken == [("c", "a", Note(1))]
 
 
+def test_logs_that_are_remembered_of_those_who_may_come_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ordercast.wire.handshake.REMEMBERED_MAX", 2)
+    memory = Memory()
+    network = network_of("b", "c", "d", stable=True)
+    network.add("a", open_endpoint("a", memory=memory))
+    for name in "bcd":
+        network.endpoints[name].position = 7
+        network.meet(name, "a")
+        network.endpoints[name].send(("a",), MAIN_INSTANCE, Note(1))
+        network.exchange()
+    assert len(network.taken) == 3
+    assert memory.heard == {"b": 7, "c": 7}
+    network.endpoints["b"].position = 8
+    network.endpoints["b"].send(("a",), MAIN_INSTANCE, Note(2))
+    network.exchange()
+    assert memory.heard == {"b": 8, "c": 7}
+
+
 def test_a_second_process_under_a_name_in_use_is_refused_and_told_what_to_do() -> None:
     network = network_of("a", "b")
     network.meet("a", "b")
     second = open_endpoint("b", seed=1, listens=("10.0.0.200", 7001))
     network.add("second", second, ("10.0.0.200", 7001))
-    second.greet("a", address_of("a"))
+    second.greet("a", address_of("a"), START)
     network.exchange()
     assert second.refused is not None
     assert "choose another name" in second.refused

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import Any
 
-from ordercast.core import Packet, SiteId
+from ordercast.core import Packet, SiteId, UsageError
 from ordercast.net.packets import KNOWN_MAX, NET_INSTANCE, Goodbye, Known
 from ordercast.net.sockets import Resolved
 from ordercast.net.transport import Transport
@@ -36,6 +37,9 @@ ANNOUNCE_SECONDS_MAX = 1.0
 ANNOUNCE_SECONDS = 3.0
 """Between two announcements when somebody was: for those who are still to come, or on the other side of a split."""
 
+ANNOUNCE_TTL = 32
+"""Routers that an announcement may pass, where they let its address pass at all."""
+
 SEEK_SECONDS_MIN = 0.05
 SEEK_SECONDS_MAX = 1.0
 """Between two hellos to a process of which a peer has told."""
@@ -57,6 +61,9 @@ RELAYED_TO = 8
 
 ANSWERS_SECONDS = 0.2
 """Between two announcements to those whom a broadcast has shown to be there."""
+
+GOODBYES = 2
+"""Nobody is there to say it again when it is lost."""
 
 
 class _Sought:
@@ -118,12 +125,13 @@ class Discovery:
         for handle in self._handles.values():
             handle.cancel()
         self._endpoint.on_peer = lambda _site: None
-        peers = tuple(sorted(self._endpoint.established))
-        if peers:
-            self._endpoint.send(peers, NET_INSTANCE, Goodbye())
-            for outgoing in self._endpoint.flush():
-                if outgoing.where is None and outgoing.channel is None:
-                    self._transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
+        # (In a fork of the process nothing can be said in its name.)
+        with suppress(UsageError):
+            for _ in range(GOODBYES):
+                self._endpoint.send(tuple(sorted(self._endpoint.established)), NET_INSTANCE, Goodbye())
+                for outgoing in self._endpoint.flush():
+                    if outgoing.where is None and outgoing.channel is None:
+                        self._transport.send(outgoing.to, outgoing.buffer, outgoing.segment)
 
     def _later(self, what: str, seconds: float, function: Callable[[float], None]) -> None:
         before = self._handles.get(what)
@@ -140,12 +148,11 @@ class Discovery:
     # ------------------------------------------------------------------ announcing
     def _announce(self, now: float) -> None:
         """Say to whoever may hear it that this process is there."""
-        known = set(self._found.values())
-        own = (self._transport.host, self._transport.port)
-        if self._transport.multicast_address is not None:
-            self._transport.send_multicast(self._endpoint.announce(), None)
-        for where in self._seeds.values():
-            if where is not None and where not in known and where != own:
+        group = self._transport.multicast_address
+        if group is not None:
+            self._transport.send_hops(group, self._endpoint.announce(), None, ANNOUNCE_TTL)
+        for where in self._missing_seeds().values():
+            if where is not None:
                 self._transport.send_to(where, self._endpoint.announce())
         for where in list(self._lost)[:LOST_AT_ONCE]:
             self._transport.send_to(where, self._endpoint.announce())
@@ -176,7 +183,7 @@ class Discovery:
                     self._transport.send_to(sighting.where, self._endpoint.announce())
             elif sighting.name not in self._endpoint.established:
                 self._note(sighting.name, "multicast" if multicast else "came")
-                self._endpoint.greet(sighting.name, sighting.where)
+                self._endpoint.greet(sighting.name, sighting.where, now)
 
     def on_packet(self, sender: SiteId, packet: Packet) -> None:
         """A peer tells of its peers, or that it has ended."""
@@ -204,7 +211,7 @@ class Discovery:
                 del self._sought[name]
                 continue
             if sought.due <= now:
-                self._endpoint.greet(name, sought.where)
+                self._endpoint.greet(name, sought.where, now)
                 sought.due = now + sought.wait_seconds
                 sought.wait_seconds = min(2 * sought.wait_seconds, SEEK_SECONDS_MAX)
             due = min(due, sought.due)
@@ -280,10 +287,17 @@ class Discovery:
         self._tell(tuple(self._found), self.settled)
 
     # ------------------------------------------------------------------ what can be seen of it
-    def _looked_for(self) -> list[str]:
+    def _missing_seeds(self) -> dict[str, Address | None]:
+        """Those at whose addresses nobody was found, and that are not this process itself."""
         known = set(self._found.values())
-        own = (self._transport.host, self._transport.port)
-        seeds = [f"seed {text}" for text, where in self._seeds.items() if where not in known and where != own]
+        return {
+            text: where
+            for text, where in self._seeds.items()
+            if where is None or not (where in known or self._transport.is_own(where))
+        }
+
+    def _looked_for(self) -> list[str]:
+        seeds = [f"seed {text}" for text in self._missing_seeds()]
         told = [f"{name} at {_show(sought.where)}" for name, sought in sorted(self._sought.items())]
         lost = [f"{name} at {_show(where)}" for where, name in self._lost.items()]
         address = self._transport.multicast_address

@@ -38,6 +38,9 @@ class Prober:
         """These are to be reached from now on."""
         self._reach.others = others
         self._reach.judge()
+        if self._next is not None and not self._reach.everyone:
+            self._next.cancel()
+            self._next = self._loop.call_later(self._reach.seconds_to_next(), self.ask)
 
     @property
     def reaches_everyone(self) -> bool:

@@ -275,6 +275,7 @@ class LiveSite(Requests):
             self._tick_soon(deadline)
         if len(endpoint.established) != self._peers:
             self._peers = len(endpoint.established)
+            ways.channels.on_peers()
             self._application.peers_changed()
             if self._roll_call is not None and self._discovery is None and self._peers == len(self._others):
                 self._roll_call.cancel()

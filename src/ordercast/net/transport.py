@@ -6,8 +6,10 @@ import asyncio
 import socket
 from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
+from ipaddress import ip_address
 
-from ordercast.core import SiteId
+from ordercast.core import SiteId, UsageError
 from ordercast.core.forks import disown_in_forks
 from ordercast.net import junk, sockets
 from ordercast.net.disturbance import Disturbance, DisturbedSocket
@@ -96,6 +98,16 @@ class Transport:
     def host(self) -> str:
         """The address at which it listens."""
         return self._own.address[0]
+
+    def is_own(self, where: Address) -> bool:
+        """Whether this process listens there itself, at one address of its host or at all."""
+        if where[1] != self.port or where[0] == self.host:
+            return where == (self.host, self.port)
+        if not ip_address(self.host.partition("%")[0]).is_unspecified:
+            return False
+        with suppress(UsageError):
+            return sockets.own_host(where) == where[0]
+        return False
 
     @property
     def port(self) -> int:

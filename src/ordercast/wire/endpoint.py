@@ -236,9 +236,9 @@ class Endpoint:
         """What all must agree on has changed, because a process was added or removed."""
         self._handshake.agree(agreed)
 
-    def greet(self, site: SiteId, where: Address) -> None:
+    def greet(self, site: SiteId, where: Address, now: float) -> None:
         """Say hello, once, to a process that may be at an address: if it is there and holds the key, it is a peer."""
-        self._outbox.add(_outgoing(self._handshake.greet(site, where, self._now)))
+        self._outbox.add(_outgoing(self._handshake.greet(site, where, now)))
 
     def announce(self) -> bytes:
         """A datagram for whoever may hear it: it tells those who hold the key where this process is."""

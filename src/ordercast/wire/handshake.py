@@ -44,6 +44,9 @@ NEWCOMER_SECONDS = 2.0
 hellos, so that those who agree and are there have met. (All start at once; the first that b hears is the one that
 differs from all the others.)"""
 
+REMEMBERED_MAX = 4096
+"""Processes whose logs are remembered where anybody may come: whoever comes later is not missed when it loses some."""
+
 _TOLD_BYTES = 4
 """What MessagePack takes to count the entries that are told, beyond the byte of an empty map."""
 
@@ -378,7 +381,8 @@ class Handshake:
     def _remember(self, sender: SiteId, keys: BootKeys, greeting: Greeting) -> int:
         """The sender is accepted; what is heard of its log from now on is news only beyond this position, and the
         first datagram is news in any case."""
-        if not greeting.stable:
+        known = self._memory.heard
+        if not greeting.stable or (self._opens and len(known) >= REMEMBERED_MAX and sender not in known):
             return POSITION_MAX
         self._memory.meet(sender, greeting.position, greeting.incarnation, greeting.began, keys.name)
         return -1

@@ -28,7 +28,10 @@ class Processor:
         self._queue = queue
         self._clock = clock
         self._on_caught_up = on_caught_up
-        self._inbox: deque[tuple[Step, Any]] = deque()
+        self._inbox: deque[tuple[float, Step, Any]] = deque()
+        """Since when each waits, and what it is."""
+        self._resumed_at = 0.0
+        """What waited through a pause has waited for the processor only since its end."""
         self._wakes = False
         """Whether the event queue will come for the inbox."""
         self._backlog: int | None = None
@@ -39,7 +42,7 @@ class Processor:
         """Run a step now, or queue it when the site is busy or paused."""
         now = self._queue.now
         if self.paused or self._inbox or self.cursor > now:
-            self._inbox.append((step, argument))
+            self._inbox.append((now, step, argument))
             if not self.paused:
                 self._wake_at(self.cursor)
             return
@@ -54,12 +57,16 @@ class Processor:
 
     def run(self, step: Step, argument: Any) -> None:
         """Run a step as soon as the one before has ended, in front of what is queued."""
+        self._run(self._queue.now, step, argument)
+
+    def _run(self, since: float, step: Step, argument: Any) -> None:
+        """Run a step that has waited for so long."""
         now = self._queue.now
         begin = self.cursor if self.cursor > now else now
         self.cursor = begin
         self.steps += 1
         step(self._clock.read(begin), argument)
-        taken = self.cursor - now
+        taken = self.cursor - since
         if taken > self.slowest_seconds:
             self.slowest_seconds = taken
 
@@ -73,7 +80,8 @@ class Processor:
         self._wakes = False
         if self.paused or not self._inbox:
             return
-        self.run(*self._inbox.popleft())
+        since, step, argument = self._inbox.popleft()
+        self._run(max(since, self._resumed_at), step, argument)
         if self._backlog is not None:
             self._backlog -= 1
             self._finish_backlog(self.cursor)
@@ -87,7 +95,7 @@ class Processor:
 
     def resume(self) -> None:
         """Go on with what waits."""
-        now = self._queue.now
+        now = self._resumed_at = self._queue.now
         self.paused = False
         self._backlog = len(self._inbox)
         self._wake_at(now)
@@ -100,7 +108,7 @@ class Processor:
 
     def waiting(self, kind: type[Kind]) -> list[Kind]:
         """The objects of a kind with which steps are queued, in order."""
-        return [argument for _, argument in self._inbox if isinstance(argument, kind)]
+        return [argument for _, _, argument in self._inbox if isinstance(argument, kind)]
 
     def halt(self) -> None:
         """Forget what waits: the site has crashed."""
