@@ -85,8 +85,8 @@ class ViewRows:
     def _series(self, group: str | None, views: Ints) -> Series:
         leaves = np.empty(0, dtype=np.int64)
         if group is not None:
-            owner, values = self.columns.lists("groups", self.columns.rows("leave"))
-            leaves = owner[np.array([name == group for name in values.to_pylist()], dtype=bool)]
+            leaves = self.columns.rows("leave")
+            leaves = leaves[self.columns.name_in_list("groups", leaves, group)]
         series = Series(group, views, leaves, np.empty(0, dtype=np.int64))
         return series._replace(previous=self.latest(self.rows[views], series))
 

@@ -4,7 +4,6 @@ in the end."""
 from __future__ import annotations
 
 import numpy as np
-import pyarrow.compute as pc
 
 from ordercast.check.facts import Facts
 from ordercast.check.facts.columns import Bools, Ints
@@ -40,9 +39,7 @@ def _sent_to(facts: Facts, rows: Ints, series: Series) -> Bools:
     """Of each multicast row, whether it is addressed to the group of these views."""
     if series.group is None:
         return np.ones(len(rows), dtype=bool)
-    sent = np.zeros(len(rows), dtype=bool)
-    owner, values = facts.columns.lists("groups", rows)
-    sent[np.searchsorted(rows, owner[pc.equal(values, series.group).to_numpy(zero_copy_only=False)])] = True
+    sent = facts.columns.name_in_list("groups", rows, series.group)
     explicit, _ = facts.columns.lists("destinations", rows)
     sent[np.searchsorted(rows, explicit)] = False
     return sent
