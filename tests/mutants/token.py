@@ -135,8 +135,8 @@ def adds_to_a_full_history(self: Settlement) -> int:
 @mutant(Token, "delivery.queue", caught_by="integrity")
 def delivers_what_is_for_others_after_a_crash(self: Delivery, entries: Iterable[Entry]) -> None:
     """Whoever has been down delivers all that is committed, for whomever it is."""
-    site, context = self._core.site, self._core.context
-    for entry in entries:
-        for sequence, multicast in enumerate(entry.multicasts, entry.turn.first_sequence):
-            if context.incarnation > 0 or site in context.destinations(multicast):
-                self._undelivered.append((entry.turn.number, sequence, multicast))
+    groups = self._groups
+    if self._core.context.incarnation > 0:
+        self._groups = frozenset(self._core.groups)
+    Delivery.queue(self, entries)
+    self._groups = groups

@@ -73,8 +73,8 @@ def test_the_table_of_roles_names_those_that_a_role_calls(role: str) -> None:
 # ---------------------------------------------------------------------- pieces that belong to all
 def test_a_majority_is_more_than_half_of_all_sites() -> None:
     sites = Sites("a", ("a", "b", "c", "d"), None)
-    assert [sites.are_majority(count) for count in (2, 3)] == [False, True]
-    assert [sites.are_all(count) for count in (3, 4)] == [False, True]
+    assert [sites.are_majority("abcd"[:count]) for count in (2, 3)] == [False, True]
+    assert [sites.are_all("abcd"[:count]) for count in (3, 4)] == [False, True]
     assert sites.others == ("b", "c", "d")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from random import Random
@@ -177,9 +177,11 @@ class Simulation:
         for site in others:
             site.membership.find(newcomer.name)
 
-    def is_first(self, site: SimulatedSite) -> bool:
-        """Whether no other site has ever begun."""
-        return not any(other.begun for other in self.sites.values() if other is not site)
+    def nobody_is_missing(self, site: SimulatedSite, found: Collection[SiteId]) -> bool:
+        """Whether a site has found every other one that has begun and is not gone for good."""
+        dead = {name for fault in self.faults if isinstance(fault, Crash) and fault.forever for name in fault.sites}
+        others = (other for other in self.sites.values() if other is not site and other.begun)
+        return all(other.name in found or (not other.up and (other.place in dead or other.refused)) for other in others)
 
     def _groups_of(self, site: SiteId) -> tuple[GroupId, ...]:
         """The groups in which a site is at the start."""
@@ -300,7 +302,9 @@ class Simulation:
         if contract.message_size is not None:
             described["message_size"] = dict(contract.message_size)
         # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then.
-        if all(site.processor.slowest_seconds <= bounds.phi_p for site in self.sites.values()):
+        in_time = all(site.processor.slowest_seconds <= bounds.phi_p for site in self.sites.values())
+        under = contract.promised_under
+        if in_time and (under is None or all(fault.kind in under for fault in self.faults)):
             described["promised"] = dict(contract.promised(bounds, self.options))
         return Run(
             run=self.run_name,

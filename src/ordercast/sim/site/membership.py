@@ -149,11 +149,11 @@ class Membership:
         queue.schedule(queue.now + DISCOVERY_SECONDS, self._settle, life)
 
     def _settle(self, life: int) -> None:
-        """The search has had its time. (Not while everyone whom it could find is down: a site that founds a group
-        beside one that comes back from its logs would split it.)"""
+        """The search has had its time. (Not while somebody is down whom it has not found, and who comes back: a site
+        that founds a group beside one that comes back from its logs would split it.)"""
         site = self._site
         if site.up and site.incarnation == life:
-            if self._found or site.simulation.is_first(site):
+            if site.simulation.nobody_is_missing(site, self._found):
                 self._settled = True
                 self._tell()
             else:

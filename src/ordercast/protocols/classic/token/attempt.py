@@ -10,7 +10,7 @@ from ordercast.core import Part
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
 
-Stage = Literal["", "probing", "catching-up", "inviting", "installing"]
+Stage = Literal["", "probing", "catching-up", "inviting", "admitting", "installing"]
 
 
 class Attempt(Part):

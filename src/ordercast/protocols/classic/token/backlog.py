@@ -6,7 +6,16 @@ from math import inf
 
 from ordercast.core import InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.ledger import Ledger
-from ordercast.protocols.classic.token.turns import Entry, Run, Turn, begins_life, message_bytes, same_life_start
+from ordercast.protocols.classic.token.rosters import Roster
+from ordercast.protocols.classic.token.turns import (
+    Entry,
+    Run,
+    Turn,
+    begins_life,
+    is_change,
+    message_bytes,
+    same_life_start,
+)
 
 WINDOWS_HEARD = 2
 """A source may overrun its window by one more: a `Credit` that waits for the log is computed before what is sent
@@ -14,6 +23,9 @@ meanwhile."""
 WINDOW_BYTES = 1 << 21
 """What a source may have under way, unless a single message is larger. It is no option: a site must be able to hold
 what another one acknowledges at once."""
+
+CHANGES_MAX = 8
+"""New rosters that are kept for turns which bring them; more are asked for again."""
 
 
 class Backlog(Part):
@@ -26,10 +38,36 @@ class Backlog(Part):
         """Of each source."""
         self._bytes: dict[SiteId, int] = dict.fromkeys(sites, 0)
         """Source -> what its messages occupy."""
+        self._changes: dict[tuple[SiteId, int], Multicast] = {}
+        """Messages that change the roster: no token site chooses among them, but turns bring them."""
+        self._newest = ledger.roster
+        """The latest one whose messages are kept."""
+
+    def keep_change(self, number: int, multicast: Multicast) -> None:
+        """A change of the roster was heard."""
+        self._changes[multicast.id.source, number] = multicast
+        while len(self._changes) > CHANGES_MAX:
+            del self._changes[next(iter(self._changes))]
+
+    def admit(self, roster: Roster) -> None:
+        """Messages of these sites are kept from here on, whether they are new or not."""
+        for site, _life in roster.sites:
+            self._heard.setdefault(site, {})
+            self._bytes.setdefault(site, 0)
+        self._newest = roster
+
+    def dismiss(self, roster: Roster) -> None:
+        """Messages of others, or of other lives, are not wanted any more."""
+        for source in [source for source in self._heard if roster.life(source) is None]:
+            del self._heard[source], self._bytes[source]
+        self.skip()
 
     def keep(self, source: SiteId, first: int, multicasts: tuple[Multicast, ...]) -> None:
         """Messages were heard, which follow each other from this number of their source on."""
-        heard, ordered = self._heard[source], self._ledger.ordered[source]
+        ordered = self._ordered(source)
+        if ordered is None:
+            return
+        heard = self._heard[source]
         for number, multicast in enumerate(multicasts, first):
             if number not in heard and self._is_near(ordered, number):
                 heard[number] = multicast
@@ -38,19 +76,23 @@ class Backlog(Part):
         while self._bytes[source] > WINDOWS_HEARD * WINDOW_BYTES and len(heard) > 1:
             self._drop(source, max(heard))
 
+    def _ordered(self, source: SiteId) -> int | None:
+        """Number of the source's last message in the history; None when nothing of it is wanted."""
+        return self._ledger.begins_at(source, self._newest) if source in self._heard else None
+
     def _is_near(self, ordered: int, number: int) -> bool:
         """Whether it lies within the windows behind what is ordered, or behind the beginning of a later life."""
         behind = max(ordered, same_life_start(number))
         return behind < number <= behind + self.messages_max
 
     def _drop(self, source: SiteId, number: int) -> None:
-        dropped = self._heard[source].pop(number, None)
+        dropped = self._heard.get(source, {}).pop(number, None)
         if dropped is not None:
             self._bytes[source] -= message_bytes(dropped)
 
     def find(self, source: SiteId, number: int) -> Multicast | None:
         """A message that is not committed here: it waits, or an accepted turn has it."""
-        found = self._heard[source].get(number)
+        found = self._changes.get((source, number)) or self._heard.get(source, {}).get(number)
         return self._ledger.find_uncommitted(source, number) if found is None else found
 
     def assemble(self, turn: Turn) -> Entry | None:
@@ -71,13 +113,16 @@ class Backlog(Part):
     def remove(self, entry: Entry) -> None:
         """These are in the history now."""
         for source, number, _multicast in entry.numbered():
+            if is_change(source):
+                self._changes.pop((source, number), None)
+                continue
             if begins_life(number):
                 self._drop_ordered(source)
             self._drop(source, number)
 
     def _drop_ordered(self, source: SiteId) -> None:
-        ordered = self._ledger.ordered[source]
-        for number in [heard for heard in self._heard[source] if heard <= ordered]:
+        ordered = self._ordered(source)
+        for number in [heard for heard in self._heard.get(source, ()) if ordered is None or heard <= ordered]:
             self._drop(source, number)
 
     def skip(self) -> None:
@@ -88,20 +133,26 @@ class Backlog(Part):
     def take_back(self, entry: Entry) -> None:
         """These are no longer in the history; what now lies too far ahead of it goes."""
         for source, number, multicast in entry.numbered():
+            if is_change(source):
+                self.keep_change(number, multicast)
+                continue
             self.keep(source, number, (multicast,))
-            ordered = self._ledger.ordered[source]
-            for beyond in [heard for heard in self._heard[source] if not self._is_near(ordered, heard)]:
+            ordered = self._ordered(source)
+            for beyond in [n for n in self._heard.get(source, ()) if ordered is None or not self._is_near(ordered, n)]:
                 self._drop(source, beyond)
 
     def _next_number(self, source: SiteId, ordered: int) -> int | None:
         """The number of the source's next message, when that is here.
 
         When it is not, a later life may have begun: the source has lost its log, and what nobody has of the lives
-        before will never come.
+        before will never come. Whoever has come later than the configuration begins a life with a roster only. (Else: c
+        leaves, and comes again; the first message of its first stay, late, gets a place in the order again.)
         """
         heard = self._heard[source]
         if not heard or ordered + 1 in heard:
             return ordered + 1 if heard else None
+        if self._ledger.roster.life(source):
+            return None
         return min((number for number in heard if begins_life(number) and number > ordered), default=None)
 
     def _next_run(
@@ -127,7 +178,7 @@ class Backlog(Part):
         many bytes, unless a single message is larger."""
         runs: list[Run] = []
         chosen: list[Multicast] = []
-        sources = list(self._heard)
+        sources = [source for source in self._heard if source in self._ledger.ordered]
         start = self._ledger.accepted % len(sources)
         left: float = bytes_max
         for source in sources[start:] + sources[:start]:
@@ -147,7 +198,10 @@ class Backlog(Part):
     def has_next(self) -> bool:
         """Whether there is anything to acknowledge."""
         ordered = self._ledger.ordered
-        return any(heard and self._next_number(source, ordered[source]) for source, heard in self._heard.items())
+        return any(
+            heard and source in ordered and self._next_number(source, ordered[source])
+            for source, heard in self._heard.items()
+        )
 
     def check_invariants(self) -> None:
         """Nothing here is in the history, and nothing is beyond the bound."""
@@ -161,5 +215,5 @@ class Backlog(Part):
                 set(map(same_life_start, heard))
             ):
                 raise InvariantViolation(f"{len(heard)} messages of {source} wait, at most {self.messages_max} should")
-            if heard and min(heard) <= ordered[source]:
+            if heard and min(heard) <= ordered.get(source, 0):
                 raise InvariantViolation(f"message {min(heard)} of {source} waits and is in the history")

@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, InvariantViolation, Multicast, Part
-from ordercast.core.effects import EnterGroup, ExitGroup, Replay
+from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId
+from ordercast.core.effects import EnterGroup, ExitGroup, InstallView, Replay
 from ordercast.protocols.classic.token.records import Delivered, State
-from ordercast.protocols.classic.token.turns import Entry
+from ordercast.protocols.classic.token.rosters import Roster, new_roster, read_roster
+from ordercast.protocols.classic.token.turns import Entry, is_change
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -19,7 +20,7 @@ class Delivery(Part):
     """What the application has, and what waits for it."""
 
     records = (Delivered,)
-    branches = ("reader-slow",)
+    branches = ("reader-slow", "entered", "exited")
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -29,6 +30,12 @@ class Delivery(Part):
         self._unconsumed = 0
         self.delivered = 0
         """Sequence number of the last delivery."""
+        self.roster = core.ledger.roster
+        """The last one that the application has been told of, or the one of the configuration."""
+        self._groups = frozenset(self._own_groups(self.roster))
+        """The groups in which this site is where the queue ends."""
+        self.is_in = True
+        """Whether this site is in the roster behind the last delivery."""
 
     @property
     def settled(self) -> int:
@@ -42,12 +49,21 @@ class Delivery(Part):
 
     def queue(self, entries: Iterable[Entry]) -> None:
         """These are committed: what is addressed to this site waits for its delivery."""
-        site, context = self._core.site, self._core.context
         for entry in entries:
             turn = entry.turn
+            roster = new_roster(turn, entry.multicasts)
+            if roster is not None:
+                self._groups = frozenset(self._own_groups(roster))
+                self._undelivered.append((turn.number, turn.first_sequence, entry.multicasts[0]))
+                continue
             for sequence, multicast in enumerate(entry.multicasts, turn.first_sequence):
-                if site in context.destinations(multicast):
+                if not self._groups.isdisjoint(multicast.groups):
                     self._undelivered.append((turn.number, sequence, multicast))
+
+    def _own_groups(self, roster: Roster) -> tuple[GroupId, ...]:
+        """The groups in which this site is, in its present life."""
+        core = self._core
+        return roster.groups_of(core.site) if roster.life(core.site) == core.system.life else ()
 
     def deliver(self) -> None:
         """Deliver in the order of the sequence numbers, as far as the application keeps up.
@@ -62,10 +78,51 @@ class Delivery(Part):
             return
         chosen = [self._undelivered.popleft() for _ in range(count)]
         self.delivered = chosen[-1][1]
-        self._unconsumed += count
-        self.log(Delivered(self._ledger.committed, self.delivered))
+        if not core.system.outside:  # who is still coming learns of rosters before its own, and delivers nothing
+            self.log(Delivered(self._ledger.committed, self.delivered))
         for _turn, sequence, multicast in chosen:
-            core.deliver(multicast, order_key=(sequence,))
+            if is_change(multicast.id.source):
+                self._change(read_roster(multicast), sequence)
+            else:
+                self._unconsumed += 1
+                core.deliver(multicast, order_key=(sequence,))
+
+    def _change(self, roster: Roster, sequence: int) -> None:
+        """The roster changes here: leave and enter what this site leaves and enters, and tell who is in its groups."""
+        core, before = self._core, self.roster
+        were, are, was_in = self._own_groups(before), self._own_groups(roster), self.is_in
+        self._take(roster)
+        for group in were:
+            if group not in are:
+                core.branch("exited")
+                core.outbox.append(ExitGroup(group))
+        for group in are:
+            if group not in were:
+                core.branch("entered")
+                core.outbox.append(EnterGroup(group, self._ledger.offset(group, sequence)))
+            if group not in were or _lives(roster, group) != _lives(before, group):
+                self._install_view(group, before if group in were else None)
+        core.changes.note_changed(roster, was_in and not self.is_in)
+
+    def _take(self, roster: Roster) -> None:
+        self.roster = roster
+        self.is_in = roster.life(self._core.site) == self._core.system.life
+
+    def _install_view(self, group: GroupId, before: Roster | None) -> None:
+        """Tell who is in a group. Those come along from the view before who were in it in the same life."""
+        number, originator = self.roster.version
+        members = _lives(self.roster, group)
+        along = (
+            () if before is None else tuple(s for s, life in members.items() if _lives(before, group).get(s) == life)
+        )
+        view = InstallView(f"{number}:{originator}", tuple(members), along, (group,))
+        self._core.outbox.append(view)
+
+    def begin(self, roster: Roster) -> None:
+        """The history begins here for a site that comes; in none of its groups does it have anything to deliver."""
+        self.delivered = self._ledger.sequence
+        self._take(roster)
+        self._groups = frozenset()
 
     def log(self, record: Delivered) -> None:
         """Append to the log."""
@@ -82,17 +139,27 @@ class Delivery(Part):
 
         Everything before the gap has been delivered. (Else it would follow on the gap, or never come.)
         """
-        core, ledger = self._core, self._ledger
+        core, ledger, were, was_in = self._core, self._ledger, self._own_groups(self.roster), self.is_in
         if self._undelivered:
             raise InvariantViolation(f"{len(self._undelivered)} messages before the gap are not delivered")
         self.delivered = ledger.sequence
+        self._take(ledger.committed_roster)
+        are = self._own_groups(self.roster)
+        self._groups = frozenset(are)
         missed = [
             group
-            for group, members in core.context.groups.items()
-            if core.site in members and (anything or ledger.counts.get(group, 0) != before.get(group, 0))
+            for group in dict.fromkeys((*core.context.groups, *were, *are))
+            if (group in were or group in are)
+            and (anything or ledger.counts.get(group, 0) != before.get(group, 0) or (group in were) != (group in are))
         ]
-        core.outbox.extend(ExitGroup(group) for group in missed)
-        core.outbox.extend(EnterGroup(group, ledger.counts.get(group, 0)) for group in missed)
+        core.outbox.extend(ExitGroup(group) for group in missed if group in were)
+        for group in missed:
+            if group in are:
+                core.outbox.append(EnterGroup(group, ledger.counts.get(group, 0)))
+                if not self.roster.is_configured:
+                    self._install_view(group, None)
+        if not self.roster.is_configured:
+            core.changes.note_changed(self.roster, was_in and not self.is_in)
 
     # ------------------------------------------------------------------ after a crash
     def recall_delivered(self, record: Delivered) -> None:
@@ -101,17 +168,33 @@ class Delivery(Part):
         core.stable.commit(record.committed)
         while self._undelivered and self._undelivered[0][1] <= record.sequence:
             _turn, sequence, multicast = self._undelivered.popleft()
-            core.outbox.append(Replay(multicast, order_key=(sequence,)))
+            if is_change(multicast.id.source):
+                self._change(read_roster(multicast), sequence)
+            else:
+                core.outbox.append(Replay(multicast, order_key=(sequence,)))
         self.delivered = record.sequence
 
     def restore(self, state: State) -> None:
         """What is committed and was not delivered waits again."""
         self.delivered = state.delivered
+        if state.roster is not None:
+            self._take(state.roster)
+            self._groups = frozenset(self._own_groups(self.roster))
         self.queue(entry for entry in state.entries if entry.turn.number <= state.committed)
         while self._undelivered and self._undelivered[0][1] <= state.delivered:
             self._undelivered.popleft()
+        if not self.roster.is_configured:
+            for group in self._own_groups(self.roster):
+                self._core.outbox.append(EnterGroup(group, self._ledger.offset(group, self.delivered)))
+                self._install_view(group, self.roster)
 
     def check_invariants(self) -> None:
         """Only what is committed."""
         if self.delivered > self._ledger.sequence - self._ledger.uncommitted_messages:
             raise InvariantViolation(f"delivered {self.delivered}, which is not committed")
+
+
+def _lives(roster: Roster, group: GroupId) -> dict[SiteId, int]:
+    """The members of a group, with their lives."""
+    members = roster.members(group)
+    return {site: life for site, life in roster.sites if site in members}

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import Part, SiteId
+from ordercast.core import Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.packets import Install, Installed, Invite, Join, Refuse
-from ordercast.protocols.classic.token.records import NewList
+from ordercast.protocols.classic.token.packets import (
+    Install,
+    Installed,
+    InstallOfRoster,
+    Invite,
+    Join,
+    JoinOfRoster,
+    Refuse,
+)
+from ordercast.protocols.classic.token.records import Admission, NewList
+from ordercast.protocols.classic.token.rosters import Roster, Wishes, lineage, originator
 from ordercast.protocols.classic.token.turns import Entry, Version
 
 if TYPE_CHECKING:
@@ -17,7 +26,7 @@ if TYPE_CHECKING:
 class Joining(Part):
     """The member's side of a reformation; the originator is a member as well."""
 
-    packets = (Invite, Install)
+    packets = (Invite, Install, InstallOfRoster)
     branches = ("joined", "refused", "gave-way", "caught-up-to-install", "installed")
 
     def __init__(self, core: Token) -> None:
@@ -25,6 +34,10 @@ class Joining(Part):
         self._ledger = core.ledger
         self.installing: Install | None = None
         """A new list that waits for the end of its history."""
+        self._admission: Admission | None = None
+        """What this site begins with, when it comes with that list."""
+        self._established: Version | None = None
+        """The list with which this site has come, when others have installed it."""
 
     # ------------------------------------------------------------------ invitation
     def on_invite(self, sender: SiteId, packet: Invite, arrival: Arrival) -> None:
@@ -34,6 +47,11 @@ class Joining(Part):
         committed with its help, while the new list begins without it.)
         """
         core = self._core
+        if core.system.outside:
+            core.lookup.answer(sender, packet.version)
+            return
+        if lineage(packet.version) != core.system.lineage:
+            return
         core.reformation.note_version(packet.version)
         if core.loss.lost:
             return
@@ -41,7 +59,7 @@ class Joining(Part):
             self._send_refuse(sender)
             return
         if packet.version > core.stable.promised:
-            if core.attempt.stage in ("inviting", "installing"):
+            if core.attempt.stage in ("inviting", "admitting", "installing"):
                 core.branch("gave-way")
             core.branch("joined")
             self.join(packet.version)
@@ -60,9 +78,9 @@ class Joining(Part):
         core.suspicion.watch_reformation()
 
     def own_join(self) -> Join:
-        """What this site has."""
+        """What this site has, and what it wants changed."""
         ledger, core = self._ledger, self._core
-        return Join(
+        told = (
             core.stable.promised,
             ledger.version,
             ledger.members,
@@ -72,6 +90,36 @@ class Joining(Part):
             core.settlement.everywhere,
             core.loss.known_lives(),
         )
+        wishes, system = core.changes.tell(), core.system
+        if system.roster.is_configured and wishes is None:
+            return Join(*told)
+        return JoinOfRoster(
+            *told,
+            roster=system.roster,
+            before=system.before,
+            life=system.life,
+            tentative=self.is_tentative,
+            wishes=wishes or Wishes(),
+        )
+
+    @property
+    def is_tentative(self) -> bool:
+        """Whether this site has come with the installed list, and does not know of anybody else who has installed
+        it."""
+        ledger, system = self._ledger, self._core.system
+        return system.life == ledger.version[0] and system.before is not None and self._established != ledger.version
+
+    def note_installed(self, sender: SiteId, version: Version) -> None:
+        """Another site has installed this version. When it had a say before, the list with which this one has come may
+        have been opened."""
+        before = self._core.system.before
+        if before is not None and before.life(sender) is not None and version == self._ledger.version:
+            self._established = version
+
+    def note_roster(self, roster: Roster) -> None:
+        """A roster is committed. When this site is in it, it has come."""
+        if roster.life(self._core.site) == self._core.system.life != 0:
+            self._established = self._ledger.version
 
     def _send_refuse(self, to: SiteId) -> None:
         """There is a larger version: this site has joined it, or has history of it.
@@ -87,7 +135,9 @@ class Joining(Part):
         """A list that this site has joined."""
         core = self._core
         core.system.check_turns(packet.uncommitted)
-        core.system.check_members(packet.members)
+        core.system.check_members(packet.members, packet.roster if isinstance(packet, InstallOfRoster) else None)
+        if not packet.members:
+            raise WireError("a list without a site")
         if core.loss.lost:
             return
         if packet.version == self._ledger.version:
@@ -97,13 +147,18 @@ class Joining(Part):
         elif packet.version < core.stable.promised:
             self._send_refuse(sender)
 
-    def begin(self, install: Install) -> None:
+    def on_install_of_roster(self, sender: SiteId, packet: InstallOfRoster, arrival: Arrival) -> None:
+        """The same."""
+        self.on_install(sender, packet, arrival)
+
+    def begin(self, install: Install, admission: Admission | None = None) -> None:
         """Get the end of its history from the first site, then install it."""
         if self.installing is not None and self.installing.version == install.version:
             return
         core = self._core
         self.installing = install
-        core.repair.prefer(install.members[0])
+        self._admission = admission
+        core.repair.prefer(install.teacher if isinstance(install, InstallOfRoster) else install.members[0])
         core.suspicion.watch_reformation()
         core.settlement.forget(install.everywhere)
         core.repair.learn()
@@ -128,16 +183,34 @@ class Joining(Part):
             return
         self.installing = None
         core.branch("installed")
-        core.stable.install(
-            NewList(ledger.committed, install.version, install.members, install.base, tuple(entries), ledger.forgotten)
-        )
+        core.stable.install(self._record(install, tuple(entries)))
+        if self._admission is not None:
+            self._admission = None
+            core.source.give_credit()
+            core.lookup.note_in()
+        if core.site in install.members:
+            core.changes.note_list()
         core.ring.begin(install.base)
         core.source.forgive()
         core.suspicion.watch_reformation()
         core.block("majority", "")
         core.suspicion.note_recovered()
-        originator = install.version[1]
-        if originator == core.site:
+        to = originator(install.version)
+        if to == core.site:
             core.reformation.confirm(core.site)
         else:
-            core.send((originator,), Installed(install.version, core.delivery.settled))
+            core.send((to,), Installed(install.version, core.delivery.settled))
+        if core.site not in install.members and core.system.is_leaving:
+            # What is ordered before it leaves is its own as well.
+            core.repair.want_history(install.base + 1, install.members[0])
+
+    def _record(self, install: Install, entries: tuple[Entry, ...]) -> NewList:
+        ledger = self._ledger
+        plain = (ledger.committed, install.version, install.members, install.base, entries, ledger.forgotten)
+        if not isinstance(install, InstallOfRoster):
+            return NewList(*plain)
+        admission = self._admission
+        if admission is not None:
+            # Summed up as far as this site has come meanwhile: the list begins behind that.
+            admission = Admission(ledger.summary(), ledger.committed_roster, admission.lives)
+        return NewList(*plain, install.roster, install.before, admission)

@@ -13,14 +13,24 @@ from collections.abc import Iterable
 
 from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.records import State
-from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Run, Summary, Turn, Version, begins_life
+from ordercast.protocols.classic.token.rosters import Roster, configured, new_roster
+from ordercast.protocols.classic.token.turns import (
+    FIRST_VERSION,
+    Entry,
+    Run,
+    Summary,
+    Turn,
+    Version,
+    begins_life,
+    life_start,
+)
 
 
 class Ledger(Part):
     """The history and the installed list. It changes only by the methods below, live and when the log is read after a
     crash alike."""
 
-    def __init__(self, sites: tuple[SiteId, ...]) -> None:
+    def __init__(self, sites: tuple[SiteId, ...], roster: Roster | None = None) -> None:
         self.version: Version = FIRST_VERSION
         self.members: tuple[SiteId, ...] = sites
         """The token list, in the order in which the token goes around."""
@@ -48,6 +58,10 @@ class Ledger(Part):
         """Source -> number of its last message that is in the history."""
         self._committed_ordered: dict[SiteId, int] = dict.fromkeys(sites, 0)
         """Source -> number of its last message that is committed."""
+        self.roster = roster or configured(sites, {})
+        """The last one in the history."""
+        self.committed_roster = self.roster
+        """The last one in its committed part."""
         self.counts: dict[GroupId, int] = {}
         """Group -> application messages that are committed in it. Every site counts every group, by the order and not
         by what it delivers: a site that is in no group has to tell one that comes back where its groups are, when it is
@@ -108,7 +122,7 @@ class Ledger(Part):
 
     def committed_source_number(self, source: SiteId) -> int:
         """Number of the source's last message that is committed."""
-        return self._committed_ordered[source]
+        return self._committed_ordered.get(source, 0)
 
     def summary(self) -> Summary:
         """Of the committed part."""
@@ -120,6 +134,25 @@ class Ledger(Part):
             tuple(self._committed_ordered.items()),
             tuple(self.counts.items()),
         )
+
+    def offset(self, group: GroupId, sequence: int) -> int:
+        """How many application messages were ordered in the group up to a committed sequence number, which is not
+        forgotten."""
+        count = self.counts.get(group, 0)
+        for number, entry in self.entries.items():
+            if number <= self.committed:
+                for at, multicast in enumerate(entry.multicasts, entry.turn.first_sequence):
+                    if at > sequence and group in multicast.groups:
+                        count -= multicast.count
+        return count
+
+    def begins_at(self, source: SiteId, roster: Roster) -> int | None:
+        """Number of the source's last message in the history; for a site that comes with this roster, the number
+        before its first one; None for strangers."""
+        if source in self.ordered:
+            return self.ordered[source]
+        life = roster.life(source)
+        return None if life is None else life_start(life)
 
     # ------------------------------------------------------------------ how it changes
     def accept(self, entry: Entry) -> None:
@@ -167,9 +200,9 @@ class Ledger(Part):
         self.newest = max(self.newest, version)
         return committed, dropped
 
-    def take_over(self, summary: Summary) -> list[Entry]:
-        """Go on behind a committed turn without what lies before it; what was accepted here and is no longer known to
-        be part of the history."""
+    def take_over(self, summary: Summary, roster: Roster | None = None) -> list[Entry]:
+        """Go on behind a committed turn, with the roster that it has there, without what lies before it; what was
+        accepted here and is no longer known to be part of the history."""
         if summary.number < self.committed:
             raise InvariantViolation(f"turn {summary.number} is to be taken over, {self.committed} is committed")
         dropped = self._drop_uncommitted()
@@ -180,6 +213,10 @@ class Ledger(Part):
         self.committed_message_turn = summary.message_turn
         self.newest = max(self.newest, summary.version)
         self.sequence = summary.sequence
+        if roster is not None:
+            self.roster = self.committed_roster = roster
+            self.ordered.clear()
+            self._committed_ordered.clear()
         self._committed_ordered.update(summary.ordered)
         self.ordered.update(summary.ordered)
         self.counts = dict(summary.counts)
@@ -223,6 +260,10 @@ class Ledger(Part):
         self.committed_message_turn = state.last_message_turn
         self.accepted, self.forgotten = state.accepted, state.forgotten
         self.sequence = state.sequence
+        if state.committed_roster is not None:
+            self.roster = self.committed_roster = state.committed_roster
+            self.ordered.clear()
+            self._committed_ordered.clear()
         self.ordered.update(state.ordered)
         self.entries = {entry.turn.number: entry for entry in state.entries}
         self.messages = sum(len(entry.multicasts) for entry in state.entries)
@@ -230,6 +271,8 @@ class Ledger(Part):
         self.uncommitted_messages = sum(turn.messages for turn in self.uncommitted())
         self._committed_ordered.update(state.committed_ordered or self._committed_part())
         self.counts = dict(state.counts)
+        for turn in self.uncommitted():
+            self.roster = new_roster(turn, self.entries[turn.number].multicasts) or self.roster
 
     def _committed_part(self) -> dict[SiteId, int]:
         """For checkpoints of earlier versions, which know no lives: a source's numbers have no gap."""
@@ -242,6 +285,11 @@ class Ledger(Part):
     def _count(self, entry: Entry) -> None:
         """A turn with messages is committed."""
         self.committed_message_turn = entry.turn.number
+        roster = new_roster(entry.turn, entry.multicasts)
+        if roster is not None:
+            _enrol(self._committed_ordered, self.committed_roster, roster)
+            self.committed_roster = roster
+            return
         for run in entry.turn.runs:
             self._committed_ordered[run.first.source] = run.last
         counts = self.counts
@@ -255,9 +303,14 @@ class Ledger(Part):
             raise InvariantViolation(
                 f"turn {turn.number} begins at {turn.first_sequence}, the history ends at {self.sequence}"
             )
-        for run in turn.runs:
-            self._check_run(turn, run)
-            self.ordered[run.first.source] = run.last
+        roster = new_roster(turn, entry.multicasts)
+        if roster is not None:
+            _enrol(self.ordered, self.roster, roster)
+            self.roster = roster
+        else:
+            for run in turn.runs:
+                self._check_run(turn, run)
+                self.ordered[run.first.source] = run.last
         count = len(entry.multicasts)
         self.entries[turn.number] = entry
         self.messages += count
@@ -267,7 +320,9 @@ class Ledger(Part):
         self.accepted = turn.number
 
     def _check_run(self, turn: Turn, run: Run) -> None:
-        before = self.ordered[run.first.source]
+        before = self.ordered.get(run.first.source)
+        if before is None:
+            raise InvariantViolation(f"turn {turn.number} acknowledges {run.first}, whose source is not in the roster")
         if run.source_number != before + 1 and not (begins_life(run.source_number) and run.source_number > before):
             raise InvariantViolation(
                 f"turn {turn.number} acknowledges {run.first} as number {run.source_number} of its source, "
@@ -283,7 +338,9 @@ class Ledger(Part):
             self.bytes -= entry.bytes
             self.sequence -= entry.turn.messages
         if dropped:
+            self.ordered.clear()
             self.ordered.update(self._committed_ordered)
+            self.roster = self.committed_roster
         self.accepted = self.committed
         self.uncommitted_messages = 0
         return dropped
@@ -306,3 +363,14 @@ class Ledger(Part):
             sequence += turn.messages
         if sequence != self.sequence:
             raise InvariantViolation(f"the history ends with {sequence}, not with {self.sequence}")
+
+
+def _enrol(ordered: dict[SiteId, int], before: Roster, roster: Roster) -> None:
+    """A roster follows on another one: whoever has come, or begins a new life, has ordered nothing in it, and whoever
+    has gone is forgotten."""
+    lives = dict(before.sites)
+    for site, life in roster.sites:
+        if lives.get(site) != life:
+            ordered[site] = life_start(life)
+    for site in [source for source in ordered if roster.life(source) is None]:
+        del ordered[site]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.packets import Join, Lost, Vouch
+from ordercast.protocols.classic.token.packets import Join, Lost, News, Vouch, VouchOfRoster
 from ordercast.protocols.classic.token.records import KnownLoss, LogLost, State
+from ordercast.protocols.classic.token.rosters import Roster, check_roster, is_majority
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -31,7 +32,7 @@ class Loss(Part):
       turn 9.)
     """
 
-    packets = (Lost, Vouch)
+    packets = (Lost, Vouch, VouchOfRoster)
     timers = ("loss",)
     records = (LogLost, KnownLoss)
     branches = ("vouched", "repaired")
@@ -56,13 +57,13 @@ class Loss(Part):
         core = self._core
         vouching = self._find_vouchers()
         needed = core.system.majority
-        if core.system.are_majority(len(core.system.others)):
+        if core.system.are_majority(core.system.others):
             silent = ", ".join(sorted(site for site in core.system.others if site not in vouching))
             wait = f"it waits for {needed} of the others to vouch for a list without it, and for any of {silent}"
         else:
             wait = f"{needed} others would have to vouch for it, and there are not so many: all sites must begin anew"
         core.block("loss", f"{core.site} has lost its log: {wait}")
-        core.send(core.system.others, Lost(self._lives[core.site]))
+        core.send((*core.system.others, *core.system.strangers), Lost(self._lives[core.site]))
         core.set_timer("loss", core.patience.retry_after(1))
 
     def on_loss_timeout(self) -> None:
@@ -74,17 +75,31 @@ class Loss(Part):
         """Somebody vouches. A majority for one list is enough, when somebody knows that what it begins with is
         committed."""
         core = self._core
-        core.system.check_summary(packet.summary)
+        roster = packet.roster if isinstance(packet, VouchOfRoster) else None
+        core.system.check_summary(packet.summary, roster)
         if not self.lost or packet.life != self._lives[core.site]:
             return
         self._vouchers[sender] = packet
         vouching = self._find_vouchers()
         best = max((self._vouchers[site] for site in vouching), key=lambda vouch: vouch.summary.number)
-        if core.system.are_majority(len(vouching)) and best.summary.number >= best.base:
+        lives = best.list_roster.sites if isinstance(best, VouchOfRoster) else core.system.configured.sites
+        if is_majority(lives, vouching) and best.summary.number >= best.base:
             core.branch("repaired")
             core.reformation.note_version(best.version)
-            core.stable.take_over(best.summary, best.version)
+            core.stable.take_over(best.summary, best.version, best.roster if isinstance(best, VouchOfRoster) else None)
             core.probing.suspect("left out")
+
+    def on_vouch_of_roster(self, sender: SiteId, packet: VouchOfRoster, arrival: Arrival) -> None:
+        """The same."""
+        check_roster(packet.list_roster)
+        self.on_vouch(sender, packet, arrival)
+
+    def hear_of(self, roster: Roster) -> None:
+        """There is another roster than that of the configuration. When this site is in it in another life, or not at
+        all, then nobody vouches for it: it comes again to the groups in which it is, if there are any."""
+        core = self._core
+        if self.lost and roster.life(core.site) != 0:
+            core.changes.begin_again(roster.groups_of(core.site))
 
     def _find_vouchers(self) -> tuple[SiteId, ...]:
         """Those who vouch for the latest list."""
@@ -106,17 +121,35 @@ class Loss(Part):
         and who waits for the second one does it anyway.
         """
         core, ledger = self._core, self._ledger
+        if core.system.outside:
+            return
         if packet.life > self._lives.get(sender, 0):
             record = KnownLoss(sender, packet.life)
             core.append(record)
             self.recall_known_loss(record)
         if not core.stable.in_normal_phase or packet.life != self._lives[sender]:
             return
-        if sender not in ledger.members:
-            core.branch("vouched")
-            core.send((sender,), Vouch(packet.life, ledger.version, ledger.base, ledger.summary()))
+        if core.system.roster.life(sender) != 0:
+            core.send((sender,), News(ledger.committed_version, ledger.committed_roster))
+        elif sender not in ledger.members:
+            self._vouch(sender, packet.life)
         elif core.ring.holds_token:
             core.probing.suspect("a member has lost its log")
+
+    def _vouch(self, to: SiteId, life: int) -> None:
+        """Not for a list of which this site does not know that it was opened."""
+        core, ledger = self._core, self._ledger
+        vouch = (life, ledger.version, ledger.base, ledger.summary())
+        if core.system.roster.is_configured:
+            core.branch("vouched")
+            core.send((to,), Vouch(*vouch))
+        elif core.system.before is None:
+            core.branch("vouched")
+            core.send((to,), VouchOfRoster(*vouch, ledger.committed_roster, core.system.roster))
+
+    def learn(self, lives: tuple[tuple[SiteId, int], ...]) -> None:
+        """What somebody else knows of it, for a site that comes."""
+        self._lives = dict(lives)
 
     def known_lives(self) -> tuple[tuple[SiteId, int], ...]:
         """Who has lost its log, as far as this site knows."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ordercast.core import MessageId, Multicast, Packet, SiteId
-from ordercast.protocols.classic.token.turns import Summary, Turn, Version
+from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId
+from ordercast.protocols.classic.token.rosters import Roster, Wishes
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version, is_change
 
 
 # ---------------------------------------------------------------------- normal phase
@@ -16,7 +17,7 @@ class Data(Packet, frozen=True):
     multicasts: tuple[Multicast, ...]
 
     def served(self) -> tuple[MessageId, ...]:
-        return tuple(multicast.id for multicast in self.multicasts)
+        return tuple(multicast.id for multicast in self.multicasts if not is_change(multicast.id.source))
 
 
 class Acknowledge(Packet, frozen=True):
@@ -104,6 +105,13 @@ class Forgotten(Packet, frozen=True):
     summary: Summary
 
 
+class ForgottenOfRoster(Forgotten, frozen=True):
+    """The same, where the roster is not the one of the configuration."""
+
+    roster: Roster
+    """The one at the turn that is summed up."""
+
+
 # ---------------------------------------------------------------------- a lost log
 class Lost(Packet, frozen=True):
     """A site that has lost its log -> all: forget what I promised, and tell me how to go on."""
@@ -122,6 +130,15 @@ class Vouch(Packet, frozen=True):
     base: int
     """Where the list begins."""
     summary: Summary
+
+
+class VouchOfRoster(Vouch, frozen=True):
+    """The same, where the roster is not the one of the configuration."""
+
+    roster: Roster
+    """The one at the turn that is summed up."""
+    list_roster: Roster
+    """The one of the list."""
 
 
 # ---------------------------------------------------------------------- reformation
@@ -175,6 +192,21 @@ class Join(Packet, frozen=True):
         return self.committed + len(self.uncommitted)
 
 
+class JoinOfRoster(Join, frozen=True, kw_only=True):
+    """The same, where the roster is not the one of the configuration, or the sender wants it changed."""
+
+    roster: Roster
+    """The one of the installed list."""
+    before: Roster | None
+    """The one before it, when the sender does not know that the list was opened."""
+    life: int
+    """Of the sender."""
+    tentative: bool
+    """Whether the sender came with the installed list, and does not know that it was opened: then it is in the system
+    only if others have installed that list."""
+    wishes: Wishes
+
+
 class Refuse(Packet, frozen=True):
     """Site -> originator: I have joined a list with a larger version."""
 
@@ -200,6 +232,16 @@ class Install(Packet, frozen=True):
         return self.committed + len(self.uncommitted)
 
 
+class InstallOfRoster(Install, frozen=True):
+    """The same, with another roster than the one of the configuration."""
+
+    roster: Roster
+    before: Roster | None
+    """The roster before it, of which a majority has to install the list as well."""
+    teacher: SiteId
+    """Who has the end of the history; it may be leaving."""
+
+
 class Installed(Packet, frozen=True):
     """Site -> originator: the list and everything up to its beginning is in my log."""
 
@@ -213,3 +255,62 @@ class Open(Packet, frozen=True):
 
     background = True
     version: Version
+
+
+# ---------------------------------------------------------------------- sites that come and go
+class Seek(Packet, frozen=True):
+    """A site that wants to join, or finds nobody of its list -> others: are you in a list?"""
+
+    background = True
+    version: Version
+    """Of the sender's list, if it has one: the answer names it, so that it is known to be younger."""
+
+
+class Presence(Packet, frozen=True):
+    """Any site -> who seeks; member -> sites that are found and not in its roster: this is the list that I am in."""
+
+    background = True
+    version: Version
+    size: int
+    """Sites in its roster; 0: the sender is in no list."""
+    seeking: bool = False
+    """Whether it wants to be in one."""
+    asked: Version = FIRST_VERSION
+    """The list of whoever has asked."""
+
+
+class Apply(Packet, frozen=True):
+    """Stranger -> member, without a version: take me in. Stranger -> originator, with the version to which it was
+    invited: I still want to come, to these groups. Member -> member, with the installed version: form a list, there is
+    something that I want changed."""
+
+    background = True
+    version: Version
+    groups: tuple[GroupId, ...] = ()
+
+
+class Decline(Packet, frozen=True):
+    """Member -> stranger: the list will not take you in."""
+
+    background = True
+    reason: str
+
+
+class Admit(Packet, frozen=True):
+    """Originator -> stranger: the list with which you come, and a summary of the history before it."""
+
+    background = True
+    install: InstallOfRoster
+    summary: Summary
+    roster: Roster
+    """The one at the turn that is summed up."""
+    lives: tuple[tuple[SiteId, int], ...]
+    """Who has lost its log."""
+
+
+class News(Packet, frozen=True):
+    """Any site -> who speaks of an older roster: the one that is committed here."""
+
+    background = True
+    version: Version
+    roster: Roster

@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.packets import Probe, Status
+from ordercast.protocols.classic.token.packets import News, Probe, Status
+from ordercast.protocols.classic.token.rosters import check_roster
 from ordercast.protocols.classic.token.turns import Version
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
 
+CHANGE = "a change is wanted"
+"""Why a list is formed although the one before works."""
 NEAR_TURNS = 16
 """Who misses more turns than this catches up before it joins: the token would wait for it."""
 
@@ -19,7 +22,7 @@ NEAR_TURNS = 16
 class Probing(Part):
     """The probe, and catching up from outside the list."""
 
-    packets = (Probe, Status)
+    packets = (Probe, Status, News)
     branches = (
         "suspected",
         "no-majority",
@@ -27,6 +30,7 @@ class Probing(Part):
         "stale-version",
         "member-gone",
         "caught-up-outside",
+        "old-list",
     )
 
     def __init__(self, core: Token) -> None:
@@ -38,6 +42,11 @@ class Probing(Part):
         self._statuses: dict[SiteId, Status] = {}
         """What has been answered to it."""
 
+    @property
+    def is_for_change(self) -> bool:
+        """Whether the last probe was sent because a change is wanted, and not because the list may have failed."""
+        return self._reason == CHANGE
+
     def suspect(self, reason: str) -> None:
         """Ask first who is there. Only who can hear a majority may stop the list that is.
 
@@ -45,10 +54,11 @@ class Probing(Part):
         never hears that they join; they stop, wait, form a list without it, and it begins again.)
         """
         core = self._core
-        if core.attempt.stage or core.loss.lost:
+        if core.attempt.stage or core.loss.lost or core.system.outside:
             return
-        core.branch("suspected")
-        core.patience.note_suspicion(core.now)
+        if reason != CHANGE:
+            core.branch("suspected")
+            core.patience.note_suspicion(core.now)
         self._reason = reason
         self._number += 1
         core.attempt.begin("probing", self.on_probing_round)
@@ -57,7 +67,11 @@ class Probing(Part):
 
     def _send_probe(self) -> None:
         """To everybody who has not answered."""
-        silent = tuple(site for site in self._core.system.others if site not in self._statuses)
+        system = self._core.system
+        # Those whom this site knows may all have gone, and others may have come.
+        astray = system.is_leaving or self._core.attempt.rounds > 1
+        asked = (*system.others, *system.strangers) if astray else system.others
+        silent = tuple(site for site in asked if site not in self._statuses)
         self._core.send(silent, Probe(self._number, self._ledger.version))
         if not silent:
             self._decide()
@@ -65,10 +79,13 @@ class Probing(Part):
     def on_probing_round(self) -> None:
         """Decide with those who have answered."""
         core = self._core
-        if core.system.are_majority(len(self._statuses) + 1):
+        alone = core.system.is_leaving or core.joining.is_tentative
+        if core.system.are_majority((*self._statuses, core.site), self._ledger.version) or (alone and self._statuses):
             self._decide()
         elif core.attempt.rounds > core.options.retries:
             core.branch("no-majority")
+            if alone:
+                core.lookup.ask_whether_gone()
             reached = ", ".join(sorted((*self._statuses, core.site)))
             core.attempt.fail(f"no majority: of {len(core.system.all)} sites {core.site} reaches only {reached}")
         else:
@@ -87,8 +104,26 @@ class Probing(Part):
             core.suspicion.note_recovered()
             core.ring.take_token()
             return
+        if core.joining.is_tentative:
+            # Nobody has what this site has come with: it asks again to be let in.
+            core.attempt.end()
+            core.suspicion.back_off()
+            core.lookup.apply_again(tuple(self._statuses))
+            return
+        if self._reason == CHANGE and not core.changes.is_list_wanted:
+            core.attempt.end()
+            return
         ahead = max(((status.committed, site) for site, status in self._statuses.items()), default=(0, core.site))
-        if ahead[0] > ledger.committed + NEAR_TURNS:
+        if core.system.is_leaving and not core.delivery.is_in:
+            # The list with which this site came never was one, and the others have gone on without it.
+            core.attempt.end()
+            core.changes.give_up()
+        elif core.system.is_leaving:
+            # The others have gone on without this site: it learns what came before that, and forms no list.
+            core.branch("old-list")
+            core.attempt.begin("catching-up", self.on_catching_up_round)
+            core.repair.want_history(*ahead)
+        elif ahead[0] > ledger.committed + NEAR_TURNS:
             core.branch("caught-up-outside")
             core.attempt.begin("catching-up", self.on_catching_up_round)
             core.repair.want_history(*ahead)
@@ -103,6 +138,8 @@ class Probing(Part):
             core.suspicion.watch_reformation()
         if core.attempt.stage == "catching-up":
             core.attempt.note_progress()
+            if core.system.is_leaving:
+                return
             if self._ledger.committed + NEAR_TURNS >= core.repair.history_wanted:
                 core.reformation.originate()
 
@@ -110,16 +147,29 @@ class Probing(Part):
         """The questions repeat themselves; here only their failure is seen."""
         core = self._core
         if core.attempt.rounds > core.options.retries:
+            if core.system.is_leaving:
+                core.lookup.ask_whether_gone()
             core.attempt.fail(f"{core.site} gets no answer to what it missed")
 
     # ------------------------------------------------------------------ what the others say
     def on_probe(self, sender: SiteId, packet: Probe, arrival: Arrival) -> None:
         """Somebody suspects something. Who has lost its log is no part of a majority."""
-        if self._core.loss.lost:
+        core = self._core
+        if core.loss.lost or core.system.outside:
             return
+        roster = self._ledger.committed_roster
+        if (packet.installed <= roster.version and not roster.is_configured) or roster.life(sender) is None:
+            core.send((sender,), News(self._ledger.committed_version, roster))
         self._send_status(sender, packet.attempt)
         if packet.installed > self._ledger.version:
-            self._core.suspicion.note_left_out(packet.installed)
+            core.suspicion.note_left_out(packet.installed)
+
+    def on_news(self, sender: SiteId, packet: News, arrival: Arrival) -> None:
+        """There is a later roster: others have a say, or this site is not in it any more."""
+        check_roster(packet.roster)
+        self._core.system.hear_of(packet.roster, packet.version)
+        self._core.loss.hear_of(packet.roster)
+        self._core.joining.note_roster(packet.roster)
 
     def _send_status(self, to: SiteId, attempt: int) -> None:
         """Say which list is ours."""
@@ -132,9 +182,10 @@ class Probing(Part):
         core, ledger = self._core, self._ledger
         core.settlement.note(sender, packet.settled)
         core.reformation.note_version(packet.promised)
+        core.joining.note_installed(sender, packet.installed)
         if core.attempt.stage == "probing" and packet.attempt == self._number:
             self._statuses[sender] = packet
-            if core.system.are_all(len(self._statuses) + 1):
+            if core.system.are_all((*self._statuses, core.site)):
                 self._decide()
         elif packet.installed > ledger.version:
             core.suspicion.note_left_out(packet.installed)

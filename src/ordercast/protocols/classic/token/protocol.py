@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol
-from ordercast.core.events import Consumed, MulticastRequested, Recovered, Started
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, GroupId, Protocol, SiteId
+from ordercast.core.effects import DeclareRecovered
+from ordercast.core.events import (
+    Consumed,
+    Discovered,
+    Event,
+    JoinRequested,
+    LeaveRequested,
+    MulticastRequested,
+    Received,
+    Recovered,
+    Started,
+)
 from ordercast.protocols.classic.token.arrangement import ARRANGEMENT
 from ordercast.protocols.classic.token.attempt import Attempt
 from ordercast.protocols.classic.token.backlog import Backlog
+from ordercast.protocols.classic.token.changes import Changes
 from ordercast.protocols.classic.token.delivery import Delivery
 from ordercast.protocols.classic.token.joining import Joining
 from ordercast.protocols.classic.token.ledger import Ledger
+from ordercast.protocols.classic.token.lookup import Lookup
 from ordercast.protocols.classic.token.loss import Loss
 from ordercast.protocols.classic.token.options import TokenOptions
+from ordercast.protocols.classic.token.packets import InstallOfRoster
 from ordercast.protocols.classic.token.patience import Patience
 from ordercast.protocols.classic.token.probing import Probing
-from ordercast.protocols.classic.token.records import State
+from ordercast.protocols.classic.token.records import Admission, NewList, State
 from ordercast.protocols.classic.token.reformation import Reformation
 from ordercast.protocols.classic.token.repair import Repair
 from ordercast.protocols.classic.token.ring import Ring
+from ordercast.protocols.classic.token.rosters import configured
 from ordercast.protocols.classic.token.settlement import Settlement
 from ordercast.protocols.classic.token.sites import Sites
 from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
 from ordercast.protocols.classic.token.suspicion import Suspicion
 
-ROLES = (Source, Ring, Repair, Stable, Delivery, Settlement, Suspicion, Attempt, Probing, Reformation, Joining, Loss)
+ROLES = (
+    Source,
+    Ring,
+    Repair,
+    Stable,
+    Delivery,
+    Settlement,
+    Suspicion,
+    Attempt,
+    Probing,
+    Reformation,
+    Joining,
+    Loss,
+    Lookup,
+    Changes,
+)
+TIMERS_OF_A_LIST = tuple(timer for role in ROLES if role not in (Lookup, Changes) for timer in role.timers)
+OBSTACLES_OF_A_LIST = ("majority", "change", "history", "reader", "loss")
 
 
 class Token(Protocol):
@@ -43,6 +76,7 @@ class Token(Protocol):
         options=TokenOptions,
         minority_may_die=True,
         repairs=True,
+        dynamic=True,
     )
     arrangement = ARRANGEMENT
     parts = (Sites, Ledger, Backlog, *ROLES)
@@ -53,9 +87,18 @@ class Token(Protocol):
         super().__init__(context)
         self.options = options = cast(TokenOptions, context.options)
         self.patience = Patience(options)
-        self.system = self.attach(Sites(self.site, context.sites, options.resilience))
-        self.ledger = self.attach(Ledger(self.system.all))
-        self.backlog = self.attach(Backlog(self.ledger, self.system.all, options.window_messages))
+        roster = configured(context.sites, context.groups)
+        self.system = Sites(self.site, context.sites, options.resilience, roster, outside=not context.groups)
+        self.lookup = Lookup(self)
+        self.changes = Changes(self)
+        self._make_roles()
+
+    def _make_roles(self) -> None:
+        """Make all that belongs to a list."""
+        system, options = self.system, self.options
+        self.attach(system)
+        self.ledger = self.attach(Ledger(system.roster.names, system.roster))
+        self.backlog = self.attach(Backlog(self.ledger, system.roster.names, options.window_messages))
         self.source = self.attach(Source(self))
         self.ring = self.attach(Ring(self))
         self.repair = self.attach(Repair(self))
@@ -68,9 +111,22 @@ class Token(Protocol):
         self.reformation = self.attach(Reformation(self))
         self.joining = self.attach(Joining(self))
         self.loss = self.attach(Loss(self))
+        self.attach(self.lookup)
+        self.attach(self.changes)
+
+    def step(self, now: float, event: Event) -> None:
+        """Take one event; what is of another lineage is counted, and no event."""
+        if type(event) is Received and not self.system.is_ours(event.packet, self.ledger.version):
+            self.branch("other-lineage")
+        else:
+            super().step(now, event)
 
     def on_started(self, event: Started) -> None:
-        """Everybody begins with the list of all sites."""
+        """Everybody begins with the list of all sites; who is in no configuration waits until it is to join."""
+        if self.system.outside:
+            self.system.search()
+            self.begin_outside()
+            return
         self._begin()
         self.ring.take_token()
 
@@ -91,6 +147,67 @@ class Token(Protocol):
         self.settlement.note(self.site, self.delivery.settled)
         self.repair.note_taken()
 
+    # ------------------------------------------------------------------ groups that come and go
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups as they are behind the last delivery."""
+        if self.system.outside:
+            return {}
+        roster = self.delivery.roster
+        return self.context.groups if roster.is_configured else dict(roster.groups)
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """The sites of the system."""
+        return self.system.all
+
+    def on_discovered(self, event: Discovered) -> None:
+        """The driver has found other processes."""
+        self.lookup.discover(event)
+
+    def on_join_requested(self, event: JoinRequested) -> None:
+        """The application wants to be in a group."""
+        self.changes.join(event)
+
+    def on_leave_requested(self, event: LeaveRequested) -> None:
+        """The application wants to be out of a group."""
+        self.changes.leave(event)
+
+    def begin_anew(self) -> None:
+        """Forget all that belongs to a list: this site is in none. What it wishes, and whom it has found, stays."""
+        self.system.leave()
+        for handlers in (self._on_packet, self._on_timer, self._on_record):
+            handlers.clear()
+        self._listeners, self._finishers, self._checkers = [], [], []
+        self._make_roles()
+
+    def begin_outside(self) -> None:
+        """In no list: look for one, when there is something to join."""
+        for timer in TIMERS_OF_A_LIST:
+            self.cancel_timer(timer)
+        for by in OBSTACLES_OF_A_LIST:
+            self.block(by, "")
+        self.stable.end_reading()
+        self.source.give_credit()
+        self.lookup.go_on()
+
+    def come(self, install: InstallOfRoster, admission: Admission) -> None:
+        """This site is let into a list."""
+        self.begin_anew()
+        self.system.come(install.version)
+        self.stable.end_reading()
+        self.stable.prepare(admission, install.version)
+        self.joining.begin(install, admission)
+
+    def found(self, record: NewList) -> None:
+        """This site begins a list of its own."""
+        self.stable.install(record)
+        self.ring.begin(0)
+        self.ring.open(record.version)
+        self.source.give_credit()
+        self.suspicion.watch_ring()
+        self.lookup.note_in()
+
     # ------------------------------------------------------------------ stable storage
     def checkpoint_messages(self) -> int:
         """What is kept for the others."""
@@ -106,18 +223,24 @@ class Token(Protocol):
 
     def on_recovered(self, event: Recovered) -> None:
         """As everywhere; a log that is lost says nothing, not even that."""
-        if event.lost:
+        self.system.search()
+        if event.lost and self.context.groups:
             self.loss.begin(self.context.incarnation)
         super().on_recovered(event)
 
     def resume(self) -> None:
         """What the log says was delivered is replayed; what is committed besides is delivered behind it. Then find out
         whether the list goes on without this site."""
+        if self.system.outside:
+            self.begin_outside()
+            self.outbox.append(DeclareRecovered())
+            return
         self.reformation.note_version(self.stable.promised)
         self._begin()
         self.delivery.deliver()
         self.source.send_again()
         self.suspicion.begin_recovery()
+        self.changes.resume()
         if self.loss.lost:
             self.loss.ask()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import GroupId, Multicast, Record, SiteId
+from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import Entry, Summary, Version
 
 
@@ -38,6 +39,16 @@ class Settled(Record, frozen=True):
     forgotten: int
 
 
+class Admission(Record, frozen=True):
+    """What a site begins with that comes into a list: the history up to a committed turn, summed up."""
+
+    summary: Summary
+    roster: Roster
+    """The one at that turn."""
+    lives: tuple[tuple[SiteId, int], ...]
+    """Who has lost its log."""
+
+
 class NewList(Record, frozen=True):
     """A token list was installed, and with it the end of the history with which it begins: one record, or a crash
     could leave a history that belongs to neither list."""
@@ -48,6 +59,12 @@ class NewList(Record, frozen=True):
     base: int
     entries: tuple[Entry, ...]
     forgotten: int
+    roster: Roster | None = None
+    """With this roster; None: the one of the configuration."""
+    before: Roster | None = None
+    """The roster before, where the list brings a new one, and it is not known whether the list before was opened."""
+    admission: Admission | None = None
+    """For a site that comes with this list."""
 
 
 class TakenOver(Record, frozen=True):
@@ -59,6 +76,8 @@ class TakenOver(Record, frozen=True):
     summary: Summary
     promised: Version
     """The promise from here on: the one that stood, or the one with which a site that lost its log begins anew."""
+    roster: Roster | None = None
+    """The one at that turn; None: the one of the configuration."""
 
 
 class LogLost(Record, frozen=True):
@@ -72,6 +91,19 @@ class KnownLoss(Record, frozen=True):
 
     site: SiteId
     life: int
+
+
+class Wished(Record, frozen=True):
+    """The application wants to be in a group, or out of it; None: what it wanted is so, or is no longer wanted."""
+
+    group: GroupId
+    wanted: bool | None
+    moves: bool = False
+    """Whether it is left here to be joined in another lineage."""
+
+
+class Gone(Record, frozen=True):
+    """This site is in no list any more, and nothing before this record matters, but what is wished."""
 
 
 class Delivered(Record, frozen=True):
@@ -105,3 +137,10 @@ class State(Record, frozen=True):
     counts: tuple[tuple[GroupId, int], ...] = ()
     lives: tuple[tuple[SiteId, int], ...] = ()
     lost: bool = False
+    roster: Roster | None = None
+    """At the last delivery; None: the one of the configuration."""
+    committed_roster: Roster | None = None
+    list_roster: Roster | None = None
+    before: Roster | None = None
+    outside: bool = False
+    wishes: tuple[tuple[GroupId, bool, bool], ...] = ()

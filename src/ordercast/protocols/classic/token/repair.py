@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Multicast, Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.packets import Ask, Data, Forgotten, History
+from ordercast.protocols.classic.token.packets import Ask, Data, Forgotten, ForgottenOfRoster, History
 from ordercast.protocols.classic.token.packing import pack
-from ordercast.protocols.classic.token.turns import Entry, Turn
+from ordercast.protocols.classic.token.rosters import lineage, read_roster
+from ordercast.protocols.classic.token.turns import Entry, Turn, is_change
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -32,7 +33,7 @@ ASK_SECONDS = 0.005
 class Repair(Part):
     """Asking and answering."""
 
-    packets = (Data, Ask, History, Forgotten)
+    packets = (Data, Ask, History, Forgotten, ForgottenOfRoster)
     timers = ("ask",)
     branches = ("asked", "history-sent", "caught-up", "summary-sent")
 
@@ -134,12 +135,14 @@ class Repair(Part):
         if teacher is not None:
             core.branch("asked")
             in_vain = self._retries > core.options.retries // 2
-            core.send((teacher,), Ask(ledger.version, after, missing, core.delivery.settled, in_vain))
+            coming = core.joining.installing if core.system.outside else None
+            version = ledger.version if coming is None else coming.version
+            core.send((teacher,), Ask(version, after, missing, core.delivery.settled, in_vain))
 
     def _choose_teacher(self) -> SiteId | None:
         """The one who is known to have it; when that one does not answer, now and then anybody."""
         if self._teacher is None or self._retries % 2:
-            others = self._core.system.others
+            others = self._core.system.others or self._core.system.found
             return self._core.context.random.choice(others) if others else None
         return self._teacher
 
@@ -196,17 +199,16 @@ class Repair(Part):
         """
         core, ledger, settlement = self._core, self._ledger, self._core.settlement
         core.branch("summary-sent")
-        core.send(
-            (to,),
-            Forgotten(
-                ledger.version,
-                settlement.everywhere,
-                settlement.forgotten_in_list,
-                settlement.gone,
-                ledger.forgotten,
-                ledger.summary(),
-            ),
+        told = (
+            ledger.version,
+            settlement.everywhere,
+            settlement.forgotten_in_list,
+            settlement.gone,
+            ledger.forgotten,
+            ledger.summary(),
         )
+        roster = ledger.committed_roster
+        core.send((to,), Forgotten(*told) if roster.is_configured else ForgottenOfRoster(*told, roster))
 
     def _asked_messages(self, ask: Ask) -> Iterator[tuple[SiteId, int, Multicast]]:
         """Source, source number, message; a bounded number of them."""
@@ -216,9 +218,7 @@ class Repair(Part):
             entry = self._ledger.entries.get(turn)
             in_turn = {} if entry is None else {n: m for of, n, m in entry.numbered() if of == source}
             for number in range(first, min(last, first + left - 1) + 1):
-                multicast = in_turn.get(number) or (
-                    core.backlog.find(source, number) if source in core.system.all else None
-                )
+                multicast = in_turn.get(number) or core.backlog.find(source, number)
                 if multicast is not None:
                     left -= 1
                     yield source, number, multicast
@@ -230,16 +230,26 @@ class Repair(Part):
         if not packet.multicasts:
             raise WireError("data without a message")
         source = packet.multicasts[0].id.source
-        if source not in core.system.all:
-            raise WireError(f"a message of {source!r}, which is no site of the system")
-        if any(group not in core.context.groups for multicast in packet.multicasts for group in multicast.groups):
-            raise WireError(f"a message of {source!r} to a group that does not exist")
-        core.backlog.keep(source, packet.source_number, packet.multicasts)
+        if is_change(source):
+            self._hear_change(packet)
+        else:
+            core.system.check_message(source, {group for each in packet.multicasts for group in each.groups})
+            core.backlog.keep(source, packet.source_number, packet.multicasts)
         self.learn()
         if self._asking and sender == self._asked:
             self._packets_since_ask += 1
             if self._packets_since_ask == ANSWER_PACKETS_MAX:
                 self._send_ask()
+
+    def _hear_change(self, packet: Data) -> None:
+        """A new roster that a turn brings: from here on the messages are kept of those who came with it."""
+        core = self._core
+        roster = read_roster(packet.multicasts[0])
+        if lineage(roster.version) == core.system.lineage:
+            core.backlog.keep_change(packet.source_number, packet.multicasts[0])
+            core.system.hear_of(roster, roster.version)
+            if roster.version > self._ledger.roster.version:
+                core.backlog.admit(roster)
 
     def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """Committed turns are taken over whatever list either side is in; the others only within the same list."""
@@ -274,8 +284,11 @@ class Repair(Part):
         to be committed; or it has accepted the very turn that is summed up.
         """
         core, ledger, summary = self._core, self._ledger, packet.summary
-        core.system.check_summary(summary)
-        if core.loss.lost:
+        roster = packet.roster if isinstance(packet, ForgottenOfRoster) else None
+        if roster is None and not core.context.groups:
+            return  # the sender knows nothing yet of those who have come
+        core.system.check_summary(summary, roster)
+        if core.loss.lost or core.system.outside:
             return
         self._hear_forgotten(packet)
         before = ledger.committed
@@ -286,7 +299,7 @@ class Repair(Part):
                 self.wait_for_reader()
                 return
             self._studied = None
-            core.stable.take_over(summary, core.stable.promised)
+            core.stable.take_over(summary, core.stable.promised, roster)
             core.settlement.note_gone(packet.gone)
         if ledger.committed > before:
             self._retries = 0
@@ -294,6 +307,10 @@ class Repair(Part):
             core.probing.note_progress()
             if self._asking:
                 self._send_ask()
+
+    def on_forgotten_of_roster(self, sender: SiteId, packet: ForgottenOfRoster, arrival: Arrival) -> None:
+        """The same."""
+        self.on_forgotten(sender, packet, arrival)
 
     def wait_for_reader(self) -> None:
         """What was learned can be taken over only when the application has taken what waits for it."""

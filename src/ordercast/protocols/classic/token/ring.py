@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, Part, SiteId
+from ordercast.core import InvariantViolation, Multicast, Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token.packets import Accept, Acknowledge, Beacon, Open
-from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Turn, Version
+from ordercast.protocols.classic.token.rosters import announce, announcing_run
+from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Run, Turn, Version
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -123,13 +124,17 @@ class Ring(Part):
         """Whether there is something to acknowledge, and room for it; or messages that the list cannot know to be
         committed yet."""
         ledger, core = self._ledger, self._core
-        if core.backlog.has_next() and core.settlement.room() > 0:
+        if (self._is_change_due() or core.backlog.has_next()) and core.settlement.room() > 0:
             return True
         if ledger.accepted > ledger.base:
             known = max(ledger.base, ledger.accepted - core.system.transfers_needed(len(ledger.members)))
             return ledger.last_message_turn > known
         # The first turn tells everybody that the list has begun, and with that what it began with.
         return ledger.version != FIRST_VERSION
+
+    def _is_change_due(self) -> bool:
+        """Whether the list has brought a roster that is not in the history: that comes before any other message."""
+        return self._core.system.roster.version != self._ledger.roster.version
 
     def _is_quiet(self) -> bool:
         """Whether everybody in the list has delivered everything, as far as it matters here."""
@@ -151,7 +156,7 @@ class Ring(Part):
         """
         ledger, core = self._ledger, self._core
         count = min(core.options.batch_messages_max, core.settlement.room())
-        runs, multicasts = core.backlog.choose(count, core.settlement.turn_bytes_max)
+        runs, multicasts = self._choose(count)
         core.branch("acknowledged" if runs else "null-acknowledged")
         turn = Turn(ledger.accepted + 1, ledger.version, ledger.sequence + 1, runs)
         core.stable.accept(Entry(turn, multicasts))
@@ -164,6 +169,15 @@ class Ring(Part):
             self._passing = turn
             self._pass_retries = 0
             core.set_timer("pass", core.patience.retry_after(0))
+
+    def _choose(self, count: int) -> tuple[tuple[Run, ...], tuple[Multicast, ...]]:
+        """What comes next in the order. The list's new roster comes first and by itself, so that everything before it
+        is delivered in the groups as they were, and everything behind it as they are."""
+        core = self._core
+        if not self._is_change_due():
+            return core.backlog.choose(count, core.settlement.turn_bytes_max)
+        roster = core.system.roster
+        return ((announcing_run(roster),), (announce(roster),)) if count > 0 else ((), ())
 
     def _send_acknowledge(self, to: tuple[SiteId, ...], turn: Turn) -> None:
         ledger, core = self._ledger, self._core

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, Part, SiteId
 from ordercast.protocols.classic.token.records import State
+from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import Entry
 
 if TYPE_CHECKING:
@@ -46,11 +47,21 @@ class Settlement(Part):
 
     def at(self, site: SiteId) -> int:
         """A turn up to which the site is known to have delivered everything."""
-        return self._settled_at[site]
+        return self._settled_at.get(site, 0)
+
+    def admit(self, roster: Roster, settled: int) -> None:
+        """The history is kept for these sites, too; whoever is new among them has no need of what lies before."""
+        for site, _life in roster.sites:
+            self._settled_at.setdefault(site, settled)
+
+    def dismiss(self, roster: Roster) -> None:
+        """It is kept for nobody else."""
+        for site in [site for site in self._settled_at if roster.life(site) is None and site != self._core.site]:
+            del self._settled_at[site]
 
     def note(self, site: SiteId, settled: int) -> None:
         """A site has delivered everything up to a turn; that is for ever, so every way to hear of it will do."""
-        if settled > self._settled_at[site]:
+        if settled > self._settled_at.get(site, settled):
             self._settled_at[site] = settled
             self.forget(min(self._settled_at.values()))
 
@@ -58,7 +69,7 @@ class Settlement(Part):
         """Every site, this one too, has delivered everything up to a turn: nobody will ask for it."""
         self.everywhere = max(self.everywhere, through)
         if through > self._ledger.forgotten:
-            self._believe(through, self._core.system.all)
+            self._believe(through, tuple(self._settled_at))
 
     def forget_in_list(self, through: int) -> None:
         """Every member of the list, this one too, has delivered everything up to a turn, and somebody has no room for
@@ -75,7 +86,7 @@ class Settlement(Part):
         ledger, core = self._ledger, self._core
         self.note_gone(through)
         for site in sites:
-            self._settled_at[site] = max(self._settled_at[site], through)
+            self._settled_at[site] = max(self.at(site), through)
         core.stable.commit(min(through, ledger.accepted))
         ledger.forget(min(through, core.delivery.settled))
 
@@ -152,13 +163,13 @@ class Settlement(Part):
         return min(self._ledger.forgotten, self._settled_in_list())
 
     def _settled_in_list(self) -> int:
-        return min(self._core.delivery.settled, *(self._settled_at[site] for site in self._ledger.members))
+        return min(self._core.delivery.settled, *(self.at(site) for site in self._ledger.members))
 
     def slowest_sites(self) -> tuple[SiteId, ...]:
         """For whom the history is kept."""
         members = self._ledger.members
-        lowest = min(self._settled_at[site] for site in members)
-        return tuple(sorted(site for site in members if self._settled_at[site] == lowest))
+        lowest = min(self.at(site) for site in members)
+        return tuple(sorted(site for site in members if self.at(site) == lowest))
 
     # ------------------------------------------------------------------ stable storage
     def stable_state(self) -> tuple[tuple[SiteId, int], ...]:

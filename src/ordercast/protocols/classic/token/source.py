@@ -42,6 +42,7 @@ class Source(Part):
     def multicast(self, multicast: Multicast) -> None:
         """Number it, log it, broadcast it to the list."""
         core, own = self._core, self._own
+        core.changes.check_source()
         if len(own) >= core.backlog.messages_max:
             raise UsageError(f"{len(own)} messages of {core.site} are on their way: wait for credit")
         self._number = number = self._number + 1
@@ -51,7 +52,7 @@ class Source(Part):
         core.send(core.ring.peers(), Data(number, (multicast,)))
         if len(own) == 1:
             self._retries = 0
-            self._watch(self._ordered[core.site])
+            self._watch(self._ordered.get(core.site, 0))
         core.ring.take_token()
 
     def _keep(self, number: int, multicast: Multicast) -> None:
@@ -73,7 +74,7 @@ class Source(Part):
         if not self._own:
             return
         core = self._core
-        ordered = self._ordered[core.site]
+        ordered = self._ordered.get(core.site, 0)
         waiting = [(core.site, number, multicast) for number, multicast in self._own.items() if number > ordered]
         if ordered > self._ordered_at_retry or not waiting or core.settlement.is_full:
             self._retries = 0
@@ -92,6 +93,11 @@ class Source(Part):
         peers = self._core.ring.peers()
         for packet in pack(messages, packets_max):
             self._core.send(peers, packet)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything that this site has multicast is committed."""
+        return not self._own
 
     def forgive(self) -> None:
         """A token site was heard, or a new list begins: silence counts from here on."""
@@ -159,7 +165,7 @@ class Source(Part):
         if self._own:
             own = [(self._core.site, number, multicast) for number, multicast in self._own.items()]
             self._send(own, len(own))
-            self._watch(self._ordered[self._core.site])
+            self._watch(self._ordered.get(self._core.site, 0))
 
     def check_invariants(self) -> None:
         """What is kept is not committed, and is bounded."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, Part
 from ordercast.core.effects import InstallView
-from ordercast.protocols.classic.token.records import Accepted, NewList, Promised, Settled, State, TakenOver
+from ordercast.protocols.classic.token.records import Accepted, Admission, NewList, Promised, Settled, State, TakenOver
+from ordercast.protocols.classic.token.rosters import Roster, is_majority
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Summary, Version
 
 if TYPE_CHECKING:
@@ -34,7 +35,12 @@ class Stable(Part):
     def in_normal_phase(self) -> bool:
         """Whether this site takes part in its list: it has joined no later one, knows of no turn of a later one, and
         remembers what it has done in it."""
-        return self.promised == self._ledger.version == self._ledger.newest and not self._core.loss.lost
+        return (
+            self.promised == self._ledger.version == self._ledger.newest
+            and not self._core.loss.lost
+            and self._core.site in self._ledger.members
+            and not self._core.system.outside
+        )
 
     # ------------------------------------------------------------------ changes
     def promise(self, version: Version) -> None:
@@ -50,12 +56,13 @@ class Stable(Part):
     def settle(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
         """Take over committed turns from another site's history."""
         ledger = self._ledger
-        self._core.append(Settled(ledger.committed, through, version, entries, ledger.forgotten))
+        if not self._core.system.outside:  # who is still coming has it summed up in its first record
+            self._core.append(Settled(ledger.committed, through, version, entries, ledger.forgotten))
         self._apply_settled(through, version, entries)
 
-    def take_over(self, summary: Summary, promised: Version) -> None:
+    def take_over(self, summary: Summary, promised: Version, roster: Roster | None = None) -> None:
         """Go on behind turns that nobody has kept for this site."""
-        core, record = self._core, TakenOver(self._ledger.committed, summary, promised)
+        core, record = self._core, TakenOver(self._ledger.committed, summary, promised, roster)
         core.append(record)
         core.branch("returned-by-summary")
         self._apply_taken_over(record)
@@ -68,14 +75,27 @@ class Stable(Part):
         self._apply_new_list(record)
         self.install_view()
 
+    def prepare(self, admission: Admission, promised: Version) -> None:
+        """Get ready to come into a list; the record of that list has all of this."""
+        core = self._core
+        self.promised = promised
+        self._ledger.take_over(admission.summary, admission.roster)
+        core.backlog.admit(admission.roster)
+        core.delivery.begin(admission.roster)
+        core.settlement.admit(admission.roster, 0)
+        core.loss.learn(admission.lives)
+
     def install_view(self) -> None:
-        """Tell the application who is in the list."""
-        number, originator = self._ledger.version
-        self._core.outbox.append(InstallView(f"{number}:{originator}", tuple(sorted(self._ledger.members))))
+        """Tell the application who is in the list. Where sites come and go it is told who is in its groups instead, at
+        the place in the order where that changes."""
+        if self._core.system.roster.is_configured:
+            number, originator = self._ledger.version
+            self._core.outbox.append(InstallView(f"{number}:{originator}", tuple(sorted(self._ledger.members))))
 
     def _apply_accepted(self, entry: Entry) -> None:
         self._ledger.accept(entry)
         self._core.backlog.remove(entry)
+        self._core.system.open()
         self.count_transfers()
 
     def _apply_settled(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
@@ -92,15 +112,37 @@ class Stable(Part):
         committed with its help, and list 7 begins without it.)
         """
         core, before = self._core, self._ledger.counts
-        dropped = self._ledger.take_over(record.summary)
+        dropped = self._ledger.take_over(record.summary, record.roster)
         self.promised = record.promised
+        if record.roster is not None:
+            self._learn(record.roster)
         self._take_back(dropped)
         core.backlog.skip()
-        core.source.skip(self._ledger.ordered[core.site])
+        core.source.skip(self._ledger.ordered.get(core.site, 0))
         core.delivery.skip(before, core.loss.lost)
         core.loss.end()
 
+    def _learn(self, roster: Roster) -> None:
+        """There is another roster."""
+        core = self._core
+        core.system.hear_of(roster, self._ledger.committed_version)
+        core.backlog.admit(roster)
+        core.settlement.admit(roster, 0)
+
     def _apply_new_list(self, record: NewList) -> None:
+        if record.roster is None and not self._core.system.roster.is_configured:
+            # The list that brought another roster was never opened.
+            self._core.system.enter(self._core.system.configured, None, record.version)
+        if record.roster is not None:
+            self._core.system.enter(record.roster, record.before, record.version)
+            self.promised = max(self.promised, record.version)
+            if record.roster.life(self._core.site) == record.version[0]:
+                self._core.source.begin_life(record.version[0])
+            self._core.backlog.admit(record.roster)
+            self._core.settlement.admit(record.roster, record.committed)
+            if record.before is None:
+                # A list that was never opened may have brought others.
+                self._core.settlement.dismiss(record.roster)
         dropped = self._ledger.install(record.version, record.members, record.base, record.entries)
         self._take_back(dropped)
         for entry in record.entries:
@@ -137,6 +179,12 @@ class Stable(Part):
         """Deliver what is addressed to this site, and stop caring for what was its own."""
         core = self._core
         core.delivery.queue(entries)
+        if any(entry.turn.is_change for entry in entries):
+            roster = self._ledger.committed_roster
+            self._learn(roster)
+            if roster.version >= core.system.roster.version:
+                core.backlog.dismiss(roster)
+                core.settlement.dismiss(roster)
         own = core.source.release(entries)
         if not self._reading:
             core.delivery.deliver()
@@ -171,6 +219,12 @@ class Stable(Part):
             counts=ledger.summary().counts,
             lives=core.loss.known_lives(),
             lost=core.loss.lost,
+            roster=core.delivery.roster,
+            committed_roster=ledger.committed_roster,
+            list_roster=core.system.roster,
+            before=core.system.before,
+            outside=core.system.outside,
+            wishes=core.changes.stable_state(),
         )
 
     def restore(self, state: State) -> None:
@@ -179,6 +233,15 @@ class Stable(Part):
         self.promised = state.promised
         self._forgotten = state.forgotten
         self._ledger.restore(state)
+        core.changes.restore(state)
+        if state.outside:
+            core.system.leave()
+        elif state.list_roster is not None and not state.list_roster.is_configured:
+            core.system.enter(state.list_roster, state.before, state.version)
+            core.backlog.admit(state.list_roster)
+            core.settlement.admit(state.list_roster, 0)
+        if state.committed_roster is not None and not state.committed_roster.is_configured:
+            self._learn(state.committed_roster)
         core.delivery.restore(state)
         core.settlement.restore(state)
         core.source.restore(state)
@@ -208,9 +271,21 @@ class Stable(Part):
 
     def recall_new_list(self, record: NewList) -> None:
         """See `install`."""
+        if record.admission is not None:
+            self._core.begin_anew()
+            self._core.stable.recall_admitted(record)
+            return
         self.commit(record.committed)
         self._apply_new_list(record)
         self._forgotten = record.forgotten
+
+    def recall_admitted(self, record: NewList) -> None:
+        """See `prepare` and `install`."""
+        if record.admission is not None:
+            self._core.system.come(record.version)
+            self.prepare(record.admission, record.version)
+        self._apply_new_list(record)
+        self._forgotten = record.committed
 
     def end_reading(self) -> None:
         """The log has been read, or there was none: from here on what is committed is delivered."""
@@ -223,7 +298,5 @@ class Stable(Part):
         ledger, core = self._ledger, self._core
         if ledger.version > self.promised:
             raise InvariantViolation(f"list {ledger.version} is installed, but only {self.promised} was promised")
-        if self.in_normal_phase and core.site not in ledger.members:
-            raise InvariantViolation(f"{core.site} takes part in a list that it is not in: {ledger.members}")
-        if not core.system.are_majority(len(ledger.members)):
+        if not core.system.outside and not is_majority(core.system.roster.sites, ledger.members):
             raise InvariantViolation(f"the list {ledger.members} is no majority")

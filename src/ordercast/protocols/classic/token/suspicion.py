@@ -55,6 +55,8 @@ class Suspicion(Part):
 
     def on_watchdog_timeout(self) -> None:
         """Nothing was heard. A token site hears nothing because it is the one who speaks."""
+        if self._core.system.outside:
+            return
         self.watch_ring()
         if not self._core.ring.holds_token:
             self._core.probing.suspect("silence")
@@ -67,7 +69,7 @@ class Suspicion(Part):
         self._failures = 0
         core.block("majority", "")
         self.note_recovered()
-        if core.attempt.stage in ("probing", "catching-up"):
+        if core.attempt.stage in ("probing", "catching-up") and not core.probing.is_for_change:
             core.attempt.end()
 
     # ------------------------------------------------------------------ after a crash
@@ -86,6 +88,8 @@ class Suspicion(Part):
     def note_left_out(self, version: Version) -> None:
         """There is a later list: come in when it does not come by itself."""
         core = self._core
+        if core.system.outside:
+            return
         core.reformation.note_version(version)
         if not self._rejoining and not core.attempt.stage:
             if core.now - self._rejoined_at > CALM_SECONDS:

@@ -16,11 +16,20 @@ FIRST_VERSION: Version = (0, "")
 """The list that everybody starts with: all sites. It is lower than any that an originator can choose."""
 
 
+CHANGE_MARK = "~"
+"""In no site's name. It begins the source of a message that changes the roster, and in a version it stands between the
+originator and the lineage."""
+
 MESSAGE_BYTES = 256
 """What a message occupies beside its payload, whoever keeps it: its name, its place, and the objects around them."""
 
 _LIFE_SHIFT = 31
 _WITHIN_LIFE = (1 << _LIFE_SHIFT) - 1
+
+
+def is_change(source: SiteId) -> bool:
+    """Whether messages of this source change the roster."""
+    return source[:1] == CHANGE_MARK
 
 
 def life_start(life: int) -> int:
@@ -82,9 +91,14 @@ class Turn(msgspec.Struct, frozen=True, array_like=True, gc=False):
         """How many messages it acknowledges."""
         return sum(run.count for run in self.runs)
 
+    @property
+    def is_change(self) -> bool:
+        """Whether it has a new roster, and nothing else."""
+        return len(self.runs) == 1 and self.runs[0].first.source[:1] == CHANGE_MARK
+
     def identifiers(self) -> tuple[MessageId, ...]:
-        """The messages that it acknowledges, in their order."""
-        return tuple(message for run in self.runs for message in run.identifiers())
+        """The messages of applications that it acknowledges, in their order."""
+        return () if self.is_change else tuple(message for run in self.runs for message in run.identifiers())
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
