@@ -92,15 +92,16 @@ class Endpoint:
         memory: Memory | None = None,
         listens: Address | None = None,
         opens: bool = False,
+        changes: bool = False,
         processes_max: int = STRANGERS_MAX,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
-        `hears_itself`: its own datagrams are taken like the others', where they stand among them.
-        Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
-        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own.
-        `listens` is where those find it who do not know it. Where it `opens`, whoever holds the key may come, until
-        there are `processes_max` with this one; else only those who are among the `processes`, or are added."""
+        `hears_itself`: its own datagrams are taken like the others', where they stand among them. Processes that have
+        not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those that have lost some of
+        the history that is in the `memory`; `history` is what this one tells of its own. `listens` is where those find
+        it who do not know it. Where it `opens`, whoever holds the key may come, until there are `processes_max` with
+        this one; else only the `processes`. Where that list `changes`, what is for somebody else gets lost."""
         places = sorted({process, *processes})
         _check(cluster, places, incarnation, max_datagram)
         if opens and not 2 <= processes_max <= PROCESSES_MAX:
@@ -158,7 +159,7 @@ class Endpoint:
             session.heard = POSITION_MAX
             own.counter += 1
         self._outbox = outbox = Outbox(
-            process, codec, own, self._numbers, max_datagram, hears_itself, opens, self.counters, self._keep
+            process, codec, own, self._numbers, max_datagram, hears_itself, opens or changes, self.counters, self._keep
         )
         outbox.position = history.position
         self._kept = KeptFrames()
