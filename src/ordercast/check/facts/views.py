@@ -83,7 +83,7 @@ class ViewRows:
         return [*found, self._series(None, nameless)] if len(nameless) else found
 
     def _series(self, group: str | None, views: Ints) -> Series:
-        leaves = np.empty(0, dtype=np.int64)
+        leaves: Ints = np.empty(0, dtype=np.int64)
         if group is not None:
             leaves = self.columns.rows("leave")
             leaves = leaves[self.columns.name_in_list("groups", leaves, group)]
