@@ -234,7 +234,7 @@ def test_many_traces_side_by_side_are_judged_as_by_the_judges(spark: SparkSessio
 
 
 def test_groups_that_come_and_go_with_services_are_judged_as_by_the_judges(spark: SparkSession) -> None:
-    run, table = side_by_side([(profile, seed) for profile in OF_GROUPS for seed in range(100, 106)])
+    run, table = side_by_side([(profile, seed) for profile in OF_GROUPS for seed in range(100, 104)])
     services = {"total": ["source-order", "agreement", "view-termination"], "source": ["source-order", "acyclic-order"]}
     run = msgspec.structs.replace(run, services=services)
     properties = [*SENDING, "acyclic-order", "agreement", "view-termination", "transitional-set", "view-agreement"]
