@@ -339,7 +339,7 @@ class SimulatedSite:
             # The application multicasts to a group that is not there, or in which the site is not, yet or any more.
             self._requests.give_back(name, request)
             self.simulation.refused_messages += 1
-            self._release_waiting(instance)
+            self._queue.schedule(self.processor.cursor, self._release_waiting, instance)
 
     def _release_waiting(self, instance: Instance) -> None:
         if instance.alive:
