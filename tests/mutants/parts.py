@@ -11,8 +11,11 @@ from ordercast.protocols.parts.consensus_packets import Decided, Value
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
+from ordercast.protocols.parts.primary import Primary
+from ordercast.protocols.parts.primary_packets import Promise, Promised, Started
 from tests.mutants.registry import call_without_log, mutant
 from tests.protocols.parts.hosts import ConsensusHost, EagerMulticastHost, LinkHost, MulticastHost
+from tests.protocols.parts.primary_host import PrimaryHost
 
 
 # ---------------------------------------------------------------------- the link
@@ -83,3 +86,33 @@ def forgets_decisions(self: Consensus, name: tuple[int, ...], value: Value) -> N
 @mutant(ConsensusHost, "detector.suspect", caught_by="termination")
 def suspects_nobody(self: FailureDetector, site: SiteId) -> None:
     """No completeness: everyone waits for a coordinator that is gone."""
+
+
+# ---------------------------------------------------------------------- the epochs of a cell
+@mutant(PrimaryHost, "primary.choose")
+def starts_with_the_shortest_report(self: Primary, reports: list[Promise]) -> Promise:
+    """What a majority has accepted is not always in the start."""
+    return min(reports, key=lambda report: (report.started, len(report.places)))
+
+
+@mutant(PrimaryHost, "primary._promise")
+def forgets_its_promise(self: Primary, epoch: int) -> None:
+    """A promise is made and not logged."""
+    call_without_log(self._host, Promised, Primary._promise, self, epoch)
+
+
+@mutant(PrimaryHost, "primary._install")
+def forgets_its_start(self: Primary, start: Started) -> None:
+    """An epoch is started and not logged."""
+    call_without_log(self._host, Started, Primary._install, self, start)
+
+
+@mutant(PrimaryHost, "primary.hear", caught_by="termination")
+def follows_nobody(self: Primary, sender: SiteId, epoch: int) -> bool:
+    """Who hears of a higher epoch does not promise it."""
+    return epoch == self.promised
+
+
+@mutant(PrimaryHost, "primary.on_suspected", caught_by="termination")
+def waits_for_its_primary(self: Primary, site: SiteId) -> None:
+    """Nobody asks whether the others hear the primary."""

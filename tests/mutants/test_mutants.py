@@ -23,6 +23,7 @@ for module in (
     "broadcast_tree",
     "selective_total",
     "scalatom",
+    "three_step",
     "parts",
 ):
     import_module(f"tests.mutants.{module}")

@@ -64,6 +64,7 @@ FITTING = {
     "propagation-graph": {"window_messages": 8, "history_bytes_max": 6_976_000, "acknowledge_every": 2},
     "broadcast-tree": {"burst_messages": 8},
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
+    "three-step": {"window_messages": 8, "acknowledge_every": 2},
     "selective-total": {"window_messages": 8},
 }
 """Four processes with the usual buffers."""
@@ -80,6 +81,7 @@ TIGHT = {
     "propagation-graph": {"window_messages": 4, "history_bytes_max": 512_000, "acknowledge_every": 1},
     "broadcast-tree": {"burst_messages": 4},
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
+    "three-step": {"window_messages": 4, "acknowledge_every": 1},
     "selective-total": {"window_messages": 4},
 }
 """Three processes with buffers that a kernel grants to everybody."""

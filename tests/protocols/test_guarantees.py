@@ -24,6 +24,7 @@ MINIMUM: dict[str, set[str]] = {
     "lamport": TOTAL,
     "broadcast-tree": {"integrity", "no-duplication", "uniform-agreement", "termination"},
     "scalatom": TOTAL | {"uniform-agreement", "termination", "genuineness", "message-size"},
+    "three-step": TOTAL | {"uniform-agreement", "termination", "genuineness", "message-size"},
     "propagation-graph": TOTAL | {"uniform-agreement", "termination"},
     "selective-total": TOTAL | {"selective-information", "order-equivalence", "source-order", "atomic-receipt"},
 }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ordercast.core import Context, Contract, Options, Protocol, UsageError
 from ordercast.core.effects import (
@@ -27,6 +29,8 @@ from ordercast.core.events import (
 )
 from ordercast.runtime import Instance
 from ordercast.sim import Simulation
+from ordercast.sim.fault import Fault
+from ordercast.sim.faults import Loss, Skew
 from ordercast.sim.networks import PointToPoint
 from tests.runtime.test_instance import LogAndSend, rows
 
@@ -220,3 +224,16 @@ def test_reasons_of_two_groups_stand_beside_each_other() -> None:
         Blocked("source", "", "g"),
     ]
     assert (core.obstacle("source", "g"), core.obstacle("source", "h"), core.obstacle("source")) == ("", "waiting", "")
+
+
+def test_times_are_promised_only_under_the_faults_for_which_they_hold() -> None:
+    bounded = replace(
+        Alone.contract, promised=lambda bounds, options: {"P2": 1.0}, promised_under=("loss",), faults=("loss", "skew")
+    )
+    protocol = type("Bounded", (Alone,), {"contract": bounded})
+
+    def bounds(*faults: Fault) -> dict[str, Any]:
+        return Simulation(protocol, {"g": ["a"]}, PointToPoint(), faults=faults, duration=1.0).execute().header().bounds
+
+    assert bounds(Loss(from_=0.0, rate=0.1))["promised"] == {"P2": 1.0}
+    assert "promised" not in bounds(Loss(from_=0.0, rate=0.1), Skew(from_=0.0, sites=("a",)))

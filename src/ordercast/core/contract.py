@@ -32,7 +32,10 @@ TOTAL_ORDER = (
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
 
 
-_LIVENESS = ("uniform-agreement", "atomic-receipt", "termination", "recovery", "selective-information")
+_LIVENESS = (
+    *("uniform-agreement", "agreement", "atomic-receipt", "termination", "recovery", "selective-information"),
+    *("view-agreement", "view-termination"),
+)
 
 
 def is_liveness(name: str) -> bool:
@@ -105,6 +108,8 @@ class Contract(msgspec.Struct, frozen=True):
     options: type[Options] = Options
     promised: Callable[[Bounds, Options], Mapping[str, float]] = no_bounds
     """P and Q properties -> seconds."""
+    promised_under: tuple[str, ...] | None = None
+    """The kinds of fault under which those seconds hold; None: all of `faults`."""
     message_size: Mapping[str, int] | None = None
     """Bytes that a packet takes at the most for each message that it serves, beside the payload: `a`, and `b` for each
     destination (the bound of the property `message-size`)."""

@@ -32,6 +32,7 @@ _OWN = {
     "propagation-graph": "ordercast.protocols.propagation_graph:PropagationGraph",
     "broadcast-tree": "ordercast.protocols.broadcast_tree:BroadcastTree",
     "scalatom": "ordercast.protocols.scalatom:Scalatom",
+    "three-step": "ordercast.protocols.three_step:ThreeStep",
     "selective-total": "ordercast.protocols.selective_total:SelectiveTotal",
 }
 

@@ -302,7 +302,9 @@ class Simulation:
         if contract.message_size is not None:
             described["message_size"] = dict(contract.message_size)
         # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then.
-        if all(site.processor.slowest_seconds <= bounds.phi_p for site in self.sites.values()):
+        in_time = all(site.processor.slowest_seconds <= bounds.phi_p for site in self.sites.values())
+        under = contract.promised_under
+        if in_time and (under is None or all(fault.kind in under for fault in self.faults)):
             described["promised"] = dict(contract.promised(bounds, self.options))
         return Run(
             run=self.run_name,

@@ -442,7 +442,7 @@ class ConsensusHost(Host):
 
 
 # ---------------------------------------------------------------------- what campaigns vary
-def _options(situation: Situation) -> dict[str, Any]:
+def options_of_hosts(situation: Situation) -> dict[str, Any]:
     return {
         "letters_max": situation.rarely(64, 4, 12),
         "eager": situation.random.random() < 0.5,
@@ -454,13 +454,13 @@ def _arrange(tuning: Tuning) -> Arrangement:
     return Arrangement(order="none", crash="the others go on", campaign=tuning, live=no_options)
 
 
-LinkHost.arrangement = _arrange(Tuning(options=_options, settle=20.0))
+LinkHost.arrangement = _arrange(Tuning(options=options_of_hosts, settle=20.0))
 # Nobody who is in a group dies: agreement is not uniform.
 MulticastHost.arrangement = _arrange(
     Tuning(
-        options=_options,
+        options=options_of_hosts,
         majorities=lambda groups: [(site,) for members in groups.values() for site in members],
         settle=20.0,
     )
 )
-ConsensusHost.arrangement = _arrange(Tuning(options=_options, settle=30.0))
+ConsensusHost.arrangement = _arrange(Tuning(options=options_of_hosts, settle=30.0))

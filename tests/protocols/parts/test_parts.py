@@ -26,9 +26,10 @@ from tests.protocols.parts.hosts import (
     MulticastHost,
     Parcel,
 )
+from tests.protocols.parts.primary_host import PrimaryHost
 
 EMPTY = Multicast(MessageId("a", 0, 1), ("g",))
-HOSTS: list[type[Host]] = [LinkHost, MulticastHost, EagerMulticastHost, ConsensusHost]
+HOSTS: list[type[Host]] = [LinkHost, MulticastHost, EagerMulticastHost, ConsensusHost, PrimaryHost]
 
 
 @pytest.mark.campaign

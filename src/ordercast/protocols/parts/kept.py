@@ -13,7 +13,7 @@ from ordercast.protocols.parts.address import Addresses, Destinations
 from ordercast.protocols.parts.cells import Cells
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.kept_packets import Offsets
-from ordercast.protocols.parts.link import Letter
+from ordercast.protocols.parts.link import Posting
 from ordercast.protocols.parts.multicast import Mark, ReliableMulticast
 
 if TYPE_CHECKING:
@@ -144,16 +144,6 @@ class Watch(Shape):
     tick: int
 
     def keep_watching(self) -> None: ...
-
-
-class Posting(Shape):
-    """What carries letters: a link, or one that posts once."""
-
-    @property
-    def next(self) -> int: ...
-    def post(self, to: Iterable[SiteId], letter: Letter, vital: bool = False) -> None: ...
-    def acknowledge(self, sender: SiteId, letter: Letter) -> None: ...
-    def estrange(self, site: SiteId) -> None: ...
 
 
 class Keeper(Protocol):

@@ -9,6 +9,7 @@ one `Send`, so that it is encoded once. What is kept is bounded: a site that has
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol as Shape
 
 import msgspec
 
@@ -28,6 +29,16 @@ class Letter(Packet, frozen=True):
 
     number: int
     """The sender's; no two letters of a site have the same, whatever it crashes."""
+
+
+class Posting(Shape):
+    """What carries letters: a link, or one that posts once."""
+
+    @property
+    def next(self) -> int: ...
+    def post(self, to: Iterable[SiteId], letter: Letter, vital: bool = False) -> None: ...
+    def acknowledge(self, sender: SiteId, letter: Letter) -> None: ...
+    def estrange(self, site: SiteId) -> None: ...
 
 
 class Receipt(Packet, frozen=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from ordercast.core import MessageId, Multicast, Packet, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.parts.link import Letter, Link
+from ordercast.protocols.parts.link import Letter, Posting
 
 WANTED_MAX = 64
 """Messages asked for with one packet: what one burst of the link can answer."""
@@ -112,7 +112,7 @@ class ReliableMulticast(Part):
     def __init__(
         self,
         host: Protocol,
-        link: Link,
+        link: Posting,
         *,
         eager: bool,
         want_seconds: float,

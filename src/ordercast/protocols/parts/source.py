@@ -146,7 +146,11 @@ class Source(Part):
 
     def recall_sent(self, record: Sent) -> None:
         """A message that we have multicast."""
-        self._core.entries.keep(self.keep(record.multicast), record.multicast)
+        core, multicast = self._core, record.multicast
+        entry = self.keep(multicast)
+        core.entries.keep(entry, multicast)
+        if core.site in entry.address.sites:
+            core.on_own(multicast)
 
     def resume(self) -> None:
         """After a crash: who has our messages is not known any more, so they are sent again."""

@@ -1,0 +1,203 @@
+"""Rule 7: what has been here for long is asked about, and the application hears whom we wait for.
+
+Packets are sent once. What is lost shows here: a message that is not finished after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from ordercast.core import Part, SiteId, WireError
+from ordercast.core.events import Arrival
+from ordercast.protocols.three_step.entries import Entry
+from ordercast.protocols.three_step.packets import Answer, Ask, Asked, Told
+
+if TYPE_CHECKING:
+    from ordercast.protocols.three_step.protocol import ThreeStep
+
+ASKED_MAX = 128
+"""Messages in one question: some kilobytes, and what one answer can bring."""
+NAMELESS_TICKS = 256
+"""Intervals after which a message is forgotten that nobody has more of than the name: all who had it are gone."""
+
+
+def is_time_to_ask(ticks: int) -> bool:
+    """Whether to ask about a message that is so old: after 2 intervals, after 4, 8 and 16, then after every 32. (At
+    every one: on a slow medium the questions are most of the traffic, and keep the answers away.)"""
+    return ticks in (2, 4, 8, 16) or (ticks > 0 and ticks % 32 == 0)
+
+
+class Asking(Part):
+    """One timer for all messages; it runs while there are any."""
+
+    packets = (Ask, Answer)
+    timers = ("watch",)
+    branches = ("asked", "told", "relayed", "nameless", "blocked", "unblocked")
+
+    def __init__(self, core: ThreeStep) -> None:
+        self._core = core
+        self.tick = 0
+        """Counts the intervals of the timer. Waiting is measured in them, not by the site's clock, which may jump."""
+        self._running = False
+
+    # ------------------------------------------------------------------ watching
+    def keep_watching(self) -> None:
+        """There is something that may have to be asked about."""
+        if not self._running:
+            self._running = True
+            self._core.set_timer("watch", self._core.options.ask_seconds)
+
+    def on_watch_timeout(self) -> None:
+        """Ask about what has been here for long; say whether we are blocked, and by whom."""
+        core = self._core
+        self.tick += 1
+        if self.tick % core.options.blocked_ticks == 0:
+            core.absence.on_tick()
+        old = list(takewhile(lambda entry: self.tick - entry.born_tick >= 2, core.entries.values()))
+        self._ask([entry for entry in old if is_time_to_ask(self.tick - entry.born_tick)])
+        for entry in old:
+            if entry.multicast is None and not entry.delivered and self.tick - entry.born_tick >= NAMELESS_TICKS:
+                core.branch("nameless")
+                core.drop(entry)
+        reason = self.whom_we_wait_for()
+        if reason != core.obstacle("waiting"):
+            core.branch("blocked" if reason else "unblocked")
+            core.block("waiting", reason)
+        self._running = False
+        if core.entries or reason:
+            self.keep_watching()
+
+    def _ask(self, entries: list[Entry]) -> None:
+        """Ask those who may know more."""
+        core = self._core
+        questions: dict[SiteId, list[Asked]] = {}
+        for entry in entries:
+            asked = Asked(entry.message, entry.address.cells, entry.multicast is not None)
+            for site in self._whom_to_ask(entry):
+                question = questions.setdefault(site, [])
+                if len(question) < ASKED_MAX:
+                    question.append(asked)
+        for site, question in questions.items():
+            core.branch("asked")
+            self._send(site, tuple(question))
+
+    def _whom_to_ask(self, entry: Entry) -> Iterable[SiteId]:
+        """Of what is delivered here, or goes elsewhere, those not known to have taken it; of the rest, our cell, and
+        those where it is not fixed.
+
+        (Without our own: the other cells have given us up and forgotten m, which our own keeps for us.)
+        """
+        core = self._core
+        if entry.delivered or core.site not in entry.address.sites:
+            return (site for site in entry.address.others if site not in entry.settled)
+        lacking = () if entry.sequence else (cell for cell in entry.address.cells if cell not in entry.fixed)
+        elsewhere = (site for cell in lacking if cell != core.ordering.cell for site in core.cells.cells[cell])
+        return (*core.cellmates, *elsewhere)
+
+    def _send(self, site: SiteId, asked: tuple[Asked, ...]) -> None:
+        core = self._core
+        primary = core.primary
+        is_mate = site in core.cellmates
+        self._core.send(
+            (site,),
+            Ask(
+                primary.promised if is_mate else 0,
+                primary.started if is_mate else 0,
+                core.ordering.count if is_mate else 0,
+                core.delivery.mark if is_mate else None,
+                asked,
+            ),
+        )
+
+    def ask_cell(self) -> None:
+        """Ask our cell where it stands."""
+        for site in self._core.cellmates:
+            self._send(site, ())
+
+    # ------------------------------------------------------------------ answering
+    def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
+        """Say what we know."""
+        core = self._core
+        told: list[Told] = []
+        standing: list[Entry] = []
+        for asked in packet.asked:
+            address = core.addresses.named(asked.cells)
+            if core.site not in address.sites or sender not in (*address.sites, asked.message.source):
+                raise WireError(f"{sender} asks {core.site} about {asked.message}, which does not concern both")
+            entry = core.entries.note(asked.message, address)
+            if entry is None:
+                told.append(Told(asked.message, 0, True))
+                continue
+            if entry.delivered:
+                told.append(Told(asked.message, entry.sequence, core.site in entry.settled))
+            elif entry.place and core.primary.may_speak and sender in address.sites:
+                standing.append(entry)
+            if entry.multicast is None and asked.is_here:
+                core.entries.want(entry, sender)
+                core.multicast.ask_at_once()
+        if told:
+            core.send((sender,), Answer(tuple(told), core.delivery.mark))
+        if standing:
+            core.ordering.tell_standings(sender, standing)
+        if sender in core.cellmates:
+            self._answer_mate(sender, packet)
+        elif standing:
+            core.ordering.say_word((sender,), (standing[-1].message,))
+
+    def _answer_mate(self, sender: SiteId, packet: Ask) -> None:
+        """A site of our cell also hears where the cell stands; from the primary, what it has missed."""
+        core = self._core
+        needed = core.absence.given_up.get(sender)
+        if needed is not None and (packet.mark is None or packet.mark < needed):
+            core.returning.tell(sender)
+        if not core.primary.hear(sender, packet.promised):
+            return
+        if core.primary.leads:
+            if packet.started < core.primary.started:
+                core.primary.send_start(sender)
+            elif packet.count < core.ordering.count:
+                core.ordering.tell_missing(sender, packet.count)
+        core.ordering.say_word((sender,), packet.served()[:1])
+
+    def on_answer(self, sender: SiteId, packet: Answer, arrival: Arrival) -> None:
+        """What somebody has delivered. Its final timestamp is everybody's."""
+        core = self._core
+        core.source.note_reached(sender, packet.reached)
+        for told in packet.told:
+            entry = core.entries.get(told.message)
+            if entry is None or sender not in entry.address.sites:
+                continue
+            if told.sequence and not entry.sequence and core.site in entry.address.sites:
+                core.branch("told")
+                core.delivery.on_final(entry, told.sequence)
+                core.ordering.on_final(entry)
+            if told.is_taken:
+                core.keeping.note_settled(entry, sender)
+
+    # ------------------------------------------------------------------ waiting
+    def whom_we_wait_for(self) -> str:
+        """Why the oldest message that should be delivered here, or taken elsewhere, is not; empty when it is young."""
+        core = self._core
+        for entry in core.entries.values():
+            if self.tick - entry.born_tick < core.options.blocked_ticks:
+                break
+            if core.site not in entry.address.sites:
+                missing = entry.address.quorum.missing(entry.settled)
+                if missing:
+                    return f"{entry.message} is not taken by {', '.join(missing)}"
+            elif not entry.sequence:
+                return self._what_is_not_fixed(entry)
+            elif not entry.delivered:
+                return core.delivery.whom_we_wait_for(entry)
+        return core.absence.whom_we_wait_for()
+
+    def _what_is_not_fixed(self, entry: Entry) -> str:
+        cells = self._core.cells.cells
+        for cell in entry.address.cells:
+            if cell not in entry.standings:
+                return f"{entry.message} has no place in the cell {', '.join(cells[cell])}"
+            if cell not in entry.fixed:
+                return f"{entry.message} is not accepted by a majority of {', '.join(cells[cell])}"
+        return f"{entry.message} has no final timestamp"

@@ -1,0 +1,181 @@
+"""Rule 5: delivery in the order of final timestamps."""
+
+from __future__ import annotations
+
+from collections import deque
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+from ordercast.core import GroupId, InvariantViolation, MessageId, Part
+from ordercast.core.effects import Deliver, Replay
+from ordercast.protocols.parts.multicast import Mark
+from ordercast.protocols.three_step.entries import Entry
+from ordercast.protocols.three_step.packets import Delivered
+
+if TYPE_CHECKING:
+    from ordercast.protocols.three_step.protocol import ThreeStep
+
+
+class Delivery(Part):
+    """What has a final timestamp, and what may still come before it."""
+
+    records = (Delivered,)
+    branches = ("tie",)
+
+    def __init__(self, core: ThreeStep) -> None:
+        self._core = core
+        self._final: list[Mark] = []
+        """Messages with a final timestamp that are not delivered, as a heap; dead items are dropped later."""
+        self._open: deque[tuple[int, MessageId]] = deque()
+        """Places of our cell, by timestamp, from the first whose message has no final one."""
+        self._complete = 0
+        """With what we have accepted, we have every place of S up to this timestamp."""
+        self._pending: list[tuple[int, int]] = []
+        """Words of the primary for which places are missing: the lowest and the highest."""
+        self.mark: Mark | None = None
+        """The last delivery, or what was skipped behind it."""
+        self.offsets: dict[GroupId, int] = {
+            group: 0 for group, members in sorted(core.context.groups.items()) if core.site in members
+        }
+        """How many application messages were delivered in each group of our cell up to there: the same everywhere."""
+
+    # ------------------------------------------------------------------ what is known
+    def begin(self) -> None:
+        """Another epoch has begun: its places come next."""
+        self._open.clear()
+        self._complete = 0
+        self._pending.clear()
+
+    def on_placed(self, entry: Entry, timestamp: int) -> None:
+        """A message stands at a place of our cell; timestamps ascend."""
+        if not entry.delivered:
+            self._open.append((timestamp, entry.message))
+
+    def hear_primary(self, count: int, clock: int) -> None:
+        """The primary has said, in S, a clock with so many places; it counts when we have accepted these.
+
+        (Else: our clock and another follower's were raised by another cell; the primary is behind, and gives less.)
+        """
+        here = self._core.ordering.count
+        if clock > self._complete:
+            pending = [*self._pending, (count, clock)]
+            for needed, said in pending:
+                if needed <= here:
+                    self._complete = max(self._complete, said)
+            left = [(needed, said) for needed, said in pending if said > self._complete]
+            self._pending = sorted({min(left), max(left)}) if left else []
+
+    def on_final(self, entry: Entry, sequence: int) -> None:
+        """The final timestamp of a message is known."""
+        entry.sequence = sequence
+        if self._core.site not in entry.address.sites or entry.delivered:
+            return
+        if self.mark is not None and entry.key <= self.mark:
+            raise InvariantViolation(f"{entry.key} is final after {self.mark} was delivered")
+        heappush(self._final, entry.key)
+        self._core.ordering.touch()
+
+    # ------------------------------------------------------------------ delivery
+    def deliver(self) -> None:
+        """Deliver what can be delivered; which, and in which order, is logged before the application has it."""
+        if not self._final:
+            return
+        core = self._core
+        for needed, said in self._pending:
+            if needed <= core.ordering.count:
+                self._complete = max(self._complete, said)
+        ready = []
+        while (entry := self._first()) is not None and self.is_next(entry):
+            heappop(self._final)
+            if self._final and self._final[0][0] == entry.sequence:
+                core.branch("tie")
+            ready.append(entry)
+        if ready:
+            core.append(Delivered(tuple(entry.key for entry in ready)))
+            for entry in ready:
+                self._hand_over(entry, Deliver)
+
+    def _first(self) -> Entry | None:
+        """Of what has a final timestamp, the lowest."""
+        while self._final:
+            entry = self._core.entries.get(self._final[0][1])
+            if entry is not None and not entry.delivered:
+                return entry
+            heappop(self._final)
+        return None
+
+    def is_next(self, entry: Entry) -> bool:
+        """Whether nothing can come before it any more."""
+        t = entry.sequence
+        return (
+            entry.multicast is not None and self.is_primary_past(t) and self.is_majority_past(t) and self.is_lowest(t)
+        )
+
+    def is_primary_past(self, t: int) -> bool:
+        """(i): the primary gives no timestamp up to t any more in S, and we have all that it gave."""
+        return self._complete >= t
+
+    def is_majority_past(self, t: int) -> bool:
+        """(ii): nor does any later primary: a majority has said, in S, a clock of at least t, and one of them reports
+        for every later start.
+
+        (Else: the primary alone had 7, and dies, and the next one gives 6.)
+        """
+        core = self._core
+        return core.ordering.own_voices.clock_in(core.primary.started) >= t
+
+    def is_lowest(self, t: int) -> bool:
+        """(iii): every other message with a timestamp up to t is delivered or has its final one."""
+        places = self._open
+        while places:
+            timestamp, message = places[0]
+            entry = self._core.entries.get(message)
+            if entry is not None and not entry.delivered and not entry.sequence:
+                return timestamp > t
+            places.popleft()
+        return True
+
+    def _hand_over(self, entry: Entry, effect: type[Deliver] | type[Replay]) -> None:
+        core = self._core
+        if entry.multicast is None:
+            raise InvariantViolation(f"{entry.message} is delivered without a body")
+        if self.mark is not None and entry.key <= self.mark:
+            raise InvariantViolation(f"{entry.key} is delivered after {self.mark}")
+        self.mark = entry.key
+        entry.delivered = True
+        for group in entry.multicast.groups:
+            if group in self.offsets:
+                self.offsets[group] += entry.multicast.count
+        message = entry.message
+        key = (entry.sequence, core.ranks[message.source], message.incarnation, message.number)
+        core.outbox.append(effect(entry.multicast, key, message.source))
+        if effect is Deliver:
+            core.keeping.on_given(entry)
+        else:
+            entry.settled.add(core.site)
+
+    def recall_delivered(self, record: Delivered) -> None:
+        """These were delivered."""
+        for sequence, message in record.keys:
+            entry = self._core.entries.get(message)
+            if entry is None:
+                raise InvariantViolation(f"{message} was delivered, and is not in the log")
+            entry.sequence = sequence
+            self._hand_over(entry, Replay)
+
+    # ------------------------------------------------------------------ waiting
+    def whom_we_wait_for(self, entry: Entry) -> str:
+        """Why a message with a final timestamp is not delivered."""
+        core = self._core
+        t = entry.sequence
+        if entry.multicast is None:
+            return f"{entry.message} is known by name only"
+        if not self.is_primary_past(t):
+            return f"{entry.message} waits for {core.primary.primary_of(core.primary.promised)}, which orders"
+        if not self.is_majority_past(t):
+            voices = core.ordering.own_voices
+            silent = [site for site, voice in voices.said.items() if voice.clock < t]
+            return f"{entry.message} waits for {', '.join(silent)}"
+        if not self.is_lowest(t):
+            return f"{entry.message} waits for {self._open[0][1]}, which may come before it"
+        return f"{entry.message} waits for an earlier message"

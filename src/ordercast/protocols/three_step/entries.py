@@ -1,0 +1,69 @@
+"""Messages that are not over: what this site knows of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ordercast.core import MessageId
+from ordercast.protocols.parts.address import Destinations
+from ordercast.protocols.parts.kept import Kept, KeptMessages
+
+if TYPE_CHECKING:
+    from ordercast.protocols.three_step.protocol import ThreeStep
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False):
+    """Where a message stands in one cell, as far as is known."""
+
+    epoch: int
+    place: int
+    timestamp: int
+
+
+class Entry(Kept):
+    """What a destination, or the source, knows of a message until it is over everywhere. `sequence` is its final
+    timestamp."""
+
+    __slots__ = ("fixed", "highest", "logged", "place", "standings")
+
+    def __init__(self, message: MessageId, address: Destinations, ordinal: int, tick: int) -> None:
+        super().__init__(message, address, ordinal, tick)
+        self.place = 0
+        """In our cell, in the epoch that we have started; 0: none."""
+        self.logged = False
+        """Whether the body is in the log."""
+        self.standings: dict[int, Standing] = {}
+        """Cell -> where it stands there, of the latest epoch that is known."""
+        self.fixed: dict[int, int] = {}
+        """Cell -> its timestamp there, which a majority has accepted."""
+        self.highest = 0
+        """The highest timestamp for which we have raised our clock and said so; 0: none yet."""
+
+
+class Entries(KeptMessages[Entry]):
+    """Every message that is not over."""
+
+    make = Entry
+    _core: ThreeStep
+
+    def __init__(self, core: ThreeStep) -> None:
+        super().__init__(core)
+        self.here = 0
+        """Those of which this site is a destination."""
+
+    def note(self, message: MessageId, address: Destinations) -> Entry | None:
+        """What we know of a message from now on; None when it is over."""
+        before = self.ordinal
+        entry = super().note(message, address)
+        if self.ordinal > before and self._core.site in address.sites:
+            self.here += 1
+        return entry
+
+    def forget(self, entry: Entry) -> bool:
+        """A message is over; whether it was not before."""
+        was_kept = super().forget(entry)
+        if was_kept and self._core.site in entry.address.sites:
+            self.here -= 1
+        return was_kept

@@ -1,0 +1,479 @@
+"""Rules 2 and 3: places, timestamps and the clock of our cell, and what is said about them.
+
+What comes in a turn is answered together at its end: one record in the log, one packet for each address.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core.events import Arrival
+from ordercast.protocols.parts.address import Destinations
+from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
+from ordercast.protocols.three_step.entries import Entry, Standing
+from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
+from ordercast.protocols.three_step.voices import Voices
+
+if TYPE_CHECKING:
+    from ordercast.protocols.three_step.protocol import ThreeStep
+
+EARLY_MAX = 1 << 15
+"""Places by which a proposal may be ahead of what is accepted here: more than a primary has under way."""
+PROPOSALS_MAX = 256
+"""Proposals in one packet: some kilobytes."""
+
+
+class Ordering(Part):
+    """The places of our cell, and the words of all cells."""
+
+    packets = (Propose, Word)
+    timers = ("turn",)
+    records = (Body, Accepted)
+    branches = ("early-proposal", "gave-up-proposal", "proposed-again", "proposed-by-the-next", "clock-raised")
+
+    def __init__(self, core: ThreeStep) -> None:
+        self._core = core
+        self.cell = core.cells.of_site(core.site)
+        self.voices: dict[int, Voices] = {cell: Voices(core, cell) for cell in range(len(core.cells.cells))}
+        self.clock = 0
+        """Never below a timestamp that was given or accepted here, or a clock that was said."""
+        self.base = 0
+        """So many places, from the first, are over here."""
+        self.places: deque[Place] = deque()
+        """Those that follow."""
+        self._unplaced: dict[MessageId, Entry] = {}
+        """Messages that are here and stand at no place of our cell."""
+        self._early: dict[int, Proposal] = {}
+        """Proposals of our cell for places that are not accepted, of one epoch: S, or a later one."""
+        self._early_epoch = 0
+        self._complete: list[Entry] = []
+        """What may have got its last proposal, or a higher one, since the last turn."""
+        self._heard: set[int] = set()
+        """Cells of which something was heard since the last turn."""
+        self._dirty = False
+        self._said = (0, 0, 0)
+        """Our last word: epoch, count, clock."""
+
+    @property
+    def count(self) -> int:
+        """n: the places that we have accepted."""
+        return self.base + len(self.places)
+
+    def is_placed(self, entry: Entry) -> bool:
+        """Whether it stands at a place of the epoch that we have started."""
+        return entry.place > 0
+
+    def touch(self) -> None:
+        """Something is to be done at the end of the turn."""
+        if not self._dirty:
+            self._dirty = True
+            self._core.set_timer("turn", self._core.options.turn_seconds)
+
+    # ------------------------------------------------------------------ what comes
+    def on_body(self, entry: Entry) -> None:
+        """Step 1: a message is here."""
+        if not entry.place and not entry.delivered:
+            self._unplaced[entry.message] = entry
+        self.touch()
+
+    def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
+        """Where messages stand in the sender's cell."""
+        core = self._core
+        address = core.addresses.shared_with(sender, packet.cells)
+        cell = core.cells.of_site(sender)
+        if cell is None or cell not in self.voices:
+            raise WireError(f"{sender} is in no cell, and proposes")
+        voices = self.voices[cell]
+        primary = voices.sites[packet.epoch % len(voices.sites)]
+        if cell == self.cell:
+            core.primary.hear(sender, packet.epoch)
+        last = 0
+        for proposal in packet.proposals:
+            if proposal.place < 1 or proposal.timestamp < 1 or proposal.place <= last:
+                raise WireError(f"{sender} proposes {proposal}")
+            last = proposal.place
+            if cell == self.cell and proposal.place > self.count + EARLY_MAX:
+                raise WireError(f"{sender} proposes place {proposal.place}, and {self.count} are accepted")
+            entry = core.entries.note(proposal.message, address)
+            if cell == self.cell:
+                self._keep_early(packet.epoch, proposal)
+            if entry is not None:
+                if entry.address is not address:
+                    raise WireError(f"{sender} says that {proposal.message} goes to the cells {packet.cells}")
+                if entry.multicast is None:
+                    core.entries.want(entry, sender)
+                standing = Standing(packet.epoch, proposal.place, proposal.timestamp)
+                if voices.stand(entry, standing) and cell != self.cell:
+                    self._complete.append(entry)
+            if sender == primary:
+                self._hear(voices, sender, packet.epoch, proposal.place, proposal.timestamp)
+        self._heard.add(cell)
+        self.touch()
+
+    def _keep_early(self, epoch: int, proposal: Proposal) -> None:
+        """A place of our cell; its epoch may begin here later."""
+        if epoch > self._early_epoch:
+            self._early.clear()
+            self._early_epoch = epoch
+        if epoch == self._early_epoch and (epoch > self._core.primary.started or proposal.place > self.count):
+            self._early[proposal.place] = proposal
+
+    def on_word(self, sender: SiteId, packet: Word, arrival: Arrival) -> None:
+        """How far a site of some cell has come."""
+        cell = self._core.cells.of_site(sender)
+        if cell is None:
+            raise WireError(f"{sender} is in no cell, and gives its word")
+        if cell == self.cell:
+            self._core.primary.hear(sender, packet.epoch)
+        if self._hear(self.voices[cell], sender, packet.epoch, packet.count, packet.clock):
+            self._heard.add(cell)
+            self.touch()
+
+    def _hear(self, voices: Voices, site: SiteId, epoch: int, count: int, clock: int) -> bool:
+        is_news = voices.hear(site, epoch, count, clock)
+        primary = self._core.primary
+        if is_news and voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
+            self._core.delivery.hear_primary(count, clock)
+        return is_news
+
+    def on_final(self, entry: Entry) -> None:
+        """Somebody has told us the final timestamp: it stands for all proposals.
+
+        (Else: the others have delivered m and forgotten what they proposed; our clock, which nobody raises, is below.)
+        """
+        self._complete.append(entry)
+        self.touch()
+
+    # ------------------------------------------------------------------ the end of a turn
+    def on_turn_timeout(self) -> None:
+        """Propose or accept, raise the clock, log, speak, fix, deliver: in this order."""
+        self._dirty = False
+        core = self._core
+        if self.cell is not None:
+            if core.primary.may_speak:
+                self._take_part()
+            for cell in sorted(self._heard):
+                self.voices[cell].fix()
+            self._heard.clear()
+            core.delivery.deliver()
+
+    def _take_part(self) -> None:
+        leads = self._core.primary.leads
+        first, clock = self.count + 1, self.clock
+        acceptances: list[Acceptance] = []
+        proposed: dict[Destinations, list[Proposal]] = {}
+        if leads:
+            self._propose(acceptances, proposed)
+        else:
+            self._accept(acceptances)
+        words = self._raise_clock(leads)
+        if acceptances or self.clock > clock:
+            self._core.append(Accepted(first, tuple(acceptances), self.clock))
+        for address, proposals in proposed.items():
+            self._send_proposals(address.others, address, proposals)
+        self._speak(words)
+
+    def _propose(self, acceptances: list[Acceptance], proposed: dict[Destinations, list[Proposal]]) -> None:
+        """Rule 2: the primary gives the next place, and a timestamp above its clock."""
+        for entry in list(self._unplaced.values()):
+            self.clock += 1
+            acceptances.append(self._place(entry.message, self.clock))
+            proposed.setdefault(entry.address, []).append(Proposal(entry.place, entry.message, self.clock))
+        self._unplaced.clear()
+
+    def _accept(self, acceptances: list[Acceptance]) -> None:
+        """Rule 3: a follower accepts in the order of places, with the body.
+
+        (With gaps: the longest report lacks a place that is fixed.)
+        """
+        early = self._early
+        if self._early_epoch != self._core.primary.started:
+            return
+        while early and (proposal := early.get(self.count + 1)) is not None:
+            entry = self._core.entries.get(proposal.message)
+            if entry is not None and entry.multicast is None:
+                return
+            del early[proposal.place]
+            if self.places and proposal.timestamp <= self.places[-1].timestamp:
+                raise InvariantViolation(f"{proposal} stands behind {self.places[-1]}")
+            acceptances.append(self._place(proposal.message, proposal.timestamp))
+        if early:
+            self._core.branch("early-proposal")
+
+    def _place(self, message: MessageId, timestamp: int) -> Acceptance:
+        """One more place."""
+        core = self._core
+        self.places.append(Place(message, timestamp))
+        self.clock = max(self.clock, timestamp)
+        core.delivery.hear_primary(self.count, timestamp)
+        entry = core.entries.get(message)
+        multicast: Multicast | None = None
+        if entry is not None:
+            self._stand(entry, self.count, timestamp)
+            if not entry.logged:
+                multicast = entry.multicast
+                entry.logged = True
+        return Acceptance(message, timestamp, multicast)
+
+    def _stand(self, entry: Entry, place: int, timestamp: int) -> None:
+        entry.place = place
+        self._unplaced.pop(entry.message, None)
+        if self.cell is not None:
+            self.voices[self.cell].stand(entry, Standing(self._core.primary.started, place, timestamp))
+            self._heard.add(self.cell)
+        self._core.delivery.on_placed(entry, timestamp)
+        self._complete.append(entry)
+
+    def _raise_clock(self, leads: bool) -> dict[Destinations | None, MessageId]:
+        """Rule 3: whoever has a message at a place, and a proposal for it of every other cell, raises its clock to the
+        highest of them. To whom that is to be said, and for which message's sake; None: to our cell."""
+        words: dict[Destinations | None, MessageId] = {}
+        for entry in self._complete:
+            if not entry.place or not (entry.sequence or len(entry.standings) == len(entry.address.cells)):
+                continue
+            highest = max(entry.sequence, *(standing.timestamp for standing in entry.standings.values()))
+            if highest <= entry.highest:
+                continue
+            if highest > self.clock:
+                self._core.branch("clock-raised")
+                self.clock = highest
+            if entry.highest or leads:
+                # Later a higher one; or the primary, whose proposal was its word.
+                if highest > entry.standings[self._own].timestamp:
+                    words[None] = entry.message
+            else:
+                words[entry.address] = entry.message
+            entry.highest = highest
+        self._complete.clear()
+        return words
+
+    @property
+    def _own(self) -> int:
+        if self.cell is None:
+            raise InvariantViolation("a site outside all cells takes part")
+        return self.cell
+
+    @property
+    def own_voices(self) -> Voices:
+        """What our cell has said."""
+        return self.voices[self._own]
+
+    def advance(self, clock: int) -> None:
+        """Raise the clock; who has skipped so far gives nothing below."""
+        self.clock = max(self.clock, clock)
+
+    # ------------------------------------------------------------------ speaking
+    def _speak(self, words: dict[Destinations | None, MessageId]) -> None:
+        """Say our word to whoever needs it; to ourselves it is said as soon as it is logged."""
+        core = self._core
+        said = (core.primary.started, self.count, self.clock)
+        if said != self._said:
+            self._said = said
+            self._hear(self.voices[self._own], core.site, *said)
+            self._heard.add(self._own)
+        spoken: set[SiteId] = set()
+        for address, message in words.items():
+            to = core.cellmates if address is None else address.others
+            to = tuple(site for site in to if site not in spoken and self._needs_word(site))
+            if to:
+                spoken.update(to)
+                core.send(to, Word(*said, (message,)))
+
+    def _needs_word(self, site: SiteId) -> bool:
+        """In a cell of three, a follower has a majority with the primary: it needs no word of the other one."""
+        core = self._core
+        if len(core.cellmates) != 2 or site not in core.cellmates:
+            return True
+        primary = core.primary.primary_of(core.primary.started)
+        return primary in (site, core.site)
+
+    def say_word(self, to: tuple[SiteId, ...], messages: tuple[MessageId, ...]) -> None:
+        """Our word again, as it was said last; it is in the log."""
+        if self._core.primary.may_speak:
+            self._core.send(to, Word(*self._said, messages))
+
+    def _send_proposals(self, to: tuple[SiteId, ...], address: Destinations, proposals: list[Proposal]) -> None:
+        for first in range(0, len(proposals), PROPOSALS_MAX):
+            part = tuple(proposals[first : first + PROPOSALS_MAX])
+            self._core.send(to, Propose(self._core.primary.started, address.cells, part))
+
+    def tell_standings(self, site: SiteId, entries: list[Entry]) -> None:
+        """Say to somebody who asked where messages stand in our cell."""
+        by_address: dict[Destinations, list[Proposal]] = {}
+        for entry in entries:
+            standing = entry.standings[self._own]
+            by_address.setdefault(entry.address, []).append(Proposal(entry.place, entry.message, standing.timestamp))
+        for address, proposals in by_address.items():
+            self._send_proposals((site,), address, sorted(proposals, key=lambda proposal: proposal.place))
+
+    def tell_missing(self, site: SiteId, count: int) -> None:
+        """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
+        where they are over."""
+        core = self._core
+        if count < self.base:
+            core.primary.send_start(site)
+            return
+        missing = [
+            self.places[index] for index in range(count - self.base, min(len(self.places), count - self.base + 64))
+        ]
+        known = (core.entries.get(place.message) for place in missing)
+        found = [entry for entry in known if entry is not None]
+        if len(found) < len(missing):
+            core.primary.send_start(site)
+        else:
+            self.tell_standings(site, found)
+
+    # ------------------------------------------------------------------ what the epochs ask
+    def report(self) -> tuple[int, tuple[Place, ...], int]:
+        """How many places are over, those that follow, and the clock."""
+        return self.base, tuple(self.places), self.clock
+
+    def is_needed(self) -> bool:
+        """Whether anything is unfinished, delivered here or not.
+
+        (Undelivered only: a cell that has delivered m stays between two epochs, silent, and another one needs its
+        words.)
+        """
+        return self._core.entries.here > 0
+
+    def has_bodies(self, holder: SiteId, places: tuple[Place, ...]) -> bool:
+        """Whether every message at these places is here, or over; if not, the holder is asked for the rest."""
+        core = self._core
+        missing = [
+            place.message for place in places if not core.is_over(place.message) and core.body(place.message) is None
+        ]
+        for message in missing:
+            core.multicast.want(message, (holder, *core.cellmates, message.source))
+        if missing:
+            core.multicast.ask_at_once()
+        return not missing
+
+    def log_bodies(self, places: tuple[Place, ...]) -> None:
+        """Log first what of these messages is not in the log."""
+        core = self._core
+        for place in places:
+            entry = core.entries.get(place.message)
+            if entry is not None and not entry.logged and entry.multicast is not None:
+                entry.logged = True
+                core.append(Body(entry.multicast))
+
+    def install(self, started: Started) -> None:
+        """An epoch begins with these places: what was accepted before and is not among them stands nowhere. A start is
+        the primary's word as well."""
+        core = self._core
+        self._replace(started.epoch, started.base, started.places, started.clock)
+        self._hear(
+            self.voices[self._own], core.primary.primary_of(started.epoch), started.epoch, self.count, started.clock
+        )
+        core.delivery.hear_primary(self.count, started.clock)
+
+    def _replace(self, epoch: int, base: int, places: tuple[Place, ...], clock: int) -> None:
+        core = self._core
+        for entry in core.entries.values():
+            entry.highest = 0
+            if entry.place:
+                entry.place = 0
+                if entry.multicast is not None and not entry.delivered:
+                    self._unplaced[entry.message] = entry
+        self.base = base
+        self.places.clear()
+        self.clock = max(self.clock, clock)
+        core.delivery.begin()
+        for place in places:
+            self.places.append(place)
+            standing = core.entries.get(place.message)
+            if standing is not None:
+                self._stand(standing, self.count, place.timestamp)
+        if self._early_epoch == epoch:
+            self._early = {place: proposal for place, proposal in self._early.items() if place > self.count}
+        else:
+            self._early.clear()
+            self._early_epoch = epoch
+        self.trim()
+
+    def on_epoch_started(self) -> None:
+        """It has begun: our word goes to the cell, and for each unfinished message as in rule 3; the primary proposes
+        the unfinished places to the destinations in other cells, and what is at no place anew."""
+        core = self._core
+        given_up = sum(self._own in entry.standings for entry in self._unplaced.values())
+        if given_up:
+            core.branch("gave-up-proposal")
+        if core.primary.leads:
+            if self._unplaced:
+                core.branch("proposed-by-the-next")
+            elsewhere: dict[Destinations, list[Proposal]] = {}
+            for entry in core.entries.values():
+                if entry.place and len(entry.address.cells) > 1:
+                    standing = entry.standings[self._own]
+                    elsewhere.setdefault(entry.address, []).append(
+                        Proposal(entry.place, entry.message, standing.timestamp)
+                    )
+            for address, proposals in elsewhere.items():
+                to = tuple(site for site in address.others if site not in core.cellmates)
+                self._send_proposals(to, address, sorted(proposals, key=lambda proposal: proposal.place))
+        else:
+            self._speak({})
+            core.send(core.cellmates, Word(*self._said, ()))
+        self._complete.extend(entry for entry in core.entries.values() if entry.place)
+        self.touch()
+
+    def resumption_for(self, site: SiteId) -> Resumption | None:
+        """What we no longer have for a site of our cell."""
+        return self._core.returning.resumption_for(site)
+
+    def go_behind(self, resumption: Resumption) -> None:
+        """Somebody has forgotten what we lack."""
+        self._core.returning.go_behind(resumption)
+
+    # ------------------------------------------------------------------ what is over
+    def forget(self, entry: Entry) -> None:
+        """A message is over."""
+        self._unplaced.pop(entry.message, None)
+        self.trim()
+
+    def trim(self) -> None:
+        """Places of messages that are over go, from the first on; the numbers go on."""
+        places, core = self.places, self._core
+        while places and places[0].message not in core.entries and core.is_over(places[0].message):
+            places.popleft()
+            self.base += 1
+
+    # ------------------------------------------------------------------ after a crash
+    def recall_body(self, record: Body) -> None:
+        """A message of a start."""
+        self._core.recall(record.multicast)
+
+    def recall_accepted(self, record: Accepted) -> None:
+        """Places that were accepted, and the clock."""
+        if record.acceptances and record.first != self.count + 1:
+            raise InvariantViolation(f"place {record.first} follows {self.count} in the log")
+        for acceptance in record.acceptances:
+            if acceptance.multicast is not None:
+                self._core.recall(acceptance.multicast)
+            self._place(acceptance.message, acceptance.timestamp)
+        self.clock = max(self.clock, record.clock)
+
+    def restore(self, base: int, places: tuple[Place, ...], clock: int) -> None:
+        """From a checkpoint."""
+        self._replace(self._core.primary.started, base, places, clock)
+        if places:
+            self._core.delivery.hear_primary(self.count, places[-1].timestamp)
+
+    def resume(self) -> None:
+        """After a crash: what we have said is in the log."""
+        if self.cell is not None and self._core.primary.may_speak:
+            self._speak({})
+        self._complete.extend(entry for entry in self._core.entries.values() if entry.place)
+        self.touch()
+
+    def check_invariants(self) -> None:
+        """Timestamps ascend with places, and none is above the clock."""
+        last = 0
+        for place in self.places:
+            if place.timestamp <= last:
+                raise InvariantViolation(f"{place} stands behind a timestamp of {last}")
+            last = place.timestamp
+        if last > self.clock:
+            raise InvariantViolation(f"the clock {self.clock} is below the timestamp {last}")

@@ -1,0 +1,223 @@
+"""Three steps: the core that holds its parts together."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from ordercast.core import EVERY_FAULT, Context, Contract, MessageId, Multicast, SiteId
+from ordercast.core.events import Consumed, MulticastRequested, Started
+from ordercast.protocols.parts.absence import Absence
+from ordercast.protocols.parts.address import Addresses, Destinations
+from ordercast.protocols.parts.cells import Cells
+from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.parts.keeping import Keeping
+from ordercast.protocols.parts.kept import Keeper
+from ordercast.protocols.parts.multicast import Mark, ReliableMulticast
+from ordercast.protocols.parts.primary import Primary
+from ordercast.protocols.parts.source import Source
+from ordercast.protocols.three_step.arrangement import ARRANGEMENT
+from ordercast.protocols.three_step.asking import Asking
+from ordercast.protocols.three_step.delivery import Delivery
+from ordercast.protocols.three_step.entries import Entries, Entry
+from ordercast.protocols.three_step.options import ThreeStepOptions
+from ordercast.protocols.three_step.ordering import Ordering
+from ordercast.protocols.three_step.packets import State
+from ordercast.protocols.three_step.posting import PostingOnce
+from ordercast.protocols.three_step.returning import Returning
+from ordercast.protocols.three_step.stable import checkpoint_of, restore_from
+
+
+class ThreeStep(Keeper):
+    """Genuine total order to several groups in three steps, which goes on without the site that orders."""
+
+    options: ThreeStepOptions
+    addresses: Addresses[Destinations]
+    entries: Entries
+    watching: Asking
+    logs_what_it_sends = True
+    parts = (
+        FailureDetector,
+        ReliableMulticast,
+        Primary,
+        Ordering,
+        Delivery,
+        Keeping,
+        Absence,
+        Returning,
+        Source,
+        Asking,
+    )
+    records = (State,)
+    wants_consumed = True
+
+    contract = Contract(
+        name="three-step",
+        title="a primary in each cell orders, and another takes over: three steps, open senders, overlapping groups",
+        paper="Gotsman, Lefort, Chockler 2019; Pacheco, Coelho, Pedone 2023",
+        guarantees=(
+            "integrity",
+            "no-duplication",
+            "single-source-order",
+            "multiple-source-order",
+            "multiple-group-order",
+            "acyclic-order",
+            "uniform-agreement",
+            "termination",
+            "recovery",
+            "R1",
+            "no-silent-divergence",
+            "genuineness",
+            "message-size",
+        ),
+        faults=EVERY_FAULT,
+        crash="the others go on as long as a majority of each addressed cell is up, after a suspicion where it was the "
+        "one that orders; a cell without a majority blocks what is addressed to it, and what is ordered behind that; "
+        "whoever is away for longer than `kept_messages_max` and `kept_bytes_max` allow is given up, and returns "
+        "behind a gap",
+        branches=tuple(
+            branch for part in parts for branch in part.branches if (part, branch) != (ReliableMulticast, "relayed")
+        ),
+        options=ThreeStepOptions,
+        minority_may_die=True,
+        message_size={"a": 192, "b": 64},
+    )
+    arrangement = ARRANGEMENT
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = options = cast(ThreeStepOptions, context.options)
+        self.ranks = {site: rank for rank, site in enumerate(context.sites)}
+        self.cells = Cells(context.groups)
+        self.cellmates = self.cells.mates(self.site)
+        self.addresses = Addresses(context, self.cells, Destinations)
+        self.entries = Entries(self)
+        self.link = PostingOnce(self)
+        self.detector = self.attach(
+            FailureDetector(
+                self,
+                ping_seconds=options.ping_seconds,
+                suspicion_seconds=options.suspicion_seconds,
+                suspicion_seconds_max=options.suspicion_seconds_max,
+                on_suspected=self.on_suspected,
+            )
+        )
+        self.ordering = self.attach(Ordering(self))
+        self.delivery = self.attach(Delivery(self))
+        cell = self.cells.of_site(self.site)
+        self.primary = self.attach(
+            Primary(
+                self,
+                (self.site,) if cell is None else self.cells.cells[cell],
+                self.detector,
+                self.ordering,
+                retry_seconds=options.retry_seconds,
+            )
+        )
+        self.keeping = self.attach(Keeping(self))
+        self.absence = self.attach(Absence(self))
+        self.returning = self.attach(Returning(self))
+        self.source = self.attach(Source(self))
+        self.watching = self.attach(Asking(self))
+        self.multicast = self.attach(
+            ReliableMulticast(
+                self,
+                self.link,
+                eager=False,
+                want_seconds=options.want_seconds,
+                destinations=lambda multicast: self.addresses.of(multicast).sites,
+                find=self.entries.body,
+                on_delivered=self.on_delivered,
+                on_old=self.keeping.on_old,
+                bounds=self.source.bounds,
+                bound_here=self.addresses.here,
+                has_reached=self.has_reached,
+            )
+        )
+
+    # ------------------------------------------------------------------ what the parts ask
+    @property
+    def mark(self) -> Mark | None:
+        """The last delivery, or what was skipped behind it."""
+        return self.delivery.mark
+
+    def body(self, message: MessageId) -> Multicast | None:
+        """A message, when it is here."""
+        return self.entries.body(message)
+
+    def is_over(self, message: MessageId) -> bool:
+        """Whether nobody needs it any more."""
+        return message not in self.entries and self.multicast.is_finished(message)
+
+    def on_own(self, multicast: Multicast) -> None:
+        """A message of ours is in the log."""
+        entry = self.entries[multicast.id]
+        entry.logged = True
+        self.ordering.on_body(entry)
+
+    def on_delivered(self, multicast: Multicast) -> None:
+        """A message is here, for the first time."""
+        entry = self.entries.note(multicast.id, self.addresses.of(multicast))
+        if entry is not None:
+            self.entries.keep(entry, multicast)
+            self.ordering.on_body(entry)
+            self.primary.on_bodies()
+
+    def on_forgotten(self, entry: Entry) -> None:
+        """A message is over."""
+        self.ordering.forget(entry)
+
+    def drop(self, entry: Entry) -> None:
+        """Nobody has a message: be as if we had never heard of it."""
+        self.entries.forget(entry)
+        self.multicast.forget(entry.message)
+
+    def recall(self, multicast: Multicast) -> None:
+        """A message is in the log."""
+        entry = self.entries.note(multicast.id, self.addresses.of(multicast))
+        if entry is not None:
+            self.entries.keep(entry, multicast)
+            entry.logged = True
+            self.ordering.on_body(entry)
+
+    def on_suspected(self, site: SiteId) -> None:
+        """Somebody for whom we wait is silent."""
+        self.primary.on_suspected(site)
+        self.absence.on_suspected(site)
+
+    # ------------------------------------------------------------------ events
+    def on_started(self, event: Started) -> None:
+        """Tell the application how much it may send."""
+        self.source.give_credit()
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """Any site may multicast to any groups."""
+        self.source.multicast(event.multicast)
+
+    def on_consumed(self, event: Consumed) -> None:
+        """The application has taken deliveries."""
+        self.keeping.on_consumed(event.count)
+
+    # ------------------------------------------------------------------ stable storage
+    def checkpoint_messages(self) -> int:
+        """What a checkpoint would hold."""
+        return len(self.entries)
+
+    def checkpoint_state(self) -> State:
+        """Everything that a crash must not lose."""
+        return checkpoint_of(self)
+
+    def restore(self, state: State) -> None:
+        """Everything that was not lost."""
+        restore_from(self, state)
+
+    def resume(self) -> None:
+        """Say again what may have been lost with the memory, and ask for what was."""
+        for entry in list(self.entries.values()):
+            if self.keeping.is_over(entry):
+                self.keeping.forget(entry)
+            elif entry.multicast is None:
+                self.entries.want(entry, entry.message.source)
+        self.source.resume()
+        if self.ordering.cell is not None:
+            self.ordering.resume()
+            self.watching.ask_cell()

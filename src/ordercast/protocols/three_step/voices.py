@@ -1,0 +1,99 @@
+"""Rule 4: what the sites of a cell have said, and which timestamps are fixed by that."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ordercast.core import MessageId, SiteId
+from ordercast.protocols.three_step.entries import Entry, Standing
+
+if TYPE_CHECKING:
+    from ordercast.protocols.three_step.protocol import ThreeStep
+
+
+class Voice(msgspec.Struct, gc=False):
+    """The last word of one site."""
+
+    epoch: int = 0
+    count: int = 0
+    clock: int = 0
+
+
+class Voices:
+    """The words of one cell, which may be ours."""
+
+    def __init__(self, core: ThreeStep, cell: int) -> None:
+        self._core = core
+        self.cell = cell
+        self.sites = core.cells.cells[cell]
+        self.majority = len(self.sites) // 2 + 1
+        self.said: dict[SiteId, Voice] = {site: Voice() for site in self.sites}
+        self._waiting: dict[int, list[tuple[int, MessageId]]] = {}
+        """Epoch -> messages that stand in it and are not fixed, by place, as a heap; dead items are dropped later."""
+        self._epoch = 0
+        """The latest epoch in which a majority has spoken: in earlier ones nothing is fixed any more that is not."""
+
+    def hear(self, site: SiteId, epoch: int, count: int, clock: int) -> bool:
+        """A word; an older one does not take a later one back. Whether it says anything new.
+
+        Only the words of the latest epoch are kept, and words of two epochs are never added. (Else: place 4 of epoch 0
+        at a, and another place 4 of epoch 1 at b, are no majority for either.)
+        """
+        voice = self.said[site]
+        if epoch > voice.epoch:
+            voice.epoch, voice.count, voice.clock = epoch, count, clock
+            return True
+        if epoch < voice.epoch or (count <= voice.count and clock <= voice.clock):
+            return False
+        voice.count, voice.clock = max(voice.count, count), max(voice.clock, clock)
+        return True
+
+    def count_in(self, epoch: int) -> int:
+        """So many places a majority has accepted in an epoch."""
+        return self._majority_of([voice.count for voice in self.said.values() if voice.epoch == epoch])
+
+    def clock_in(self, epoch: int) -> int:
+        """Of a majority, everyone has said at least this clock in an epoch.
+
+        (Words of later epochs do not count: they were said after the promise, whose reports may not have known the
+        clock that a start took from elsewhere.)
+        """
+        return self._majority_of([voice.clock for voice in self.said.values() if voice.epoch == epoch])
+
+    def _majority_of(self, numbers: list[int]) -> int:
+        return sorted(numbers, reverse=True)[self.majority - 1] if len(numbers) >= self.majority else 0
+
+    def stand(self, entry: Entry, standing: Standing) -> bool:
+        """A message stands at a place of this cell; whether that was not known."""
+        known = entry.standings.get(self.cell)
+        if known is not None and known.epoch >= standing.epoch:
+            return False
+        if known is not None and known.timestamp != standing.timestamp:
+            self._core.branch("proposed-again")
+        entry.standings[self.cell] = standing
+        if self.cell not in entry.fixed:
+            heappush(self._waiting.setdefault(standing.epoch, []), (standing.place, entry.message))
+        return True
+
+    def fix(self) -> None:
+        """Fix what a majority has accepted."""
+        for epoch in list(self._waiting):
+            waiting = self._waiting[epoch]
+            count = self.count_in(epoch)
+            if count:
+                self._epoch = max(self._epoch, epoch)
+            while waiting and waiting[0][0] <= count:
+                place, message = heappop(waiting)
+                entry = self._core.entries.get(message)
+                if entry is None or self.cell in entry.fixed:
+                    continue
+                standing = entry.standings[self.cell]
+                if (standing.epoch, standing.place) == (epoch, place):
+                    entry.fixed[self.cell] = standing.timestamp
+                    if len(entry.fixed) == len(entry.address.cells) and not entry.sequence:
+                        self._core.delivery.on_final(entry, max(entry.fixed.values()))
+            if not waiting or epoch < self._epoch:
+                del self._waiting[epoch]

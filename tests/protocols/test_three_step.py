@@ -1,0 +1,188 @@
+"""Three steps: what it costs, what it keeps in order, and what happens when the one that orders is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from ordercast.campaign import run_seed
+from ordercast.check import judge
+from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
+from ordercast.sim import Simulation
+from ordercast.sim.faults import Crash, Cut, Fault, Loss
+from ordercast.sim.networks import PointToPoint
+from ordercast.sim.workload import Workload
+from tests.protocols.three_step_runs import ABC, PAIRWISE, L, groups_of, packets, rows_of, simulate, steps
+
+
+def broken(simulation: Simulation) -> dict[str, str]:
+    verdicts = judge(simulation.header(), simulation.table())
+    return {
+        each.property: each.first.why
+        for each in verdicts.values()
+        if each.claimed and each.verdict == "violated" and each.first is not None
+    }
+
+
+def alone(groups: dict[str, tuple[str, ...]], source: str = "x") -> Simulation:
+    """One message to all groups, and nothing else."""
+    return simulate(groups, [], sources=(source,), count=1, duration=1.0, settle=1.0).execute()
+
+
+# ---------------------------------------------------------------------- costs
+@pytest.mark.parametrize(("count", "size"), [(2, 3), (3, 3), (2, 5), (3, 4)])
+def test_a_message_to_several_cells_takes_three_steps_at_every_destination(count: int, size: int) -> None:
+    taken = steps(alone(groups_of(count, size)))
+    assert len(taken) == count * size
+    assert set(taken.values()) == {3.0}
+
+
+def test_in_one_cell_of_three_the_primary_needs_three_steps_and_the_others_two() -> None:
+    assert steps(alone(ABC)) == {"a": 3.0, "b": 2.0, "c": 2.0}
+
+
+def test_in_one_cell_of_five_everyone_needs_three_steps() -> None:
+    assert set(steps(alone({"g": tuple("abcde")})).values()) == {3.0}
+
+
+def test_it_takes_one_step_less_where_the_source_is_the_primary() -> None:
+    assert steps(alone(ABC, "a")) == {"a": 2.0, "b": 1.0, "c": 1.0}
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 3), (1, 5), (2, 3), (3, 3), (2, 5), (3, 4)])
+def test_a_message_takes_d_squared_packets_and_two_less_for_each_cell_of_three(count: int, size: int) -> None:
+    """All timestamps are equal here: no cell is below the highest."""
+    d, k = count * size, count
+    sent = packets(alone(groups_of(count, size)))
+    left_out = 2 * k if size == 3 else 0
+    assert sent == {"Data": d, "Propose": k * (d - 1), "Word": (d - k) * (d - 1) - left_out}
+    assert sent.total() == d * d - left_out
+
+
+def test_a_source_inside_saves_one_packet() -> None:
+    sent = packets(alone(groups_of(2, 4), "s01"))
+    assert sent.total() == 8 * 8 - 1
+
+
+def test_a_cell_below_the_highest_timestamp_hears_its_primary_once_more() -> None:
+    """Three messages to the first group raise its clock, before one is sent to both."""
+    workloads = [
+        Workload(sources=("x",), groups=("g0",), rate=10.0, count=3, arrivals="regular"),
+        Workload(sources=("x",), groups=("g0", "g1"), rate=1.0, count=1, start=1.0, arrivals="regular"),
+    ]
+    network = PointToPoint(processing=0.0, latency=L)
+    simulation = Simulation(
+        ThreeStep, groups_of(2, 4), network, workloads=workloads, duration=3.0, settle=1.0
+    ).execute()
+    last = max(rows_of(simulation, "multicast"), key=lambda row: row["time"])["message"]
+    served = Counter(row["packet"] for row in rows_of(simulation, "send") if last in (row["messages"] or ()))
+    assert served.total() == 8 * 8 + (4 - 1)
+
+
+def test_under_load_no_delivery_takes_longer_than_five_packet_delays() -> None:
+    groups = groups_of(3, 3)
+    simulation = simulate(
+        groups, [], sources=("x", "s00", "s11"), choose=2, rate=60.0, count=150, duration=4.0
+    ).execute()
+    begun = {row["message"]: row["time"] for row in rows_of(simulation, "multicast")}
+    delays = [(row["time"] - begun[row["message"]]) / L for row in rows_of(simulation, "deliver")]
+    assert max(delays) <= 5.001
+    assert broken(simulation) == {}
+
+
+# ---------------------------------------------------------------------- order
+def test_three_groups_that_overlap_pairwise_are_in_one_order() -> None:
+    faults: list[Fault] = [Loss(rate=0.2, from_=1.0, to=5.0), Crash(from_=2.0, to=3.0, sites=("2",))]
+    simulation = simulate(PAIRWISE, faults, sources=("1", "3", "5", "x"), choose=1).execute()
+    assert broken(simulation) == {}
+    assert len(rows_of(simulation, "deliver")) > 150
+
+
+@pytest.mark.campaign
+def test_any_layout_of_groups_is_in_one_acyclic_order() -> None:
+    """A hundred of them, with losses."""
+    for seed in range(100):
+        random = Random(seed)
+        sites = tuple("abcdefgh"[: random.randint(3, 8)])
+        groups = {
+            name: tuple(sorted(random.sample(sites, random.randint(1, len(sites)))))
+            for name in "ghijk"[: random.randint(1, 5)]
+        }
+        simulation = simulate(
+            groups,
+            [Loss(rate=0.1, from_=0.2, to=1.5)],
+            sources=(*random.sample(sites, 2), "x"),
+            choose=random.randint(1, len(groups)),
+            rate=20.0,
+            count=5,
+            seed=seed,
+            duration=1.5,
+            settle=5.0,
+        ).execute()
+        assert broken(simulation) == {}, groups
+
+
+# ---------------------------------------------------------------------- without the one that orders
+def stall(simulation: Simulation, since: float, sites: tuple[str, ...]) -> float:
+    """Seconds from then on until each of these sites has delivered something that was multicast later."""
+    later = {row["message"] for row in rows_of(simulation, "multicast") if row["time"] > since}
+    first: dict[str, float] = {}
+    for row in rows_of(simulation, "deliver"):
+        if row["message"] in later:
+            first.setdefault(row["site"], row["time"])
+    return max(first[site] for site in sites) - since
+
+
+@pytest.mark.parametrize("primary", ["a", "b", "c"])
+def test_three_sites_go_on_without_any_one_of_them(primary: str) -> None:
+    faults: list[Fault] = [Crash(from_=2.0, forever=True, sites=(primary,))]
+    simulation = simulate(ABC, faults, rate=50.0, count=200).execute()
+    others = tuple(site for site in "abc" if site != primary)
+    assert broken(simulation) == {}
+    options = ThreeStepOptions()
+    patience = options.suspicion_seconds + 2 * options.ping_seconds
+    assert stall(simulation, 2.0, others) <= (patience + 4 * L + 0.05 if primary == "a" else 5 * L)
+
+
+def test_two_primaries_in_a_row_are_lost_and_five_sites_go_on() -> None:
+    faults: list[Fault] = [
+        Crash(from_=2.0, forever=True, sites=("a",)),
+        Crash(from_=2.0, forever=True, sites=("b",)),
+    ]
+    simulation = simulate({"g": tuple("abcde")}, faults, rate=50.0, count=200).execute()
+    assert broken(simulation) == {}
+    assert simulation.branches["two-lost-in-a-row"]
+    assert len({row["message"] for row in rows_of(simulation, "deliver") if row["site"] == "e"}) == 200
+
+
+def test_one_site_that_cannot_hear_the_primary_does_not_force_an_epoch_on_the_others() -> None:
+    faults: list[Fault] = [Cut(peers=("c",), from_=1.0, to=4.0, sites=("a",))]
+    simulation = simulate(ABC, faults, rate=50.0, count=200).execute()
+    assert broken(simulation) == {}
+    assert simulation.branches["doubt-refused"]
+    assert not simulation.branches["promised"]
+
+
+def test_a_cell_without_a_majority_blocks_its_messages_and_those_behind_and_others_go_on() -> None:
+    groups = groups_of(2, 3)
+    faults: list[Fault] = [Crash(from_=1.0, to=4.0, sites=("s00", "s01"))]
+    simulation = simulate(groups, faults, sources=("x", "y"), choose=1, rate=40.0, count=200).execute()
+    assert broken(simulation) == {}
+    while_down = [row for row in rows_of(simulation, "deliver") if 1.5 < row["time"] < 3.9]
+    assert {row["site"] for row in while_down} == {"s10", "s11", "s12"}
+    assert simulation.branches["blocked"]
+    assert simulation.branches["unblocked"]
+
+
+# ---------------------------------------------------------------------- campaigns
+@pytest.mark.campaign
+def test_a_campaign_finds_nothing_and_reaches_every_branch() -> None:
+    taken: Counter[str] = Counter()
+    for seed in range(40):
+        outcome = run_seed(ThreeStep, seed).outcome
+        assert outcome.violations == (), seed
+        taken.update(outcome.branches)
+    rare = {"nameless", "two-lost-in-a-row"}
+    assert [branch for branch in ThreeStep.contract.branches if not taken[branch] and branch not in rare] == []

@@ -1,0 +1,80 @@
+"""Rules of three steps that only show when primaries are lost all the time: the sound protocol keeps its promises, and
+each of these mutants breaks one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ordercast.check import judge
+from ordercast.core import Context, InvariantViolation
+from ordercast.protocols.parts.primary import Primary
+from ordercast.protocols.parts.primary_packets import Promise
+from ordercast.protocols.three_step import ThreeStep
+from ordercast.protocols.three_step.delivery import Delivery
+from ordercast.protocols.three_step.ordering import Ordering
+from ordercast.protocols.three_step.packets import Accepted
+from tests.mutants.registry import break_part
+from tests.protocols.three_step_duels import duel
+
+
+def broken_claims(protocol: type[ThreeStep], seed: int) -> set[str]:
+    simulation = duel(protocol, seed)
+    try:
+        simulation.execute()
+    except InvariantViolation:
+        return {"invariant"}
+    verdicts = judge(simulation.header(), simulation.table())
+    return {name for name, verdict in verdicts.items() if verdict.claimed and verdict.verdict == "violated"}
+
+
+def b_starts_with_its_own_clock(self: Primary, reports: list[Promise]) -> int:
+    """(b) The clock of the new primary is its own, not the highest that was reported."""
+    own = reports[-1]
+    return max((own.clock, *(place.timestamp for place in Primary.choose(self, reports).places)))
+
+
+def f_counts_words_of_later_epochs(self: Delivery, t: int) -> bool:
+    """(f) For (ii) words of later epochs count, which were said after the promise."""
+    voices = self._core.ordering.own_voices
+    clocks = [voice.clock for voice in voices.said.values() if voice.epoch >= self._core.primary.started]
+    return sum(clock >= t for clock in clocks) >= voices.majority
+
+
+def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
+    """(i) After a crash the clock knows the timestamps that were accepted, not those of other cells that raised it."""
+    Ordering.recall_accepted(self, Accepted(record.first, record.acceptances, 0))
+
+
+MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
+    ("primary.clock_of", b_starts_with_its_own_clock, 62),
+    ("delivery.is_majority_past", f_counts_words_of_later_epochs, 35),
+    ("ordering.recall_accepted", i_forgets_its_clock, 26),
+]
+
+
+def mutated(method: str, function: Callable[..., Any]) -> type[ThreeStep]:
+    part, _, name = method.partition(".")
+
+    def begin(self: ThreeStep, context: Context) -> None:
+        ThreeStep.__init__(self, context)
+        break_part(self, getattr(self, part), name, function)
+
+    return type("Mutant", (ThreeStep,), {"__init__": begin})
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_every_promise_is_kept_when_primaries_are_lost_all_the_time(first: int) -> None:
+    for seed in range(first, first + 10):
+        assert broken_claims(ThreeStep, seed) == set(), seed
+
+
+@pytest.mark.parametrize(("method", "function", "seed"), MUTANTS, ids=[each.__name__ for _, each, _ in MUTANTS])
+def test_the_mutant_is_caught_when_primaries_are_lost_all_the_time(
+    method: str, function: Callable[..., Any], seed: int
+) -> None:
+    assert broken_claims(ThreeStep, seed) == set()
+    assert broken_claims(mutated(method, function), seed)
