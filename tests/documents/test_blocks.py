@@ -170,7 +170,8 @@ def test_a_file_that_is_shown_is_taken(block: Block, tmp_path: Path) -> None:
         for region in tables.get("network", {}).get("regions", {}).values():
             named |= set(region)
         sites = sorted(named) or ["a", "b", "c"]
-        whole: dict[str, Any] = {"protocol": "sequencer", "duration": 20.0, "groups": {"g": sites}} | tables
+        protocol = "token" if "change" in tables else "sequencer"
+        whole: dict[str, Any] = {"protocol": protocol, "duration": 20.0, "groups": {"g": sites}} | tables
         parse_scenario(whole, find_protocol, name="shown", where=str(block)).simulation(tracing=False)
 
 

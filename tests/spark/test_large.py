@@ -34,6 +34,8 @@ from tests.spark.plans import compiled
 
 TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "1"))
 PROFILES = ("order", "deliveries", "liveness", "divergence")
+SENDING = ["group-source-order", "source-order"]
+OF_GROUPS = ("group-order", "group-liveness", "group-views")
 ALL = sorted(LARGE_PROPERTIES)
 AGREEMENT = ["acyclic-order", "multiple-group-order"]
 """Where a certificate or a merge shows; the weaker orders are compared elsewhere, and take most of the time."""
@@ -220,7 +222,7 @@ def test_the_merge_holds_no_more_than_a_window_while_sites_agree() -> None:
 
 
 @pytest.mark.parametrize("seed", range(TRACES))
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("profile", [*PROFILES, *OF_GROUPS])
 def test_random_traces_are_judged_as_by_the_judges(spark: SparkSession, profile: str, seed: int) -> None:
     assert_same(spark, *random_trace(profile, seed), TINY._replace(knot_rows_max=1000))
 
@@ -229,6 +231,18 @@ def test_many_traces_side_by_side_are_judged_as_by_the_judges(spark: SparkSessio
     with compiled(spark):
         found = assert_same(spark, *side_by_side([(profile, seed) for profile in PROFILES for seed in range(100, 112)]))
     assert any(verdict.verdict == "violated" for verdict in found.values())
+
+
+@pytest.mark.parametrize("one_order", [True, False])
+def test_groups_that_come_and_go_with_services_are_judged_as_by_the_judges(
+    spark: SparkSession, one_order: bool
+) -> None:
+    run, table = side_by_side([(profile, seed) for profile in OF_GROUPS for seed in range(100, 106)])
+    services = {"total": ["source-order", "agreement", "view-termination"], "source": ["source-order", "acyclic-order"]}
+    run = msgspec.structs.replace(run, services=services, guarantees=["multiple-group-order"] if one_order else [])
+    properties = ["source-order"] if one_order else [*SENDING, "acyclic-order", "agreement", "view-termination"]
+    found = assert_same(spark, run, table, Limits(window_rows=100, part_rows=400), properties)
+    assert found["source-order"].verdict == "violated"
 
 
 def test_repeated_deliveries_are_excused_as_by_the_judges(spark: SparkSession) -> None:
