@@ -219,7 +219,6 @@ class Endpoint:
         if site == self.process or site in self._numbers:
             raise UsageError(f"{site} is among the processes already")
         check_room(self._numbers, site, self._now)
-        self._outbox.gone.discard(site)
         self._handshake.add(site)
         self._outbox.renumber()
         self.deadline = 0.0
@@ -228,8 +227,6 @@ class Endpoint:
         """Talk no more with a process, and take nothing of it; `UsageError` when nobody knows it."""
         if site == self.process or site not in self._numbers:
             raise UsageError(f"{site} is not among the other processes")
-        if not self._opens:
-            self._outbox.gone.add(site)
         self._handshake.forget(site, self._now)
 
     def agree(self, agreed: Mapping[str, Any]) -> None:

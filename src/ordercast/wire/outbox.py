@@ -93,22 +93,21 @@ class Outbox:
         numbers: Numbers,
         max_datagram: int,
         hears_itself: bool,
-        opens: bool,
+        loses: bool,
         counters: Counter[str],
         keep: Callable[[int, KeptFrame], None],
     ) -> None:
-        """Where strangers may come they may go, too: in a process that `opens`, what is for somebody who is not known
-        any more gets lost, as it would on the network. Frames that were cut up are given to somebody to `keep`."""
+        """Where processes come and go, an outbox `loses` what is for somebody who is not known any more, as the network
+        would: a protocol may still answer what that one has sent. Frames that were cut up are given to somebody to
+        `keep`."""
         self.position = 0
         """Up to where this process' log is stable; the others hear it."""
-        self.gone: set[SiteId] = set()
-        """Processes of a configured cluster that were removed: a protocol may still answer what they have sent."""
         self._process = process
         self._codec = codec
         self._own = own
         self._numbers = numbers
         self._hears_itself = hears_itself
-        self._opens = opens
+        self._loses = loses
         self._counters = counters
         self._keep_frame = keep
         self._data, self._cast = own.what(DATA), own.what(CAST)
@@ -153,11 +152,9 @@ class Outbox:
         if self._process in to and not self._hears_itself:
             raise UsageError(f"{self._process} cannot send to itself")
         if len(known) < len(to):
-            strangers = set(to) - set(known) - self.gone
-            if strangers and not self._opens:
-                raise UsageError(
-                    f"{self._process} cannot send to {min(strangers)!r}: it is not among the other processes"
-                )
+            if not self._loses:
+                stranger = min(set(to) - set(known))
+                raise UsageError(f"{self._process} cannot send to {stranger!r}: it is not among the other processes")
             self._counters["nowhere"] += 1
         if not known:
             return None
