@@ -208,10 +208,11 @@ async def _measure(protocol: str, nodes: int, size: int, pages: int, seconds: fl
             before = await _rate_at(others, full / 2 / len(others), seconds)
             began.append(joiner)
             await joiner.start()
-            await _until(began, lambda: joiner.said["transfers"], START_SECONDS_MAX, "no transfer")
+            # (Before, it is in the group and asks; that the others notice is not the transfer's.)
+            await _until(began, lambda: _giver(joiner), START_SECONDS_MAX, "no transfer")
             mark = _mark(others)
             if kill:
-                giver = names.index(joiner.said["transfers"][0]["from"])
+                giver = names.index(_giver(joiner))
                 await _until(began, lambda: _share(joiner) >= 1 / 3, TRANSFER_SECONDS_MAX, "no third of the state")
                 await members[giver].kill()
                 mark.pop(giver)
@@ -243,6 +244,11 @@ async def _rate_at(members: list[Watched], rate: float, seconds: float) -> float
     mark = _mark(members)
     await asyncio.sleep(seconds)
     return _rate(members, mark)
+
+
+def _giver(joiner: Watched) -> str:
+    """Who gives it the state; empty before somebody has offered it."""
+    return next((each["from"] for each in joiner.said["transfers"] if each["of"]), "")
 
 
 def _share(joiner: Watched) -> float:
