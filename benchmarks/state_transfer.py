@@ -268,11 +268,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    pages = int(arguments.megabytes * 1e6 / PAGE_BYTES)
+    page_count = int(arguments.megabytes * 1e6 / PAGE_BYTES)
     good = True
     for kill in (False, True):
         figures = asyncio.run(
-            _measure(arguments.protocol, arguments.nodes, arguments.size, pages, arguments.seconds, kill)
+            _measure(arguments.protocol, arguments.nodes, arguments.size, page_count, arguments.seconds, kill)
         )
         good &= kill or figures["ratio"] >= RATIO_MIN
         if arguments.json:
