@@ -1,6 +1,6 @@
 """The judges and the naive checkers agree on thousands of random traces, good and mutated.
 
-ORDERCAST_AGREEMENT sets the number of traces per property, 2,000 unless told otherwise (400 of groups that come and go:
+ORDERCAST_AGREEMENT sets the number of traces per property, 2,000 unless told otherwise (300 of groups that come and go:
 their traces take longer).
 """
 
@@ -108,7 +108,7 @@ PROPERTIES_OF_PROFILE = {
 
 
 def traces_of(profile: str) -> int:
-    return int(os.environ.get("ORDERCAST_AGREEMENT", "400" if PROFILES[profile].dynamic else "2000"))
+    return int(os.environ.get("ORDERCAST_AGREEMENT", "300" if PROFILES[profile].dynamic else "2000"))
 
 
 @dataclass

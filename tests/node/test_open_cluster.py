@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -13,14 +13,7 @@ import pytest
 import ordercast
 from ordercast.net.ports import free_ports
 from ordercast.node.deliveries import Batch, View
-from tests.node import roster
 from tests.node.cluster import payloads, run
-
-
-@pytest.fixture(autouse=True)
-def _roster() -> Iterator[None]:
-    with roster.known():
-        yield
 
 
 def by_multicast(**keys: Any) -> dict[str, Any]:
@@ -38,7 +31,7 @@ def by_seeds(*seeds: int, listen: int | None = None, **keys: Any) -> dict[str, A
 
 
 def open_configuration(**keys: Any) -> dict[str, Any]:
-    return {"cluster": "prices", "protocol": "roster", "insecure": True} | keys
+    return {"cluster": "prices", "protocol": "token", "insecure": True} | keys
 
 
 @asynccontextmanager
@@ -51,7 +44,7 @@ async def joined(
             await stack.enter_async_context(ordercast.open(configuration, name))
             for name, configuration in zip(names, configurations, strict=True)
         ]
-        groups = [await node.join("quotes") for node in nodes]
+        groups = list(await asyncio.gather(*(node.join("quotes") for node in nodes)))
         await until(lambda: all(len(group.members) == len(nodes) for group in groups))
         yield nodes, groups
 
@@ -99,6 +92,30 @@ def test_a_sixth_process_that_knows_one_seed_comes_and_goes() -> None:
     run(check_sixth(by_seeds(seed, listen=seed), by_seeds(seed)))
 
 
+def test_two_founders_that_find_each_other_later_become_one_group() -> None:
+    """Each has found nobody, so each has founded the group. Then somebody comes who knows both."""
+    meeting, first, second = free_ports(3)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            a, b = [
+                await stack.enter_async_context(ordercast.open(by_seeds(meeting, listen=port), name))
+                for name, port in (("a", first), ("b", second))
+            ]
+            one, other = await asyncio.gather(a.join("quotes"), b.join("quotes"))
+            assert (one.members, other.members) == (("a",), ("b",))
+            assert a.status()["discovery"]["looked_for"] == [f"seed 127.0.0.1:{meeting}"]
+            c = await stack.enter_async_context(ordercast.open(by_seeds(first, second, listen=meeting), "c"))
+            third = await c.join("quotes")
+            groups = (one, other, third)
+            await until(lambda: all(group.members == ("a", "b", "c") for group in groups))
+            await third.multicast(b"together")
+            for group in groups:
+                assert await payloads(group, 1) == [b"together"]
+
+    run(main())
+
+
 def test_who_finds_nobody_says_whom_it_looks_for_and_founds_the_group(caplog: pytest.LogCaptureFixture) -> None:
     nobody, own = free_ports(2)
 
@@ -126,3 +143,38 @@ def test_a_multicast_address_that_cannot_be_joined_is_refused_in_one_line() -> N
         assert "\n" not in str(refused.value)
 
     run(main())
+
+
+def test_a_founder_that_joins_a_larger_group_goes_on_at_its_offsets() -> None:
+    meeting, first, second = free_ports(3)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            b = await stack.enter_async_context(ordercast.open(by_seeds(meeting, listen=second), "b"))
+            alone = await b.join("quotes")
+            await alone.multicast_many([b"a", b"b", b"c"])
+            assert await payloads(alone, 3) == [b"a", b"b", b"c"]
+            gaps: list[int] = []
+            alone.on_gap(gaps.append)
+            a = await stack.enter_async_context(ordercast.open(by_seeds(first, listen=first), "a"))
+            c = await stack.enter_async_context(ordercast.open(by_seeds(first), "c"))
+            large, _ = await asyncio.gather(a.join("quotes"), c.join("quotes"))
+            await large.multicast(b"x")
+            assert await payloads(large, 1) == [b"x"]
+            d = await stack.enter_async_context(ordercast.open(by_seeds(first, second, listen=meeting), "d"))
+            await until(lambda: alone.members == ("a", "b", "c"))
+            await large.multicast(b"y")
+            (delivery,) = [delivery async for delivery in _first(alone, 1)]
+            assert (delivery.payload, delivery.offset, gaps) == (b"y", 1, [1])
+            assert "d" not in alone.members
+            assert d.groups == {}
+
+    run(main())
+
+
+async def _first(group: ordercast.Group, count: int) -> AsyncIterator[ordercast.Delivery]:
+    async for delivery in group:
+        yield delivery
+        count -= 1
+        if not count:
+            return

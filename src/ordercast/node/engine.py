@@ -251,6 +251,11 @@ class Engine:
         """Whether no file says which processes there are."""
         return not self._configuration.processes
 
+    @property
+    def known(self) -> set[SiteId]:
+        """Those, and the others that files name or that an operator has added."""
+        return {*self.sites, *self._others}
+
     # ------------------------------------------------------------------ processes that come and go
     def tell_others(self) -> None:
         """Tell the protocol which other processes there are, where files say it."""
@@ -280,8 +285,8 @@ class Engine:
         self._check_changeable()
         if name == self.process:
             raise UsageError(f"{name} is the process that was asked: ask another one, or let it leave its groups")
-        if name not in self._others and name not in self.sites:
-            raise UsageError(f"there is no process {name!r}; known: {', '.join(sorted({*self.sites, *self._others}))}")
+        if name not in self.known:
+            raise UsageError(f"there is no process {name!r}; known: {', '.join(sorted(self.known))}")
         if name in self.sites:
             self.site.remove(name)
 

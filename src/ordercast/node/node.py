@@ -145,7 +145,7 @@ class Node:
         Nobody has to: messages wait for those that come later, wherever the protocol does not give them up.
         """
         engine = self.internals.engine
-        sites = {*engine.sites, *self.configuration.addresses}
+        sites = engine.known
         wanted = set(processes or sites) - {self.process}
         for process in sorted(wanted - sites):
             if not engine.is_open:

@@ -149,7 +149,7 @@ class Receiver:
                 self.counters["skipped-messages"] += offset - inbox.offset
                 logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
                 inbox.skip(offset, self._ordinal)
-            elif offset < inbox.offset and elsewhere:
+            elif elsewhere:  # at the same offset, too: what stands before it is not what was here
                 logger.warning("group %s goes on at offset %d, and had %d here", group, offset, inbox.offset)
                 inbox.skip(offset, self._ordinal)
 
