@@ -152,12 +152,6 @@ def delivers_what_is_for_others_after_a_crash(self: Delivery, entries: Iterable[
 
 
 # ---------------------------------------------------------------------- sites that come and go
-@mutant(Token, "reformation._before")
-def counts_the_new_roster_only(self: Reformation, best: Join) -> Roster | None:
-    """A list is decided by the majority of its own roster: the one before has no say."""
-    return None
-
-
 @mutant(Token, "delivery._enter")
 def enters_at_offset_0(self: Delivery, group: GroupId, offset: int) -> None:
     """Whoever enters a group counts from the beginning, wherever the others are."""
@@ -185,16 +179,11 @@ def logs_the_list_without_its_roster(self: Stable, record: NewList) -> None:
 
 
 @mutant(Token, "delivery.queue")
-def delivers_old_messages_to_the_new_groups(self: Delivery, entries: Iterable[Entry]) -> None:
-    """What was ordered before a change goes to those who are in the groups after it, when both are committed at
-    once."""
-    entries = tuple(entries)
+def delivers_old_messages_in_the_new_list(self: Delivery, entries: Iterable[Entry]) -> None:
+    """What was ordered in the list before goes to those who are in the groups of the list that is installed."""
     for entry in entries:
-        if entry.turn.is_change:
-            self._groups = frozenset(self._own_groups(read_roster(entry.multicasts[0])))
-    groups = self._groups
-    for entry in entries:
-        self._groups = groups
+        if not self._core.system.outside and not entry.turn.is_change:
+            self._groups = frozenset(self._own_groups(self._core.system.roster))
         Delivery.queue(self, [entry])
 
 
@@ -209,12 +198,12 @@ def waits_for_a_list_that_never_was(self: Reformation, best: Join) -> bool:
     return False
 
 
-@mutant(Token, "reformation._find_best")
-def believes_those_who_only_come(self: Reformation) -> tuple[SiteId, Join]:
-    """The latest list counts, also when only those have it who were to come with it."""
-    joins = self._joins
-    first = max(joins, key=lambda site: (joins[site].installed, joins[site].accepted, site))
-    return first, joins[first]
+@mutant(Token, "reformation._send_admit")
+def installs_before_those_who_come(self: Reformation) -> None:
+    """The others install a list of which those who come with it may never hear."""
+    Reformation._send_admit(self)
+    if self._core.attempt.stage == "admitting":
+        self._begin_installing()
 
 
 @mutant(Token, "reformation._send_install")
