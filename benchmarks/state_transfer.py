@@ -2,10 +2,10 @@
 
     python benchmarks/state_transfer.py [--protocol token] [--nodes 4] [--megabytes 100] [--seconds 5] [--json]
 
-All processes but one keep a replicated state of so many megabytes, first call it as fast as they can, and then at half
-that rate. The last process is started when the others have forgotten what it lacks, so it comes in behind a gap, and
-asks for the state. The rate of the others until it has it is compared with their rate at the same load in the seconds
-before. Then the same again, and the giver is killed when a third of the state has come.
+All processes but one are in a group that no file names and keep a replicated state of so many megabytes. They call it
+as fast as they can, and then at half that rate. The last process is started, joins the group, and asks for the state.
+The rate of the others until it has it is compared with their rate at the same load in the seconds before. Then the same
+again, and the giver is killed when a third of the state has come.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import ordercast
-from ordercast.bench.configuration import write_configuration
-from ordercast.bench.load import Load
+from ordercast.net.ports import free_ports
+from ordercast.wire.keys import create_key_file
 
 RATIO_MIN = 0.7
 PAGE_BYTES = 10_000
@@ -35,8 +35,7 @@ TICK_SECONDS = 0.01
 SAY_SECONDS = 0.1
 START_SECONDS_MAX = 30.0
 TRANSFER_SECONDS_MAX = 60.0
-HISTORY_BYTES = 1_000_000
-"""What the others keep for the one that is not there: less than they order in a second."""
+GROUP = "bench"
 
 
 # ------------------------------------------------------------------ a member
@@ -82,8 +81,9 @@ class Pace:
 
 async def _member(config: str, process: str, size: int, pages: int) -> None:
     async with ordercast.open(config, process) as node:
+        # (The others begin with the same; whoever joins a group that has a history does not use it.)
         state = Archive([index.to_bytes(4) * (PAGE_BYTES // 4) for index in range(pages)])
-        replica = await ordercast.Replicated(state).join(node, "bench")
+        replica = await ordercast.Replicated(state).join(node, GROUP)
         pace = Pace()
         reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
@@ -171,13 +171,31 @@ async def _until(members: list[Watched], what: Any, seconds: float, problem: str
     return time.monotonic() - began
 
 
-async def _measure(load: Load, pages: int, seconds: float, kill: bool) -> dict[str, Any]:
+def _write_configurations(folder: Path, protocol: str, names: list[str]) -> None:
+    """One for each process, which knows where the others are and not who."""
+    create_key_file(folder / "bench.key")
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    for name, port in ports.items():
+        seeds = [f"127.0.0.1:{other}" for other in ports.values() if other != port]
+        lines = [
+            'cluster = "bench"',
+            f'protocol = "{protocol}"',
+            'key_file = "bench.key"',
+            "[discovery]",
+            f'listen = "127.0.0.1:{port}"',
+            f"seeds = {json.dumps(seeds)}",
+        ]
+        (folder / f"{name}.toml").write_text("\n".join(lines) + "\n")
+
+
+async def _measure(protocol: str, nodes: int, size: int, pages: int, seconds: float, kill: bool) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="ordercast-state-") as folder:
-        config = write_configuration(Path(folder), load)
+        names = [f"p{index:02}" for index in range(nodes)]
+        _write_configurations(Path(folder), protocol, names)
         me = [sys.executable, __file__, "--member"]
         members = [
-            Watched([*me, name, str(config), str(load.size), str(0 if name == load.names[-1] else pages)])
-            for name in load.names
+            Watched([*me, name, f"{folder}/{name}.toml", str(size), str(0 if name == names[-1] else pages)])
+            for name in names
         ]
         *others, joiner = members
         began: list[Watched] = []
@@ -190,10 +208,11 @@ async def _measure(load: Load, pages: int, seconds: float, kill: bool) -> dict[s
             before = await _rate_at(others, full / 2 / len(others), seconds)
             began.append(joiner)
             await joiner.start()
-            await _until(began, lambda: joiner.said["transfers"], START_SECONDS_MAX, "no transfer")
+            # (Before, it is in the group and asks; that the others notice is not the transfer's.)
+            await _until(began, lambda: _giver(joiner), START_SECONDS_MAX, "no transfer")
             mark = _mark(others)
             if kill:
-                giver = load.names.index(joiner.said["transfers"][0]["from"])
+                giver = names.index(_giver(joiner))
                 await _until(began, lambda: _share(joiner) >= 1 / 3, TRANSFER_SECONDS_MAX, "no third of the state")
                 await members[giver].kill()
                 mark.pop(giver)
@@ -203,8 +222,8 @@ async def _measure(load: Load, pages: int, seconds: float, kill: bool) -> dict[s
             if joiner.said["pages"] != pages:
                 sys.exit("this is not the state of the others")
             return {
-                "protocol": load.protocol,
-                "nodes": load.nodes,
+                "protocol": protocol,
+                "nodes": nodes,
                 "megabytes": pages * PAGE_BYTES / 1e6,
                 "giver_killed": kill,
                 "full": full,
@@ -227,6 +246,11 @@ async def _rate_at(members: list[Watched], rate: float, seconds: float) -> float
     return _rate(members, mark)
 
 
+def _giver(joiner: Watched) -> str:
+    """Who gives it the state; empty before somebody has offered it."""
+    return next((each["from"] for each in joiner.said["transfers"] if each["of"]), "")
+
+
 def _share(joiner: Watched) -> float:
     return max((each["bytes"] / each["of"] for each in joiner.said["transfers"] if each["of"]), default=0.0)
 
@@ -244,16 +268,12 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    load = Load(
-        nodes=arguments.nodes,
-        size=arguments.size,
-        protocol=arguments.protocol,
-        options=(f"history_bytes_max = {HISTORY_BYTES}",),
-    )
-    pages = int(arguments.megabytes * 1e6 / PAGE_BYTES)
+    page_count = int(arguments.megabytes * 1e6 / PAGE_BYTES)
     good = True
     for kill in (False, True):
-        figures = asyncio.run(_measure(load, pages, arguments.seconds, kill))
+        figures = asyncio.run(
+            _measure(arguments.protocol, arguments.nodes, arguments.size, page_count, arguments.seconds, kill)
+        )
         good &= kill or figures["ratio"] >= RATIO_MIN
         if arguments.json:
             print(json.dumps(figures))

@@ -59,8 +59,8 @@ def make_endpoints(max_datagram: int, keys: ClusterKeys | None) -> dict[SiteId, 
 
 
 def datagrams_of(outgoing: Outgoing) -> list[memoryview]:
-    """As a socket hands them over."""
-    view = memoryview(outgoing.buffer)
+    """As a socket hands them over: the endpoint uses its buffer again."""
+    view = memoryview(bytes(outgoing.buffer))
     size = outgoing.segment or len(view)
     return [view[start : start + size] for start in range(0, len(view), size)]
 

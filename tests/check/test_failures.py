@@ -159,6 +159,19 @@ def test_a_view_of_half_of_the_sites_is_no_majority() -> None:
     assert outcome("R2-logical", rows, "g:b,c") == "violated"
 
 
+def test_the_majority_is_that_of_the_last_view_that_a_majority_has_installed() -> None:
+    # Five become three; two of the three are a majority then, and the third goes its own way.
+    three = "".join(f"{site} view v members=b,c,d\n" for site in "bcd")
+    two = "b view w members=b,d\nd view w members=b,d\n"
+    swapped = "b deliver m\nb deliver n\nc deliver n\nc deliver m"
+    assert outcome("R2-logical", SENT + three + two + swapped, "g:a,b,c,d,e") == "vacuous"
+    # Without the view of the three, two of five are none.
+    assert outcome("R2-logical", SENT + two + swapped, "g:a,b,c,d,e") == "violated"
+    # And sites that join count: of the five in this view, two are none.
+    five = "".join(f"{site} view v members=b,c,d,x,y\n" for site in "bcdxy")
+    assert outcome("R2-logical", SENT + five + two + swapped, "g:b,c,d") == "violated"
+
+
 @pytest.mark.parametrize("name", ["P0", "Q0", "R0"])
 def test_what_promises_nothing_holds_always(name: str) -> None:
     assert outcome(name, "") == outcome(name, SWAPPED) == "holds"

@@ -82,6 +82,9 @@ def test_join_and_leave_before_the_delivery_decide_membership(rows: str, expecte
         ("a multicast m g\nd view v members=a,d groups=g\nd view w members=a groups=g\nd deliver m", "violated"),
         ("a multicast m g\nd view v members=a,d groups=g\nd view w members=a groups=h\nd deliver m", "holds"),
         ("a multicast m g\nd deliver m\nd view v members=a,d groups=g", "violated"),
+        ("a multicast m g\nd view v members=a,d groups=g\nd leave g\nd deliver m", "violated"),
+        ("a multicast m g\nd view v members=a,d groups=g\nd leave h\nd deliver m", "holds"),
+        ("a multicast m g\nd leave g\nd view v members=a,d groups=g\nd deliver m", "holds"),
         ("a multicast m g\nc view v members=c,d groups=g\nd deliver m", "violated"),
     ],
 )

@@ -113,3 +113,45 @@ def test_the_site_that_never_recovers_is_named() -> None:
     assert [witness.sites for witness in verdict.all_witnesses] == [("b",)]
     assert verdict.first is not None
     assert verdict.first.why == "b comes back at 2 s, and never takes part fully again"
+
+
+def test_agreement_forgives_what_only_a_crashed_site_has_delivered_or_what_was_taken_back() -> None:
+    assert outcome("agreement", ALL) == "holds"
+    assert outcome("agreement", "a multicast m g\na deliver m\na fail") == "vacuous"
+    assert outcome("agreement", "a multicast m g\na deliver m\na rollback m") == "vacuous"
+    assert verdict_of("agreement", "a multicast m g\na deliver m").witnesses == 2
+    assert verdict_of("agreement", "a multicast m g\na deliver m\na rollback m\na deliver m").witnesses == 2
+    assert outcome("agreement", ALL, settled=False) == "not-judged"
+
+
+def test_agreement_does_not_count_a_delivery_that_its_site_has_taken_back() -> None:
+    assert outcome("uniform-agreement", ALL + "\nc rollback m") == "holds"
+    verdict = verdict_of("agreement", ALL + "\nc rollback m")
+    assert verdict.first is not None
+    assert (verdict.first.sites, verdict.first.messages) == (("c",), ("m",))
+    assert outcome("agreement", ALL + "\nc rollback m\nc deliver m") == "holds"
+
+
+ORDERED = (
+    "a multicast k g\na multicast m g\na deliver k\nb deliver k\n{}a deliver m\nb deliver m\n"
+    "a multicast n g\na deliver n\nb deliver n\n"
+)
+
+
+@pytest.mark.parametrize("name", [*AGREEMENT, "agreement", "termination"])
+def test_whoever_joins_late_is_owed_what_begins_after_its_join_and_may_deliver_more(name: str) -> None:
+    joined = ORDERED.format("d join g\n")
+    assert verdict_of(name, joined, "g:a,b").witnesses == 1
+    assert outcome(name, joined + "d deliver n", "g:a,b") == "holds"
+    for claimed in (name, "R1", "multiple-group-order", "acyclic-order", "integrity"):
+        assert outcome(claimed, joined + "d deliver m\nd deliver n", "g:a,b") == "holds"
+    assert outcome("R1", joined + "d deliver n\nd deliver m", "g:a,b") == "violated"
+
+
+@pytest.mark.parametrize("name", [*AGREEMENT, "agreement", "termination"])
+def test_whoever_leaves_early_is_owed_nothing_more_and_delivers_nothing_more(name: str) -> None:
+    left = ORDERED.format("c deliver k\nc leave g\n")
+    for claimed in (name, "R1", "multiple-group-order", "acyclic-order", "integrity"):
+        assert outcome(claimed, left, "g:a,b,c") == "holds"
+    assert outcome(name, left.replace("c deliver k\n", ""), "g:a,b,c") == "holds"
+    assert outcome("integrity", left + "c deliver m", "g:a,b,c") == "violated"

@@ -132,3 +132,18 @@ def test_source_order_is_judged_at_the_last_of_many_sites(sites: int) -> None:
     rows += "".join(f"{name} deliver m\n{name} deliver n\n" for name in names[:-1])
     verdict = verdict_of("source-order", f"{rows}{last} deliver n\n{last} deliver m", groups=f"g:{','.join(names)}")
     assert [witness.sites for witness in verdict.all_witnesses] == [(last, last)]
+
+
+def test_group_source_order_is_the_sending_order_of_one_source_to_one_address() -> None:
+    sent = "a multicast m g\na multicast n {}\nb deliver n\nb deliver m"
+    assert outcome("group-source-order", sent.format("g")) == "violated"
+    assert outcome("group-source-order", sent.format("g,h")) == "vacuous"
+    assert outcome("group-source-order", sent.format("g").replace("a multicast n", "c multicast n")) == "vacuous"
+    assert outcome("group-source-order", "a multicast m g\na multicast n g\nb deliver m\nb deliver n") == "holds"
+    # All sites agree, so that single-source-order holds.
+    agreed = sent.format("g") + "\nc deliver n\nc deliver m"
+    assert outcome("single-source-order", agreed) == "holds"
+    verdict = verdict_of("group-source-order", agreed)
+    assert verdict.witnesses == 2
+    assert verdict.first is not None
+    assert verdict.first.why == "b delivers n before m, but a multicast m first"

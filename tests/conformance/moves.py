@@ -1,4 +1,5 @@
-"""Scripts in which processes come and go, played in the simulator and in a configured cluster."""
+"""Scripts in which processes come and go, played in the simulator, in a configured cluster and in one that no file
+describes."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any, Literal
 
 import msgspec
@@ -13,6 +15,7 @@ import pyarrow as pa
 
 import ordercast
 from ordercast.net.ports import free_ports
+from ordercast.net.sockets import SocketAddress
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
@@ -117,7 +120,22 @@ def move_in_configured_cluster(protocol: str, script: Script, folder: Path) -> t
         "processes": {site: f"127.0.0.1:{port}" for site, port in ports.items()},
         "groups": {group: list(members) for group, members in script.groups.items()},
     }
-    return _on_sockets(protocol, script, folder, lambda _site: configuration)
+    return _on_sockets(protocol, script, folder, lambda _site: configuration, first=())
+
+
+def move_by_seed(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
+    """The script on the loopback, in a cluster of which no file says who is in it: everyone knows one address, and
+    joins what it is in at the start."""
+    ports = dict(zip(script.sites, free_ports(len(script.sites)), strict=True))
+    seed = f"127.0.0.1:{ports[script.sites[0]]}"
+    joins = [Step("join", site, group) for group, members in script.groups.items() for site in sorted(members)]
+    return _on_sockets(
+        protocol,
+        script,
+        folder,
+        lambda site: {"discovery": {"seeds": [seed], "listen": f"127.0.0.1:{ports[site]}"}},
+        first=joins,
+    )
 
 
 def _on_sockets(
@@ -125,6 +143,7 @@ def _on_sockets(
     script: Script,
     folder: Path,
     configure: Callable[[str], dict[str, Any]],
+    first: Sequence[Step],
 ) -> tuple[Run, pa.Table]:
     everywhere = {
         "cluster": "conformance",
@@ -134,7 +153,7 @@ def _on_sockets(
         "trace_directory": str(folder / "trace"),
     }
     cluster = _Cluster(script, lambda site: everywhere | configure(site))
-    asyncio.run(asyncio.wait_for(cluster.play(), DEADLINE_SECONDS))
+    asyncio.run(asyncio.wait_for(cluster.play(first), DEADLINE_SECONDS))
     (run,) = read_runs(folder / "trace")
     return run, read_events(folder / "trace")
 
@@ -149,12 +168,17 @@ class _Cluster:
         self._groups: dict[tuple[str, str], ordercast.Group] = {}
         self._seen: dict[str, dict[bytes, int]] = {site: {} for site in script.sites}
         self._changed = asyncio.Event()
+        self._random = Random(1)
 
-    async def play(self) -> None:
+    async def play(self, first: Sequence[Step]) -> None:
         script, moves = self._script, 0
         expected = script.expected()
         try:
-            await self._start_members()
+            if first:
+                for step in first:
+                    await self._join(step.site, step.group)
+            else:
+                await self._start_members()
             for step in script.steps:
                 if step.what == "send":
                     await self._nodes[step.site].multicast(step.payload, [step.group])
@@ -185,7 +209,12 @@ class _Cluster:
 
     async def _start(self, site: str) -> None:
         if site not in self._nodes:
-            self._nodes[site] = await ordercast.open(self._configure(site), site).__aenter__()
+            node = self._nodes[site] = await ordercast.open(self._configure(site), site).__aenter__()
+            if self._script.loss:
+                node.internals.engine.transport.disturb(self._draw_copies)
+
+    def _draw_copies(self, _datagram: memoryview, _address: SocketAddress) -> int:
+        return 0 if self._random.random() < self._script.loss else 1
 
     async def _join(self, site: str, group: str) -> None:
         await self._start(site)

@@ -1,5 +1,5 @@
-"""Every protocol whose groups come and go keeps its promises while they do: in the simulator and on sockets, by the
-same script and the same judges."""
+"""Every protocol whose groups come and go keeps its promises while they do: in the simulator, in a configured cluster,
+and in one that no file describes; by the same script and the same judges."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.conformance.moves import (
     Script,
     Step,
     everything,
+    move_by_seed,
     move_in_configured_cluster,
     move_in_simulator,
 )
@@ -29,6 +30,7 @@ worlds = pytest.mark.parametrize(
     [
         pytest.param(move_in_simulator, id="simulator"),
         pytest.param(move_in_configured_cluster, id="configured"),
+        pytest.param(move_by_seed, id="seed"),
     ],
 )
 
@@ -109,6 +111,24 @@ def test_a_group_begins_with_its_first_member_and_ends_with_its_last(
             Step("leave", "b", "new"),
             *sends("g", "ab", "still"),
         ],
+    )
+    run, events = play(protocol, script, tmp_path)
+    assert_went_as_written(script, run, events, protocol)
+
+
+@worlds
+@pytest.mark.parametrize("protocol", DYNAMIC)
+def test_losses_break_no_promise_while_sites_come_and_go(protocol: str, play: World, tmp_path: Path) -> None:
+    script = Script(
+        {"g": ("a", "b")},
+        [
+            *sends("g", "ab", "first"),
+            Step("join", "c", "g"),
+            *sends("g", "abc", "with-c"),
+            Step("leave", "c", "g"),
+            *sends("g", "ab", "without-c"),
+        ],
+        loss=0.15,
     )
     run, events = play(protocol, script, tmp_path)
     assert_went_as_written(script, run, events, protocol)

@@ -89,7 +89,12 @@ def _with_part(protocol: type[Protocol], part: str, name: str, function: Method)
         protocol.__init__(self, context)
         break_part(self, getattr(self, part), name, function)
 
-    return type(protocol.__name__, (protocol,), {"__init__": begin})
+    def begin_anew(self: Any) -> None:
+        protocol.begin_anew(self)  # type: ignore[attr-defined]
+        break_part(self, getattr(self, part), name, function)
+
+    methods = {"__init__": begin} | ({"begin_anew": begin_anew} if hasattr(protocol, "begin_anew") else {})
+    return type(protocol.__name__, (protocol,), methods)
 
 
 def break_part(core: Protocol, part: Any, name: str, function: Method) -> None:

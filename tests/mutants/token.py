@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from ordercast.core import GroupId, Multicast, SiteId
+from ordercast.core.effects import Append
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token import Token
+from ordercast.protocols.classic.token.changes import Changes
 from ordercast.protocols.classic.token.delivery import Delivery
 from ordercast.protocols.classic.token.ledger import Ledger
-from ordercast.protocols.classic.token.packets import Ask
+from ordercast.protocols.classic.token.packets import Ask, Install, Join
 from ordercast.protocols.classic.token.probing import Probing
-from ordercast.protocols.classic.token.records import Accepted, Delivered, NewList, Own, Promised
+from ordercast.protocols.classic.token.records import Accepted, Admission, Delivered, Gone, NewList, Own, Promised
 from ordercast.protocols.classic.token.reformation import Reformation
 from ordercast.protocols.classic.token.repair import Repair
+from ordercast.protocols.classic.token.rosters import Roster, read_roster
 from ordercast.protocols.classic.token.settlement import Settlement
 from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
@@ -105,9 +110,11 @@ def sums_up_what_is_not_committed(self: Ledger) -> Summary:
 
 
 @mutant(Token, "stable.take_over")
-def forgets_its_promise_behind_a_gap(self: Stable, summary: Summary, promised: Version) -> None:
+def forgets_its_promise_behind_a_gap(
+    self: Stable, summary: Summary, promised: Version, roster: Roster | None = None
+) -> None:
     """A site that goes on behind a gap takes up again whatever list it was in."""
-    Stable.take_over(self, summary, FIRST_VERSION)
+    Stable.take_over(self, summary, FIRST_VERSION, roster)
 
 
 @mutant(Token, "source.skip", caught_by="no-duplication")
@@ -124,6 +131,8 @@ def sends_again_what_was_ordered_in_the_gap(self: Source, ordered: int) -> None:
 def says_nothing_about_the_gap(self: Delivery, before: Mapping[GroupId, int], anything: bool) -> None:
     """A site goes on behind a gap, and its application takes it for a full member all the time."""
     self.delivered = self._ledger.sequence
+    self._take(self._ledger.committed_roster)
+    self._positions = {group: self._ledger.offset(group, self.delivered) for group in self._positions}
 
 
 @mutant(Token, "settlement.room")
@@ -140,3 +149,80 @@ def delivers_what_is_for_others_after_a_crash(self: Delivery, entries: Iterable[
         self._groups = frozenset(self._core.groups)
     Delivery.queue(self, entries)
     self._groups = groups
+
+
+# ---------------------------------------------------------------------- sites that come and go
+@mutant(Token, "delivery._enter")
+def enters_at_offset_0(self: Delivery, group: GroupId, offset: int) -> None:
+    """Whoever enters a group counts from the beginning, wherever the others are."""
+    Delivery._enter(self, group, 0)
+
+
+@mutant(Token, "delivery.queue")
+def tells_a_view_before_its_deliveries(self: Delivery, entries: Iterable[Entry]) -> None:
+    """A change is told when it is committed, while messages before it still wait for the application."""
+    for entry in entries:
+        Delivery.queue(self, [entry])
+        if entry.turn.is_change:
+            _turn, sequence, multicast = self._undelivered.pop()
+            self._change(read_roster(multicast), sequence)
+
+
+@mutant(Token, "stable.install")
+def logs_the_list_without_its_roster(self: Stable, record: NewList) -> None:
+    """The list is in the log, and the change with which it came is not."""
+    before = len(self._core.outbox)
+    Stable.install(self, record)
+    for at, effect in enumerate(self._core.outbox[before:], before):
+        if isinstance(effect, Append) and effect.record is record and record.admission is None:
+            self._core.outbox[at] = Append(replace(record, roster=None, before=None))
+
+
+@mutant(Token, "delivery.queue")
+def delivers_old_messages_in_the_new_list(self: Delivery, entries: Iterable[Entry]) -> None:
+    """What was ordered in the list before goes to those who are in the groups of the list that is installed."""
+    for entry in entries:
+        if not self._core.system.outside and not entry.turn.is_change:
+            self._groups = frozenset(self._own_groups(self._core.system.roster))
+        Delivery.queue(self, [entry])
+
+
+@mutant(Token, "changes.check_source", caught_by="termination")
+def multicasts_while_it_leaves(self: Changes) -> None:
+    """A site goes on multicasting until it has left, and the others go on without what was under way."""
+
+
+@mutant(Token, "reformation._is_void")
+def waits_for_a_list_that_never_was(self: Reformation, best: Join) -> bool:
+    """Whoever has installed a list that nobody opened waits for those who were to come with it."""
+    return False
+
+
+@mutant(Token, "reformation._send_admit")
+def installs_before_those_who_come(self: Reformation) -> None:
+    """The others install a list of which those who come with it may never hear."""
+    Reformation._send_admit(self)
+    if self._core.attempt.stage == "admitting":
+        self._begin_installing()
+
+
+@mutant(Token, "reformation._send_install")
+def asks_only_those_who_stay(self: Reformation, proposal: Install) -> None:
+    """Those who leave with a list are not asked to install it, although they are needed for a majority."""
+    core = self._core
+    core.send(tuple(s for s in proposal.members if s not in self._confirmed and s != core.site), proposal)
+    if core.site not in self._confirmed:
+        core.joining.begin(proposal)
+
+
+@mutant(Token, "changes.finish_step")
+def forgets_that_it_has_left(self: Changes) -> None:
+    """Whoever has left and crashed is in its old list again."""
+    call_without_log(self._core, Gone, Changes.finish_step, self)
+
+
+@mutant(Token, "stable.prepare")
+def comes_with_an_empty_history(self: Stable, admission: Admission, promised: Version) -> None:
+    """A site that comes believes that nothing was ordered in the groups before."""
+    empty = replace(admission.summary, counts=())
+    Stable.prepare(self, replace(admission, summary=empty), promised)

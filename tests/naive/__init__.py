@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .bounded import p1, p2, p3, p4, q1, q2, q3
-from .causality import causal_order, reliable_source_order, reliable_timestamp_order, timestamp_order
+from .causality import (
+    causal_order,
+    reliable_source_order,
+    reliable_timestamp_order,
+    source_order,
+    timestamp_order,
+)
 from .deliveries import integrity, no_duplication
 from .divergence import no_silent_divergence
 from .failures import (
@@ -24,13 +30,21 @@ from .failures import (
     r3_multiple_source,
     r3_single_source,
 )
-from .liveness import recovery, selective_information, termination, uniform_agreement
-from .order import acyclic_order, multiple_group_order, multiple_source_order, single_source_order, source_order
+from .liveness import agreement, recovery, selective_information, termination, uniform_agreement
+from .order import (
+    acyclic_order,
+    group_source_order,
+    multiple_group_order,
+    multiple_source_order,
+    single_source_order,
+)
 from .packets import genuineness, message_size
-from .terms import Outcome, Row, Run
-from .views import self_inclusion, virtual_synchrony
+from .terms import Outcome, Row, Run, for_property
+from .views import self_inclusion, transitional_set, view_agreement, view_termination, virtual_synchrony
 
-CHECKERS: dict[str, Callable[[Run, list[Row]], Outcome]] = {
+Checker = Callable[[Run, list[Row]], Outcome]
+
+_OF_DELIVERIES_THAT_COUNT: dict[str, Checker] = {
     "integrity": integrity,
     "no-duplication": no_duplication,
     "self-inclusion": self_inclusion,
@@ -41,6 +55,7 @@ CHECKERS: dict[str, Callable[[Run, list[Row]], Outcome]] = {
     "multiple-group-order": multiple_group_order,
     "order-equivalence": multiple_group_order,
     "source-order": source_order,
+    "group-source-order": group_source_order,
     "acyclic-order": acyclic_order,
     "R1": r1,
     "R1-single-source": r1_single_source,
@@ -55,6 +70,7 @@ CHECKERS: dict[str, Callable[[Run, list[Row]], Outcome]] = {
     "no-silent-divergence": no_silent_divergence,
     "uniform-agreement": uniform_agreement,
     "atomic-receipt": uniform_agreement,
+    "agreement": agreement,
     "termination": termination,
     "recovery": recovery,
     "selective-information": selective_information,
@@ -70,6 +86,16 @@ CHECKERS: dict[str, Callable[[Run, list[Row]], Outcome]] = {
     "reliable-source-order": reliable_source_order,
     "reliable-timestamp-order": reliable_timestamp_order,
     "virtual-synchrony": virtual_synchrony,
+    "transitional-set": transitional_set,
+    "view-agreement": view_agreement,
+    "view-termination": view_termination,
 }
+
+
+def _checker(name: str) -> Checker:
+    return lambda run, rows: _OF_DELIVERIES_THAT_COUNT[name](*for_property(name, run, rows))
+
+
+CHECKERS: dict[str, Checker] = {name: _checker(name) for name in _OF_DELIVERIES_THAT_COUNT}
 
 __all__ = ["CHECKERS"]

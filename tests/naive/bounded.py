@@ -55,7 +55,7 @@ def _moments(terms: Terms, first: float, length: float, site: str, message: str)
 
 def _p1(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
-        for a in terms.owed(message):
+        for a in terms.due(message):
             t = _first_receipt(terms, a, message)
             if t is not None and terms.is_up(a, t, bound):
                 yield message, a, t + bound, ()
@@ -64,18 +64,18 @@ def _p1(terms: Terms, bound: float) -> Iterator[Obligation]:
 def _p2(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
         source, t = terms.multicast_row[message]["site"], terms.multicast_row[message]["time"]
-        for a in terms.owed(message):
+        for a in terms.due(message):
             if terms.is_up(a, t, bound) and terms.is_awake(source, t, bound) and terms.can_reach(a, source, t, bound):
                 yield message, a, t + bound, (source,)
 
 
 def _p3(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
-        for a in terms.owed(message):
+        for a in terms.due(message):
             t = _first_receipt(terms, a, message)
             if t is None or not terms.is_up(a, t, bound):
                 continue
-            others = [b for b in terms.owed(message) if b != a]
+            others = [b for b in terms.due(message) if b != a]
             needed = terms.bounds.get("p3_sites")
             if needed is None:
                 needed = len(others)
@@ -99,7 +99,7 @@ def _whenever_connected(
 
 def _p4(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
-        for a in terms.owed(message):
+        for a in terms.due(message):
             for send in terms.sends:
                 if serves(send, message) and send["site"] != a and a in terms.addressed_by(send):
                     yield from _whenever_connected(terms, bound, message, a, send["time"], send["site"])
@@ -107,11 +107,11 @@ def _p4(terms: Terms, bound: float) -> Iterator[Obligation]:
 
 def _q1(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
-        for a in terms.owed(message):
+        for a in terms.due(message):
             if (a, message) not in terms.first_delivery:
                 continue
             theta = terms.first_delivery[a, message]["time"]
-            for b in terms.owed(message):
+            for b in terms.due(message):
                 if (
                     b != a
                     and terms.is_up(b, theta, bound)
@@ -123,10 +123,10 @@ def _q1(terms: Terms, bound: float) -> Iterator[Obligation]:
 
 def _q2(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
-        if not any((a, message) in terms.first_delivery for a in terms.owed(message)):
+        if not any((a, message) in terms.first_delivery for a in terms.due(message)):
             continue
         source, t = terms.multicast_row[message]["site"], terms.multicast_row[message]["time"]
-        for b in terms.owed(message):
+        for b in terms.due(message):
             yield from _whenever_connected(terms, bound, message, b, t, source)
 
 
@@ -139,7 +139,7 @@ def _parent(terms: Terms, site: str, message: str) -> str | None:
 
 def _q3(terms: Terms, bound: float) -> Iterator[Obligation]:
     for message in terms.known:
-        for b in terms.owed(message):
+        for b in terms.due(message):
             parent = _parent(terms, b, message)
             if parent is None or parent == b or (parent, message) not in terms.first_delivery:
                 continue

@@ -1,9 +1,55 @@
-"""Causality, and the services of InterGroup that rest on it (Berket 1.3)."""
+"""The services of InterGroup (Berket 1.3) and causality, on which they rest: by group, and anew at each activation."""
 
 from __future__ import annotations
 
-from .order import multiple_group_order, transitive_closure
-from .terms import HOLDS, VACUOUS, VIOLATED, Outcome, Row, Run, Terms, Violation, outcome, terms_of, violation
+from collections.abc import Callable, Iterable, Iterator
+from itertools import combinations
+from math import inf
+
+from .order import transitive_closure
+from .terms import EVERYTHING, Outcome, Row, Run, Terms, Violation, names, outcome, terms_of, violation
+
+Checker = Callable[[Run, list[Row]], Outcome]
+
+
+class Messages:
+    """The messages of one group, or all of them."""
+
+    def __init__(self, terms: Terms, group: str | None) -> None:
+        self.terms, self.group = terms, group
+
+    def __contains__(self, message: str) -> bool:
+        if self.group is EVERYTHING:
+            return True
+        terms = self.terms
+        return message in terms.known and (
+            terms.destinations(message) is not None or self.group in terms.groups(message)
+        )
+
+    def in_one_stretch(self, site: str, message: str, other: str) -> bool:
+        """Whether two deliveries of the site have no activation between them that concerns the source of either."""
+        first, last = sorted(self.terms.first_delivery[site, each]["seq"] for each in (message, other))
+        sources = [self.terms.source(message), self.terms.source(other)]
+        return not any(
+            first < row["seq"] < last
+            and (self.group is EVERYTHING or not row.get("groups") or names(row, self.group))
+            and (row.get("source") is None or row["source"] in sources)
+            for row in self.terms.of_kind(site, "activate")
+        )
+
+    def delivered_together(self, site: str, message: str, other: str) -> bool:
+        delivered = self.terms.first_delivery
+        return (site, message) in delivered and (site, other) in delivered and self.in_one_stretch(site, message, other)
+
+
+def judged_apart(terms: Terms) -> Iterable[Messages]:
+    addresses = {
+        group for message in terms.known if terms.destinations(message) is None for group in terms.groups(message)
+    }
+    groups = addresses | set(terms.run["groups"])
+    if "multiple-group-order" in terms.run["guarantees"] or not groups:
+        return [Messages(terms, EVERYTHING)]
+    return [Messages(terms, group) for group in sorted(groups)]
 
 
 def causal_precedence(terms: Terms) -> set[tuple[str, str]]:
@@ -22,88 +68,114 @@ def causal_precedence(terms: Terms) -> set[tuple[str, str]]:
     return {(message, other) for message, other in transitive_closure(direct) if message != other}
 
 
-def stayed_in_views(terms: Terms, site: str, other: str, start: float, end: Row) -> bool:
-    """Whether `other` stayed in the views of `site` between a moment and one of its own rows."""
-    views = terms.of_kind(site, "view")
-    at_start = [row for row in views if row["time"] <= start]
-    later = [row for row in views if start < row["time"] and row["seq"] < end["seq"]]
-    return all(other in (row.get("members") or []) for row in at_start[-1:] + later)
+def stayed_in_views(terms: Terms, site: str, other: str, message: str, start: float, end: float = inf) -> bool:
+    """Whether `other` stayed in the views of `site` of the message between a moment and one of its own rows."""
+    groups = [] if terms.destinations(message) is not None else terms.groups(message)
+    for group in [*groups, EVERYTHING]:
+        views = terms.views_of(site, group)
+        at_start = [row for row in views if row["time"] <= start]
+        later = [row for row in views if start < row["time"] and row["seq"] < end]
+        if not all(other in (row.get("members") or []) for row in at_start[-1:] + later):
+            return False
+    return True
 
 
-def causal_order(run: Run, rows: list[Row]) -> Outcome:
-    terms = terms_of(run, rows)
-    obliged = False
-    violations: set[Violation] = set()
+Found = Iterator[tuple[bool, Violation]]
+
+
+def _judged(search: Callable[[Terms, Messages], Found]) -> Checker:
+    """Each obligation is whether it is broken, and by what."""
+
+    def checker(run: Run, rows: list[Row]) -> Outcome:
+        terms = terms_of(run, rows)
+        found = [each for messages in judged_apart(terms) for each in search(terms, messages)]
+        return outcome(bool(found), {broken for is_broken, broken in found if is_broken})
+
+    return checker
+
+
+def _source_order(terms: Terms, messages: Messages) -> Found:
+    for message, other in combinations([m for m in terms.known if m in messages], 2):
+        if terms.source(message) == terms.source(other):
+            for q in terms.sites:
+                if messages.delivered_together(q, message, other):
+                    wrong = terms.delivered_before(q, message, other) != terms.multicast_before(message, other)
+                    yield wrong, violation([q], [message, other])
+
+
+def _causal_order(terms: Terms, messages: Messages) -> Found:
     for message, other in causal_precedence(terms):
         for q in terms.sites:
-            if (q, message) in terms.first_delivery and (q, other) in terms.first_delivery:
-                obliged = True
-                if terms.delivered_before(q, other, message):
-                    violations.add(violation([q], [message, other]))
-    return outcome(obliged, violations)
+            if message in messages and other in messages and messages.delivered_together(q, message, other):
+                yield terms.delivered_before(q, other, message), violation([q], [message, other])
 
 
-def timestamp_order(run: Run, rows: list[Row]) -> Outcome:
-    """Both halves together: an obligation of either will do, a violation of either is one."""
-    same_order, inverted = multiple_group_order(run, rows)
-    causal, causally_inverted = causal_order(run, rows)
-    if VIOLATED in (same_order, causal):
-        return VIOLATED, inverted | causally_inverted
-    return (HOLDS if HOLDS in (same_order, causal) else VACUOUS), set()
+def _timestamp_order(terms: Terms, messages: Messages) -> Found:
+    yield from _causal_order(terms, messages)
+    for message, other in combinations([m for m in terms.delivered_messages if m in messages], 2):
+        for x, y in combinations(terms.sites, 2):
+            if messages.delivered_together(x, message, other) and messages.delivered_together(y, message, other):
+                wrong = terms.delivered_before(x, message, other) != terms.delivered_before(y, message, other)
+                yield wrong, violation([x, y], [message, other])
 
 
-def _has_before(terms: Terms, site: str, message: str, other: str) -> bool:
-    return (site, message) in terms.first_delivery and terms.delivered_before(site, message, other)
+def _lacks_before(terms: Terms, site: str, message: str, other: str) -> bool:
+    return (site, message) not in terms.first_delivery or not terms.delivered_before(site, message, other)
 
 
-def reliable_source_order(run: Run, rows: list[Row]) -> Outcome:
-    terms = terms_of(run, rows)
-    obliged = False
-    violations: set[Violation] = set()
+def _reliable_source_order(terms: Terms, messages: Messages) -> Found:
     for q in terms.sites:
         for later in terms.known:
-            if (q, later) not in terms.first_delivery:
+            if (q, later) not in terms.first_delivery or later not in messages:
                 continue
             p = terms.multicast_row[later]["site"]
             activation_point = next(
-                row["message"] for row in terms.deliveries_of[q] if terms.source(row["message"]) == p
+                row["message"]
+                for row in terms.deliveries_of[q]
+                if terms.source(row["message"]) == p
+                and row["message"] in messages
+                and messages.in_one_stretch(q, row["message"], later)
             )
             for message in terms.known:
                 if (
-                    terms.source(message) == p
+                    message in messages
+                    and terms.source(message) == p
                     and terms.multicast_before(message, later)
                     and q in terms.owed(message)
                     and not terms.multicast_before(message, activation_point)
-                    and stayed_in_views(terms, q, p, terms.begin(message), terms.first_delivery[q, later])
+                    and stayed_in_views(
+                        terms, q, p, message, terms.begin(message), terms.first_delivery[q, later]["seq"]
+                    )
                 ):
-                    obliged = True
-                    if not _has_before(terms, q, message, later):
-                        violations.add(violation([q], [message, later]))
-    return outcome(obliged, violations)
+                    yield _lacks_before(terms, q, message, later), violation([q], [message, later])
 
 
-def reliable_timestamp_order(run: Run, rows: list[Row]) -> Outcome:
-    terms = terms_of(run, rows)
-    obliged = False
-    violations: set[Violation] = set()
+def _reliable_timestamp_order(terms: Terms, messages: Messages) -> Found:
     for message, later in causal_precedence(terms):
+        if message not in messages or later not in messages:
+            continue
         p, p_prime = terms.multicast_row[message]["site"], terms.multicast_row[later]["site"]
         for q in terms.owed(message):
             if (q, later) not in terms.first_delivery:
                 continue
             activated = any(
-                terms.source(other) == p
+                other in messages
+                and terms.source(other) == p
                 and (other == message or terms.multicast_before(other, message))
-                and (q, other) in terms.first_delivery
+                and messages.delivered_together(q, other, later)
                 for other in terms.known
             )
-            start, end = terms.begin(message), terms.first_delivery[q, later]
+            start, end = terms.begin(message), terms.first_delivery[q, later]["seq"]
             if (
                 activated
-                and stayed_in_views(terms, q, p, start, end)
-                and stayed_in_views(terms, q, p_prime, start, end)
+                and stayed_in_views(terms, q, p, message, start, end)
+                and stayed_in_views(terms, q, p_prime, later, start, end)
             ):
-                obliged = True
-                if not _has_before(terms, q, message, later):
-                    violations.add(violation([q], [message, later]))
-    return outcome(obliged, violations)
+                yield _lacks_before(terms, q, message, later), violation([q], [message, later])
+
+
+source_order = _judged(_source_order)
+causal_order = _judged(_causal_order)
+timestamp_order = _judged(_timestamp_order)
+reliable_source_order = _judged(_reliable_source_order)
+reliable_timestamp_order = _judged(_reliable_timestamp_order)

@@ -38,7 +38,7 @@ def _judge_order_and_gaps(terms: Terms) -> tuple[bool, set[Violation]]:
                     if not terms.delivered_before(x, message, other):
                         continue
                     has_it = (y, message) in terms.first_delivery
-                    if not has_it and y not in terms.owed(message):
+                    if not has_it and y not in terms.due(message):
                         continue
                     obliged = True
                     in_order = has_it and terms.delivered_before(y, message, other)
@@ -53,7 +53,7 @@ def _judge_the_end(terms: Terms) -> tuple[bool, set[Violation]]:
     if not terms.run["settled"] or not all(terms.is_correct(site) for site in terms.sites):
         return obliged, violations
     for message in terms.known:
-        for y in terms.owed(message):
+        for y in terms.due(message):
             stands = [
                 x
                 for x in terms.sites

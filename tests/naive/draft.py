@@ -11,7 +11,7 @@ from .terms import Row
 
 @dataclass(frozen=True)
 class Profile:
-    """Probabilities of features; mutations with their weights."""
+    """Probabilities of features; mutations with their weights; properties that may hold for one service only."""
 
     name: str
     mutations: dict[str, int]
@@ -27,6 +27,8 @@ class Profile:
     bound_absent: float = 0.03
     untouched: float = 0.25
     mutations_max: int = 3
+    dynamic: bool = False
+    per_service: tuple[str, ...] = ()
 
 
 @dataclass
@@ -155,7 +157,7 @@ def _draft_packet(draft: Draft, sender: str, sent: float, receivers: list[str], 
     return arrivals
 
 
-def _draft_arrivals(draft: Draft, multicast: Row, parents: dict[str, str]) -> dict[str, float]:
+def draft_arrivals(draft: Draft, multicast: Row, parents: dict[str, str]) -> dict[str, float]:
     """When each target has the message; with packets where the profile wants them."""
     source, time = multicast["site"], multicast["time"]
     others = [site for site in draft.targets(multicast) if site != source]
@@ -250,7 +252,7 @@ def draft_base(draft: Draft) -> None:
             multicast["depends"] = delivered_since[source]
         delivered_since[source] = []
         targets = draft.targets(multicast)
-        for site, arrival in sorted(_draft_arrivals(draft, multicast, parents).items()):
+        for site, arrival in sorted(draft_arrivals(draft, multicast, parents).items()):
             if site not in targets or (site in excluded and draft.chance(0.6)):
                 continue
             time = max(arrival + draft.between(0.02, 0.3), latest[site] + draft.between(0.001, 0.05))

@@ -65,20 +65,17 @@ def _r2(related: Relation) -> Checker:
 
 
 def majority_installed(terms: Terms) -> dict[str, float]:
-    """The moment at which each view that ever gets there is installed at more than half of the initial sites."""
-    initial = {site for members in terms.run["groups"].values() for site in members}
-    names = {row["view"] for row in terms.rows if row["kind"] == "view"}
+    """When each view that ever gets there is installed by a majority of the electorate of that moment."""
+    electorate = {site for members in terms.run["groups"].values() for site in members}
+    views = [row for row in terms.rows if row["kind"] == "view"]
     moments: dict[str, float] = {}
-    for name in names:
-        installs = []
-        for site in initial:
-            times = [row["time"] for row in terms.of_kind(site, "view") if row["view"] == name]
-            if times:
-                installs.append(min(times))
-        for moment in sorted(installs):
-            if 2 * sum(install <= moment for install in installs) > len(initial):
-                moments[name] = moment
-                break
+    seen: list[Row] = []
+    for row in sorted(views, key=lambda row: (row["time"], row["site"], row["seq"])):
+        seen.append(row)
+        installed = {earlier["site"] for earlier in seen if earlier["view"] == row["view"]}
+        if row["view"] not in moments and 2 * len(installed & electorate) > len(electorate):
+            moments[row["view"]] = row["time"]
+            electorate = set(row.get("members") or [])
     return moments
 
 

@@ -11,12 +11,15 @@ from __future__ import annotations
 from random import Random
 
 from .draft import Draft, Profile, draft_base
+from .dynamic import SERVICES, draft_dynamic
 from .mutations import MUTATIONS, MUTATIONS_OF_MEMBERS, MUTATIONS_OF_REFUSED
+from .mutations_of_groups import MUTATIONS_OF_GROUPS
 from .terms import Row, Run
 
 COARSE_STEP = 0.25  # seconds, a third of the usual time between two messages
 PROMISES = ("P1", "P2", "P3", "P4", "Q1", "Q2", "Q3")
 
+ALL_MUTATIONS = MUTATIONS | MUTATIONS_OF_MEMBERS | MUTATIONS_OF_REFUSED | MUTATIONS_OF_GROUPS
 RARE = dict.fromkeys(MUTATIONS, 1)
 
 PROFILES = {
@@ -99,8 +102,68 @@ PROFILES = {
             explicit_destinations=0.1,
             one_group=0.6,
         ),
+        Profile(
+            "group-views",
+            {"fall-silent": 6, "change-transitional": 8, "rename-view": 4, "change-groups-of-view": 6}
+            | {"miss-last-view": 4, "keep-in-last-view": 5, "leave-and-deliver": 4, "send-by-proxy": 5}
+            | {"exclude-sender": 6, "elect-anew": 12, "activate-between": 5, "drop-delivery": 6, "change-members": 3}
+            | {"drop-view": 2, "come-or-go": 2, "fail-site": 2, "swap-deliveries": 24, "split-off": 4}
+            | {"send-to-few": 4, "look-on": 5, "switch-service": 6},
+            dynamic=True,
+            packets=0.0,
+            views=0.95,
+            services=0.5,
+            churn=0.6,
+            failures=0.4,
+            settled=0.9,
+            explicit_destinations=0.1,
+            per_service=("virtual-synchrony", "R2-logical"),
+        ),
+        Profile(
+            "group-liveness",
+            {"drop-delivery": 14, "drop-message": 8, "take-back": 8, "fall-silent": 3, "come-or-go": 6, "fail-site": 4}
+            | {"leave-and-deliver": 8, "activate-between": 6, "change-members": 5, "deliver-elsewhere": 4}
+            | {"duplicate-delivery": 18, "change-service": 4, "deliver-in-a-view": 6, "multicast-late": 2}
+            | {"change-groups-of-view": 4, "swap-deliveries": 4, "refuse-between": 3, "delay-delivery": 10}
+            | {"delay-site": 14},
+            dynamic=True,
+            packets=0.8,
+            views=0.7,
+            services=0.6,
+            untouched=0.1,
+            mutations_max=4,
+            churn=0.6,
+            failures=0.3,
+            settled=0.9,
+            explicit_destinations=0.1,
+            per_service=(
+                "agreement", "uniform-agreement", "atomic-receipt", "termination", "selective-information",
+                "view-termination", "no-silent-divergence", "integrity", "no-duplication",
+                "P1", "P2", "P3", "P4", "Q1", "Q2", "Q3",
+            ),
+        ),
+        Profile(
+            "group-order",
+            {"swap-deliveries": 8, "swap-deliveries-of-one-source": 10, "deliver-again-in-order": 14}
+            | {"send-to-another-group": 6, "reorder-everywhere": 6, "drop-delivery": 6, "depend": 4}
+            | {"activate-between": 6, "change-service": 4, "change-members": 4, "come-or-go": 3, "make-cycle": 3}
+            | {"duplicate-delivery": 3, "leave-and-deliver": 3, "drop-message": 3, "fail-between-inverted": 4}
+            | {"remove-multicast": 1, "send-to-few": 3},
+            dynamic=True,
+            packets=0.0,
+            views=0.6,
+            services=0.6,
+            churn=0.5,
+            failures=0.2,
+            explicit_destinations=0.1,
+            one_group=0.3,
+            per_service=(
+                "group-source-order", "source-order", "causal-order", "timestamp-order", "reliable-source-order",
+                "reliable-timestamp-order", "multiple-group-order", "acyclic-order", "R1", "R2", "R3",
+            ),
+        ),
     )
-}
+}  # fmt: skip
 
 
 def _bounds(draft: Draft) -> dict[str, object]:
@@ -125,7 +188,7 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
     random, profile = Random(f"{profile_name} {seed}"), PROFILES[profile_name]
     sites = [f"s{number}" for number in range(random.choice([2, 3, 3, 4, 4, 5]))]
     if random.random() < profile.one_group:
-        groups = {"g": sites}
+        groups = {"g": list(sites)}
     else:
         groups = {
             f"g{number}": sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites))))
@@ -133,11 +196,11 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
         }
     draft = Draft(random, profile, sites, groups)
     draft.promised = {name: draft.between(0.7, 3.0) for name in PROMISES if not draft.chance(profile.bound_absent)}
-    draft_base(draft)
+    (draft_dynamic if profile.dynamic else draft_base)(draft)
     if not draft.chance(profile.untouched):
         names, weights = list(profile.mutations), list(profile.mutations.values())
         for name in random.choices(names, weights, k=random.randint(1, profile.mutations_max)):
-            (MUTATIONS | MUTATIONS_OF_MEMBERS | MUTATIONS_OF_REFUSED)[name](draft)
+            ALL_MUTATIONS[name](draft)
     for site in sites:
         for number, row in enumerate(sorted((r for r in draft.rows if r["site"] == site), key=lambda row: row["time"])):
             row["seq"] = number
@@ -146,6 +209,13 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
             row["time"] = round(row["time"] / COARSE_STEP) * COARSE_STEP
     if draft.chance(0.3):
         draft.guarantees.append(random.choice(["R3", "R3-single-source", "R3-multiple-source"]))
+    services: dict[str, list[str]] = {}
+    if profile.dynamic:
+        if draft.chance(0.3):
+            draft.guarantees.append("multiple-group-order")
+        if draft.chance(0.5):
+            chosen = random.sample(SERVICES, random.choice([1, 2]))
+            services = {service: [name for name in profile.per_service if draft.chance(0.5)] for service in chosen}
     ended_at = draft.end() + draft.between(0.01, 6.0)
     run = {
         "run": f"{profile_name}-{seed}",
@@ -157,6 +227,7 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
         "ended_at": ended_at,
         "settled": draft.chance(profile.settled),
         "bounds": _bounds(draft),
+        "services": services,
     }
     for row in draft.rows:
         row["run"] = run["run"]

@@ -1,4 +1,4 @@
-"""What must happen in the end: uniform agreement, termination, recovery and selective information."""
+"""What must happen in the end: agreement, termination, recovery and selective information."""
 
 from __future__ import annotations
 
@@ -13,12 +13,32 @@ def uniform_agreement(run: Run, rows: list[Row]) -> Outcome:
     obliged = False
     violations: set[Violation] = set()
     for message in terms.known:
-        for site in terms.owed(message):
+        for site in terms.due(message):
             delivered_elsewhere = any((x, message) in terms.first_delivery for x in terms.sites if x != site)
             if terms.is_correct(site) and delivered_elsewhere:
                 obliged = True
                 if (site, message) not in terms.first_delivery:
                     violations.add(violation([site], [message]))
+    return outcome(obliged, violations)
+
+
+def agreement(run: Run, rows: list[Row]) -> Outcome:
+    if not run["settled"]:
+        return NOT_JUDGED, set()
+    terms = terms_of(run, rows)
+
+    def stands(site: str, message: str) -> bool:
+        own = [row["kind"] for row in terms.of_kind(site, "deliver", "rollback") if row["message"] == message]
+        return bool(own) and own[-1] == "deliver"
+
+    obliged = False
+    violations: set[Violation] = set()
+    for message in terms.known:
+        for y in terms.due(message):
+            if terms.is_correct(y) and any(x != y and terms.is_correct(x) and stands(x, message) for x in terms.sites):
+                obliged = True
+                if not stands(y, message):
+                    violations.add(violation([y], [message]))
     return outcome(obliged, violations)
 
 
@@ -29,7 +49,7 @@ def _judge_termination(terms: Terms) -> tuple[bool, set[Violation]]:
         row = terms.multicast_row[message]
         if not terms.is_correct(row["site"]) or was_refused_since(terms, row["site"], terms.begin(message)):
             continue
-        for site in terms.owed(message):
+        for site in terms.due(message):
             if terms.is_correct(site):
                 obliged = True
                 if (site, message) not in terms.first_delivery:

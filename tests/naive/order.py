@@ -56,12 +56,12 @@ multiple_source_order = _pairwise(same_address)
 multiple_group_order = _pairwise(any_pair)
 
 
-def source_order(run: Run, rows: list[Row]) -> Outcome:
+def group_source_order(run: Run, rows: list[Row]) -> Outcome:
     terms = terms_of(run, rows)
     obliged = False
     violations: set[Violation] = set()
     for message, other in combinations(terms.known, 2):
-        if terms.source(message) != terms.source(other):
+        if not same_source_and_address(terms, message, other):
             continue
         for site in terms.sites:
             if (site, message) in terms.first_delivery and (site, other) in terms.first_delivery:

@@ -7,6 +7,8 @@ as the page says: by `seq` within a site, by `time` across sites.
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from itertools import pairwise
+from math import inf
 from typing import Any
 
 Row = dict[str, Any]
@@ -15,6 +17,7 @@ Run = dict[str, Any]
 Violation = tuple[tuple[str, ...], tuple[str, ...]]
 Outcome = tuple[str, set[Violation]]
 
+EVERYTHING = None  # The views that name no group are of everything.
 HOLDS, VIOLATED, VACUOUS, NOT_JUDGED = "holds", "violated", "vacuous", "not-judged"
 
 
@@ -37,6 +40,7 @@ class Terms:
         self.rows = rows
         self.ended_at: float = run["ended_at"]
         self.bounds: dict[str, Any] = run.get("bounds") or {}
+        self.services: list[str] | None = run.get("services of the property")
         self.sites = sorted(
             {site for members in run["groups"].values() for site in members} | {r["site"] for r in rows}
         )
@@ -102,16 +106,15 @@ class Terms:
     # Membership
 
     def is_member_at(self, row: Row, group: str) -> bool:
-        member = row["site"] in self.run["groups"].get(group, [])
-        in_view = False
-        for earlier in self.rows_of[row["site"]]:
-            if earlier["seq"] >= row["seq"]:
-                break
-            if earlier["kind"] in ("join", "leave") and group in (earlier.get("groups") or []):
-                member = earlier["kind"] == "join"
-            if earlier["kind"] == "view" and group in (earlier.get("groups") or []):
-                in_view = row["site"] in (earlier.get("members") or [])
-        return member or in_view
+        view = self.latest_view(row["site"], group, row["seq"])
+        return self.has_joined(row["site"], group, row["seq"]) or (
+            view is not None and row["site"] in (view.get("members") or [])
+        )
+
+    def has_joined(self, site: str, group: str, seq: float = inf) -> bool:
+        """Whether its last join or leave row before this `seq` is a join, or the run's groups name it."""
+        moves = [row for row in self.of_kind(site, "join", "leave") if names(row, group) and row["seq"] < seq]
+        return moves[-1]["kind"] == "join" if moves else site in self.run["groups"].get(group, [])
 
     def was_ever_member(self, site: str, group: str) -> bool:
         return (
@@ -159,6 +162,58 @@ class Terms:
                         left_later = True
                 if member and not left_later:
                     yield site
+
+    # Views and services
+
+    def every_group(self) -> list[str | None]:
+        """Each group that anything names, and everything."""
+        named = {group for row in self.rows for group in row.get("groups") or []}
+        return [*sorted(named | set(self.run["groups"])), EVERYTHING]
+
+    def views_of(self, site: str, group: str | None) -> list[Row]:
+        views = self.of_kind(site, "view")
+        if group is EVERYTHING:
+            return [row for row in views if not row.get("groups")]
+        return [row for row in views if names(row, group)]
+
+    def leaves_between(self, site: str, group: str | None, first: Row, seq: float) -> bool:
+        return any(
+            group is not EVERYTHING and names(row, group) and first["seq"] < row["seq"] < seq
+            for row in self.of_kind(site, "leave")
+        )
+
+    def latest_view(self, site: str, group: str | None, seq: float = inf) -> Row | None:
+        """The latest view of the group at a row of the site with this `seq`."""
+        views = [row for row in self.views_of(site, group) if row["seq"] < seq]
+        return None if not views or self.leaves_between(site, group, views[-1], seq) else views[-1]
+
+    def view_changes(self, site: str, group: str | None) -> list[tuple[Row, Row]]:
+        """Two views of the group, one right after the other, with no leave between."""
+        return [
+            (view, following)
+            for view, following in pairwise(self.views_of(site, group))
+            if not self.leaves_between(site, group, view, following["seq"])
+        ]
+
+    def concerns(self, activation: Row, message: str) -> bool:
+        groups, source = activation.get("groups"), activation.get("source")
+        of_group = not groups or (self.destinations(message) is None and set(groups) & set(self.groups(message)))
+        return bool(of_group) and source in (None, self.source(message))
+
+    def is_active_for(self, site: str, message: str) -> bool:
+        """Whether the site has one of the services active for the message since before it began."""
+        concerning = [row for row in self.of_kind(site, "activate") if self.concerns(row, message)]
+        if any(row["time"] > self.begin(message) for row in concerning):
+            return False
+        if self.services is None:
+            return True
+        return bool(concerning) and concerning[-1].get("service") in self.services
+
+    def due(self, message: str) -> Set[str]:
+        """Those that are owed the message where services count."""
+        if self.services is None:
+            return self.owed(message)
+        return {site for site in self.owed(message) if self.is_active_for(site, message)}
 
     # Failures
 
@@ -217,6 +272,19 @@ class Terms:
             {sender, receiver} == {a, b} and start <= sent <= start + length
             for sender, receiver, sent in self.broken_packets()
         )
+
+
+def names(row: Row, group: str | None) -> bool:
+    return group in (row.get("groups") or [])
+
+
+def for_property(name: str, run: Run, rows: list[Row]) -> tuple[Run, list[Row]]:
+    """The run as it is judged for one property: without the deliveries whose service does not promise it."""
+    services = [service for service, properties in (run.get("services") or {}).items() if name in properties]
+    if not services:
+        return run, rows
+    counting = [row for row in rows if row["kind"] != "deliver" or row.get("service") in services]
+    return {**run, "services of the property": services, "all rows": rows}, counting
 
 
 def serves(row: Row, message: str) -> bool:

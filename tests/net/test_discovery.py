@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from random import Random
 
 import pytest
 
-from ordercast.core import UsageError
+from ordercast.core import UsageError, WireError
 from ordercast.core.events import Discovered
 from ordercast.net import sockets
 from ordercast.net.discovery import SOUGHT_MAX
-from ordercast.net.packets import NET_INSTANCE, Known
+from ordercast.net.packets import NET_INSTANCE, NET_PACKETS, Goodbye, Heard, Known, Listening, Probe
 from ordercast.net.ports import free_ports
+from ordercast.wire import Codec
 from tests.net.strangers import HOST, Stranger, started, until
 from tests.node.cluster import run
 from tests.wire.cluster import OTHER_KEY
+from tests.wire.test_fuzz import mutate
+
+FUZZED = 5000
 
 
 def multicast_address() -> tuple[str, int]:
@@ -101,6 +106,64 @@ def test_a_process_that_ends_is_forgotten_at_once_and_can_come_back_under_its_na
             async with started(again):
                 await until(lambda: knows(a, "b") and knows(again, "a"))
                 assert again.endpoint.refused is None
+
+    run(main())
+
+
+def test_a_goodbye_that_comes_twice_in_one_piece_is_one() -> None:
+    async def main() -> None:
+        a = Stranger("a", port=free_ports(1)[0])
+        b = Stranger("b", seeds=[a.address])
+        async with started(a, b):
+            await until(lambda: knows(a, "b") and knows(b, "a"))
+            goodbyes = []
+            for _ in range(2):
+                b.endpoint.send(("a",), NET_INSTANCE, Goodbye())
+                goodbyes += [bytes(outgoing.buffer) for outgoing in b.endpoint.flush()]
+            now = asyncio.get_running_loop().time()
+            train = memoryview(b"".join(goodbyes))
+            assert a.site.on_datagram(train, now, False, len(goodbyes[0]), (HOST, b.transport.port), 64)
+            await until(lambda: knows(a))
+
+    run(main())
+
+
+def test_whatever_a_member_says_about_the_network_is_a_packet_or_garbage() -> None:
+    """Mutated packets of the network itself, under a member's own seal: the site goes on."""
+
+    async def main() -> None:
+        a = Stranger("a", port=free_ports(1)[0])
+        b = Stranger("b", seeds=[a.address])
+        async with started(a, b):
+            await until(lambda: knows(a, "b") and knows(b, "a"))
+            a.join("x")
+            random = Random(7)
+            ways = a.site._ways
+            assert ways is not None
+            codec = Codec({NET_INSTANCE: NET_PACKETS})
+            sound: list[bytes] = []
+            for packet in (
+                Probe(1),
+                Heard(1),
+                Heard(1, b"12345678"),
+                Known((("c", HOST, 9), ("d", "10.0.0.1", 7001))),
+                Listening((b"12345678", b"abcdefgh")),
+            ):
+                buffer = bytearray()
+                codec.encode_into(NET_INSTANCE, packet, buffer, 0)
+                sound.append(bytes(buffer))
+            packets = 0
+            for _ in range(FUZZED):
+                frames = mutate(random.choice(sound), random)
+                try:
+                    decoded = codec.decode(frames)
+                except WireError:
+                    continue
+                for _, received in decoded:
+                    packets += 1
+                    ways.on_packet("b", received, random.random() < 0.5)
+            assert packets > FUZZED / 20
+            assert not a.application.errors
 
     run(main())
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ordercast
+from ordercast.core.effects import InstallView
 from ordercast.node.deliveries import Batch, View
 from tests.node import roster
 from tests.node.cluster import make_configuration, open_nodes, payloads, run, try_flood
@@ -220,3 +223,38 @@ def test_the_synchronous_node_joins_reads_events_and_leaves() -> None:
             node.join("nobody", timeout=0.02)
         group.leave(timeout=20)
         assert list(events) == [], "what was left ends"
+
+
+def test_a_process_remembers_with_its_log_who_was_added_though_its_file_is_old(tmp_path: Path) -> None:
+    old = configuration("ab", log_directory=str(tmp_path))
+    port = old["processes"]["b"].rpartition(":")[2]
+
+    async def main() -> None:
+        async with ordercast.open(old, "a") as a:
+            await a.internals.wait_started()
+            a.internals.engine.add_process("d", ("127.0.0.1", int(port) ^ 1))
+            with pytest.raises(ordercast.UsageError, match="d is a process already"):
+                a.internals.engine.add_process("d", ("127.0.0.1", 9))
+        async with ordercast.open(old, "a") as a:
+            await a.internals.wait_started()
+            assert a.internals.engine.find_unknown(["a", "b", "d", "e"]) == ["e"]
+            core = a.internals.engine.core
+            assert isinstance(core, roster.Roster)
+            assert core.others == ("b", "d"), "the protocol is told, too"
+            await a.internals.remove_process("d")
+        async with ordercast.open(old, "a") as a:
+            assert a.internals.engine.find_unknown(["d"]) == ["d"]
+
+    run(main())
+
+
+def test_a_member_that_nobody_has_told_of_is_named_once_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with open_nodes(configuration("a")) as (a,):
+            for view in ("2", "3"):
+                a.internals.install_view("main", InstallView(view, ("a", "d"), groups=("g",)))
+
+    with caplog.at_level(logging.WARNING, logger="ordercast"):
+        run(main())
+    told = [line for line in caplog.messages if "takes part" in line]
+    assert told == ["process d takes part, and a does not know where it is: ordercast processes add d HOST:PORT"]

@@ -9,7 +9,7 @@ import pytest
 import ordercast
 from ordercast.core import UsageError
 from ordercast.net.sockets import Resolved, resolve
-from ordercast.node import lookup
+from ordercast.node import lookup, surroundings
 from tests.node.cluster import make_configuration, payloads, run
 
 
@@ -23,7 +23,8 @@ def test_a_peer_whose_name_does_not_resolve_does_not_prevent_the_start_and_is_fo
             raise UsageError(f"there is no host {host!r}")
         return resolve(known.get(host, host), port)
 
-    monkeypatch.setattr(lookup, "resolve", look_up)
+    for module in (lookup, surroundings):
+        monkeypatch.setattr(module, "resolve", look_up)
     monkeypatch.setattr(lookup, "LOOK_AGAIN_SECONDS", 0.05)
     configuration = make_configuration()
     port = configuration["processes"]["c"].rpartition(":")[2]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ordercast
 from ordercast import Replicated
+from ordercast.net.ports import free_ports
 from tests.node import roster
 from tests.node.cluster import make_configuration, open_nodes, run
 
@@ -94,5 +96,43 @@ def test_a_join_that_is_refused_leaves_nothing_behind() -> None:
             for _ in range(2):
                 with pytest.raises(ordercast.OrdercastError, match="it is full"):
                     await Replicated(Book()).join(a, "full")
+
+    run(main())
+
+
+def test_a_process_that_no_file_names_gets_the_state_under_token_and_it_outlives_those_who_gave_it(
+    tmp_path: Path,
+) -> None:
+    ports = free_ports(3)
+
+    def open_node(name: str, port: int) -> ordercast.Node:
+        discovery = {
+            "listen": f"127.0.0.1:{port}",
+            "seeds": [f"127.0.0.1:{other}" for other in ports if other != port],
+        }
+        base = {"cluster": "prices", "protocol": "token", "insecure": True, "log_directory": str(tmp_path)}
+        return ordercast.open(base | {"discovery": discovery}, name)
+
+    async def main() -> None:
+        async with open_node("a", ports[0]) as a:
+            first = await Replicated(Book()).join(a, "quotes")
+            for index in range(20):
+                await first.call(Book.add, f"{index}")
+            async with open_node("b", ports[1]) as b:
+                second = await Replicated(Book()).join(b, "quotes")
+                assert await second.call(Book.add, "of b") == 21
+                async with open_node("c", ports[2]) as c:
+                    third = await Replicated(Book()).join(c, "quotes")
+                    assert await third.call(Book.add, "of c") == 22
+                    await first.leave()
+                    await second.leave()
+                    assert await third.call(Book.add, "alone") == 23
+                    while c.internals.engine.journal.kept_state("replicated quotes") is None:
+                        await asyncio.sleep(0)
+        async with open_node("c", ports[2]) as c:
+            again = await Replicated(Book()).join(c, "quotes")
+            assert await again.call(Book.add, "after a restart") == 24
+            assert again.state is not None
+            assert again.state.lines[20:] == ["of b", "of c", "alone", "after a restart"]
 
     run(main())

@@ -29,6 +29,7 @@ from ordercast.node.state_packets import (
     Fetch,
     NoState,
     Offer,
+    Soon,
     Taken,
 )
 from ordercast.node.state_taking import AHEAD_MAX, OFFER_SECONDS, SILENT_SECONDS, Taking
@@ -217,6 +218,16 @@ def test_questions_that_nobody_may_ask_are_counted_and_answered_with_nothing() -
     assert counters == {"state-unknown-fetches": 2, "state-bad-fetches": 2}
 
 
+def test_a_giver_that_makes_its_state_ready_says_so_and_is_not_given_up() -> None:
+    givings = Givings(Counter())
+    givings.prepare("a", 1, 0.0)
+    assert givings.on_fetch("a", Fetch(1), 0.0) == [Soon(1)]
+    taking = Taking("giver", 1, Window(4), Counter(), 0.0)
+    assert taking.is_given_up(OFFER_SECONDS)
+    taking.on_soon(1.0)
+    assert not taking.is_given_up(OFFER_SECONDS)
+
+
 def test_a_state_that_nobody_fetches_is_forgotten() -> None:
     givings = Givings(Counter())
     givings.give("a", 1, _given(), 0.0)
@@ -259,12 +270,16 @@ class Archive:
     writes: int = 0
 
     def write(self, pages: int) -> int:
-        self.pages.extend(bytes([index % 256]) * 100_000 for index in range(pages))
+        self.pages.extend(_pages(pages))
         return len(self.pages)
 
     def touch(self) -> int:
         self.writes += 1
         return self.writes
+
+
+def _pages(count: int) -> list[bytes]:
+    return [bytes([index % 256]) * 100_000 for index in range(count)]
 
 
 async def _archives(nodes: list[ordercast.Node], pages: int) -> list[Replicated[Archive]]:
@@ -470,12 +485,30 @@ def test_a_state_that_was_given_is_kept_beside_the_log_and_outlives_all_who_coul
     run(main())
 
 
-def test_a_gap_before_what_the_state_contains_is_none() -> None:
+def test_a_gap_that_is_read_again_from_the_log_before_what_the_state_contains_is_none() -> None:
     async def main() -> None:
         async with open_nodes(make_configuration("a")) as nodes:
             (replica,) = await _archives(nodes, 1)
-            replica._on_gap(replica.applied)
+            replica.applied += 5
+            replica._on_gap(replica._seen + 2)
             assert replica.state is not None
+
+    run(main())
+
+
+@pytest.mark.parametrize("less", [0, 1])
+def test_a_replica_that_comes_to_others_with_no_longer_a_history_takes_their_state(less: int) -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            first, second = await _archives(nodes, 2)
+            while first.applied != second.applied:
+                await asyncio.sleep(0)
+            for page in [] if second.state is None else [second.state.pages]:
+                page.append(b"of another history")
+            second._on_gap(second.applied - less)
+            assert second.state is None
+            assert await second.call(Archive.touch) == 1
+            assert [replica.state for replica in (first, second)] == [Archive(_pages(2), 1)] * 2
 
     run(main())
 

@@ -230,6 +230,19 @@ def test_every_site_can_send_more_than_its_window() -> None:
     assert kinds.count("deliver") == 3 * 40 * 3
 
 
+def test_a_history_that_is_shorter_than_what_is_acknowledged_at_once_does_not_wait_for_timers() -> None:
+    simulation = Simulation(
+        PropagationGraph,
+        GROUPS,
+        PointToPoint(0.00001, 0.0001),
+        options=PropagationGraphOptions(history_messages_max=3, acknowledge_every=32, retransmit_seconds=10.0),
+        workloads=[Workload(sources=("a",), groups=("g",), rate=100.0, count=100)],
+        duration=2.0,
+        settle=2.0,
+    ).execute()
+    assert simulation.table().column("kind").to_pylist().count("deliver") == 100 * len(GROUPS["g"])
+
+
 def test_own_messages_without_room_at_the_primary_destination_wait_in_order() -> None:
     root = hand("b", history_messages_max=1)
     effects = [root.step(MulticastRequested(message("b", number, "g"))) for number in (1, 2, 3)]

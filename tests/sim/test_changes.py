@@ -242,12 +242,14 @@ class Slow(Desk):
         self.set_timer("breath", 1.0)
 
 
-def test_a_message_that_is_refused_leaves_its_credit_to_the_next() -> None:
+@pytest.mark.parametrize("many", [3, 2000])
+def test_a_message_that_is_refused_leaves_its_credit_to_the_next(many: int) -> None:
     text = DOCUMENT.replace("rate = 2.0", "rate = 4.0\ncount = 3").replace('sources = ["a", "d"]', 'sources = ["a"]')
     before = text.replace('groups = ["g"]', 'groups = ["h"]\nstart = 0.1').replace("[groups]", '[groups]\nh = ["b"]')
+    before = before.replace("rate = 4.0\ncount = 3", f"rate = {4.0 * many}\ncount = {many}")
     both = before + text[text.index("[[workload]]") :]
     run = parse_scenario(tomllib.loads(both), lambda _name: Slow).simulation().execute()
-    assert run.refused_messages == 3
+    assert run.refused_messages == many
     assert [round(row["time"], 1) for row in rows(run, "multicast")] == [1.0, 2.0, 3.0]
     assert run.sites["a"].waiting_messages == 0
 

@@ -34,6 +34,8 @@ from tests.spark.plans import compiled
 
 TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "1"))
 PROFILES = ("order", "deliveries", "liveness", "divergence")
+SENDING = ["group-source-order", "source-order"]
+OF_GROUPS = ("group-order", "group-liveness", "group-views")
 ALL = sorted(LARGE_PROPERTIES)
 AGREEMENT = ["acyclic-order", "multiple-group-order"]
 """Where a certificate or a merge shows; the weaker orders are compared elsewhere, and take most of the time."""
@@ -229,6 +231,15 @@ def test_many_traces_side_by_side_are_judged_as_by_the_judges(spark: SparkSessio
     with compiled(spark):
         found = assert_same(spark, *side_by_side([(profile, seed) for profile in PROFILES for seed in range(100, 112)]))
     assert any(verdict.verdict == "violated" for verdict in found.values())
+
+
+def test_groups_that_come_and_go_with_services_are_judged_as_by_the_judges(spark: SparkSession) -> None:
+    run, table = side_by_side([(profile, seed) for profile in OF_GROUPS for seed in range(100, 104)])
+    services = {"total": ["source-order", "agreement", "view-termination"], "source": ["source-order", "acyclic-order"]}
+    run = msgspec.structs.replace(run, services=services)
+    properties = [*SENDING, "acyclic-order", "agreement", "view-termination", "transitional-set", "view-agreement"]
+    found = assert_same(spark, run, table, Limits(window_rows=100, part_rows=400), properties)
+    assert found["source-order"].verdict == found["transitional-set"].verdict == "violated"
 
 
 def test_repeated_deliveries_are_excused_as_by_the_judges(spark: SparkSession) -> None:

@@ -57,6 +57,7 @@ def make_endpoint(
     max_datagram: int = 1450,
     agreed: Mapping[str, Any] | None = None,
     listens: Address | None = None,
+    changes: bool = False,
 ) -> Endpoint:
     """An endpoint with randomness of its own; another `seed` is another boot."""
     keys = None if insecure else keys or ClusterKeys(KEY)
@@ -73,6 +74,7 @@ def make_endpoint(
         random.randbytes,
         agreed=agreed or {},
         listens=listens,
+        changes=changes,
     )
 
 

@@ -63,6 +63,8 @@ class _Cast:
         self._newcomers: list[SiteId] = []
         self._groups = dict(scenario.groups)
         self._dying = {site for fault in scenario.faults if getattr(fault, "forever", False) for site in fault.sites}
+        self._some_die = bool(self._dying)
+        """Whether the options were drawn for a run in which not everyone comes back (`Situation.somebody_dies`)."""
         self._leavers: set[SiteId] = set()
         """Those who leave something, and may be in nothing then."""
 
@@ -196,7 +198,7 @@ class _Cast:
 
     def _may_die(self, site: SiteId) -> bool:
         """Whether the dead are a minority even of those who never leave, and nothing brings this one back."""
-        if not self._before.protocol.contract.minority_may_die or site in self._leavers:
+        if not self._before.protocol.contract.minority_may_die or site in self._leavers or not self._some_die:
             return False
         if any(needs_log(fault) and site in fault.sites for fault in (*self._before.faults, *self._faults)):
             return False

@@ -28,7 +28,10 @@ SEEDS_TRIED = 3
 
 _LIVENESS = (
     "uniform-agreement",
+    "agreement",
     "termination",
+    "view-agreement",
+    "view-termination",
     "recovery",
     "atomic-receipt",
     "selective-information",

@@ -7,7 +7,7 @@ import json
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import inf
 from pathlib import Path
 from random import Random
@@ -140,7 +140,7 @@ class Harness:
         self._folder = folder
         self._tap = tap
         self._record = Record(tell or (lambda _seconds, _words: None))
-        self._processes = Processes(folder, cluster.worker, cluster.rates, seed, self._record)
+        self._processes = Processes(folder, cluster.worker, cluster.rates, seed, self._record, self._more_work)
         self._histories = Histories(self._processes, self._living, self._record, cluster.repairs)
         self._recording = Recording() if any(isinstance(action, Flood) for action in plan.actions) else None
         self._turns = {name: asyncio.Lock() for name in cluster.processes}
@@ -152,32 +152,28 @@ class Harness:
         if cluster.one_channel:
             check_plan(plan)
 
+    def _more_work(self, _process: SiteId) -> dict[str, Any]:
+        """What a process is told beside the usual."""
+        return {}
+
     async def run(self) -> Outcome:
         """Everything, from the start to the end; nothing is left running, whatever happens."""
         self._folder.mkdir(parents=True, exist_ok=True)
         create_key_file(self._folder / "cluster.key")
         names, processes, record = self._cluster.processes, self._processes, self._record
         self._real = dict(zip(names, (("127.0.0.1", port) for port in free_ports(len(names))), strict=True))
-        random = Random(f"ordercast proxy {self._seed}")
-        proxy = self._proxy = Proxy(self._real, random, self._cluster.terrain, self._tap, self._recording)
-        if self._cluster.one_channel:
-            self._hub = self._open_hub(self._real)
-        late = {action.process for action in self._plan.actions if isinstance(action, Start)}
-        first = [name for name in names if name not in late]
+        self._build()
+        first = self._first()
         watching = asyncio.create_task(processes.watch_memory())
         try:
-            for name in names:
-                addresses = {**proxy.addresses_for(name), name: self._real[name]}
-                self._write_config(processes.config(name), addresses, self._cluster.options, self._cluster.groups, True)
             for name in first:
                 await processes.start(name)
-            await processes.wait_for(first)
+            await self._wait_for_first(first)
             record.began = time.monotonic()
             self._set_weather()
             await self._happen_all()
             chaos_seconds = record.seconds
-            proxy.weather = CALM
-            self._set_loss(0.0)
+            self._calm()
             # Who was started in the last moment does not listen to signals yet, and would die of them.
             await self._wait_for_living()
             record.say("healed: the orders end, and everything comes to rest")
@@ -185,18 +181,17 @@ class Harness:
                 processes.signal(name, signal.SIGUSR1)
             deliveries = await self._settle()
             settle_seconds = record.seconds - chaos_seconds
+            network = await self._count_network()
             results = await self._end()
         finally:
             watching.cancel()
             await processes.kill_all()
-            proxy.close()
-            if self._hub is not None:
-                self._hub.close()
+            self._close_network()
         return Outcome(
             self._folder,
             results,
             record.happened,
-            proxy.counters if self._hub is None else self._hub.counters,
+            network,
             deliveries,
             chaos_seconds,
             settle_seconds,
@@ -209,6 +204,38 @@ class Harness:
             {name: _read_receipts(self._folder, name) for name in names},
             record.forgotten,
         )
+
+    # ------------------------------------------------------------------ the network
+    def _build(self) -> None:
+        """The network, and the configurations that lead through it."""
+        random = Random(f"ordercast proxy {self._seed}")
+        proxy = self._proxy = Proxy(self._real, random, self._cluster.terrain, self._tap, self._recording)
+        if self._cluster.one_channel:
+            self._hub = self._open_hub(self._real)
+        for name in self._cluster.processes:
+            addresses = {**proxy.addresses_for(name), name: self._real[name]}
+            path = self._processes.config(name)
+            self._write_config(path, addresses, self._cluster.options, self._cluster.groups, True)
+
+    def _first(self) -> list[SiteId]:
+        """Who starts at the beginning."""
+        late = {action.process for action in self._plan.actions if isinstance(action, Start)}
+        return [name for name in self._cluster.processes if name not in late]
+
+    async def _wait_for_first(self, first: Sequence[SiteId]) -> None:
+        await self._processes.wait_for(first)
+
+    def _calm(self) -> None:
+        self._proxy.weather = CALM
+        self._set_loss(0.0)
+
+    async def _count_network(self) -> Counter[str]:
+        return self._proxy.counters if self._hub is None else self._hub.counters
+
+    def _close_network(self) -> None:
+        self._proxy.close()
+        if self._hub is not None:
+            self._hub.close()
 
     def _open_hub(self, real: Mapping[SiteId, tuple[str, int]]) -> LossyHub:
         own = resolve("127.0.0.1", 0)
@@ -225,21 +252,30 @@ class Harness:
     ) -> None:
         """Everybody's own address is the real one; the others' are the proxy's."""
         lines = [
+            *self._common_lines(traced),
+            "max_datagram = 1450" if self._hub is None else f'channel = "127.0.0.1:{self._hub.port}"',
+            "[processes]",
+            *(f'{site} = "{host}:{port}"' for site, (host, port) in sorted(addresses.items())),
+            "[groups]",
+            *(f"{group} = {json.dumps(members)}" for group, members in groups.items()),
+            *self._option_lines(options),
+        ]
+        path.write_text("\n".join(lines) + "\n")
+
+    def _common_lines(self, traced: bool = True) -> list[str]:
+        """With which a configuration begins."""
+        return [
             'cluster = "chaos"',
             f'protocol = "{self._cluster.protocol}"',
             'key_file = "cluster.key"',
             'log_directory = "log"',
             *(['trace_directory = "trace"'] if traced else []),
             'control = "unix:{process}.sock"',
-            "max_datagram = 1450" if self._hub is None else f'channel = "127.0.0.1:{self._hub.port}"',
-            "[processes]",
-            *(f'{site} = "{host}:{port}"' for site, (host, port) in sorted(addresses.items())),
-            "[groups]",
-            *(f"{group} = {json.dumps(members)}" for group, members in groups.items()),
-            "[options]",
-            *(f"{key} = {json.dumps(value)}" for key, value in options.items()),
         ]
-        path.write_text("\n".join(lines) + "\n")
+
+    def _option_lines(self, options: Mapping[str, Any]) -> list[str]:
+        """With which it ends."""
+        return ["[options]", *(f"{key} = {json.dumps(value)}" for key, value in options.items())]
 
     def _write_strange_config(
         self, path: Path, name: SiteId, addresses: Mapping[SiteId, HostPort], differs: bool

@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,16 @@ MEMORY_SECONDS = 0.5
 class Processes:
     """Those of one run, in its folder."""
 
-    def __init__(self, folder: Path, worker: str, rates: Mapping[SiteId, float], seed: int, record: Record) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        worker: str,
+        rates: Mapping[SiteId, float],
+        seed: int,
+        record: Record,
+        more: Callable[[SiteId], Mapping[str, Any]],
+    ) -> None:
+        """`more` is what else a worker is told."""
         self.folder = folder
         self.peaks: dict[SiteId, int] = {}
         """Process -> the most memory that it ever took in any of its starts, in KiB."""
@@ -43,6 +52,7 @@ class Processes:
         self._rates = rates
         self._seed = seed
         self._record = record
+        self._more = more
         self._running: dict[SiteId, asyncio.subprocess.Process] = {}
         self._starts: Counter[SiteId] = Counter()
 
@@ -60,7 +70,9 @@ class Processes:
         rate = self._rates.get(process, 0.0)
         start = self._starts[process]
         self._starts[process] += 1
-        work = Work(str(self.config(process)), process, str(self.folder), self._seed, rate, start)
+        work = Work(
+            str(self.config(process)), process, str(self.folder), self._seed, rate, start, **self._more(process)
+        )
         with (self.folder / f"{process}.err").open("ab") as errors:
             self._running[process] = await asyncio.create_subprocess_exec(
                 sys.executable,

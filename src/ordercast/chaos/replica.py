@@ -72,6 +72,19 @@ class Branch:
             call.cancel()
 
 
+def _make_weather(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> None:
+    """Lose and repeat some of what this process sends, until its orders end."""
+    random = Random(f"weather {work.seed} {work.process} {work.start}")
+
+    def copies(_datagram: object, _address: object) -> int:
+        if no_more.is_set():
+            return 1
+        draw = random.random()
+        return 0 if draw < work.loss else 2 if draw < work.loss + work.duplication else 1
+
+    node.internals.engine.transport.disturb(copies)
+
+
 async def _main(work: Work) -> None:
     loop = asyncio.get_running_loop()
     stop, no_more = asyncio.Event(), asyncio.Event()
@@ -79,7 +92,11 @@ async def _main(work: Work) -> None:
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for whoever started us, and ends us in good order
     loop.add_signal_handler(signal.SIGUSR1, no_more.set)
     async with ordercast.open(work.config, work.process) as node:
-        (group,) = node.groups
+        if work.loss or work.duplication:
+            _make_weather(node, work, no_more)
+        while not work.founds and not node.status()["peers"]:
+            await wait(stop, 0.05)
+        group = work.group or next(iter(node.groups))
         replica = await ordercast.Replicated(Books()).join(node, group)
         branch = Branch(replica, work)
         giving = asyncio.create_task(branch.give_orders(no_more))
@@ -91,11 +108,14 @@ async def _main(work: Work) -> None:
         if ended.done():
             ended.result()
         await branch.finish()
+        has_left = work.process not in node.groups.get(group, ())
         due = time.monotonic() + STATE_SECONDS
-        while replica.state is None and time.monotonic() < due:
+        while replica.state is None and not has_left and time.monotonic() < due:
             await wait(asyncio.Event(), 0.05)
         ended.cancel()
         books = replica.state
+    if books is None and has_left:
+        return  # before they had come; nobody asks for them
     if books is None:
         raise ordercast.UsageError("no other replica has given its books")
     write_result(work, books, branch.blocked)

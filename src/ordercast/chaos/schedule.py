@@ -67,6 +67,24 @@ class Start(msgspec.Struct, frozen=True, tag="start"):
     alone: ClassVar[bool] = False
 
 
+class Join(msgspec.Struct, frozen=True, tag="join"):
+    """A process comes that nobody has heard of, and joins the group."""
+
+    at: float
+    process: SiteId
+    seconds: float = 0.0
+    alone: ClassVar[bool] = False
+
+
+class Leave(msgspec.Struct, frozen=True, tag="leave"):
+    """A process leaves the group by command, and ends."""
+
+    at: float
+    process: SiteId
+    seconds: float = 0.0
+    alone: ClassVar[bool] = False
+
+
 class Away(Fault, frozen=True, tag="away"):
     """SIGKILL, and a new start after a large part of the run, in which the others work on as far as they can."""
 
@@ -100,7 +118,7 @@ class Stranger(Fault, frozen=True, tag="stranger"):
     alone: ClassVar[bool] = True
 
 
-Action = Kill | Pause | Partition | Start | Away | Rollback | LostLog | Flood | Stranger
+Action = Kill | Pause | Partition | Start | Join | Leave | Away | Rollback | LostLog | Flood | Stranger
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -133,7 +151,7 @@ def describe_action(action: Action) -> str:
             return f"flood ({kind}): {process}, for {seconds:.1f} s"
         case Stranger(process=process, kind=kind):
             return f"stranger ({kind}): {process}"
-        case LostLog(process=process) | Start(process=process):
+        case LostLog(process=process) | Start(process=process) | Join(process=process) | Leave(process=process):
             return f"{kind_of(action)}: {process}"
         case _:
             return f"{kind_of(action)}: {action.process} for {action.seconds:.1f} s"

@@ -49,9 +49,11 @@ def choose(named: Iterable[str] | None = None, everything: bool = False) -> Choi
 
 
 def check_claims(runs: Iterable[Run]) -> None:
-    """Before any work: a run that claims what no judge has."""
+    """Before any work: a run that claims what no judge has, of all deliveries or of those with a service."""
     for run in runs:
         _refuse_unknown(run.guarantees, f"run {run.run!r} claims")
+        for service, names in run.services.items():
+            _refuse_unknown(names, f"run {run.run!r} claims for the service {service!r}")
 
 
 def _refuse_unknown(names: Iterable[str], who: str) -> None:

@@ -22,7 +22,7 @@ def judge(run: Run, events: pa.Table, choice: Choice = CLAIMED) -> dict[str, Ver
     verdicts = {}
     for name in choice.listed:
         if name in judged:
-            verdicts[name] = JUDGES[name](facts).verdict(name, name in claimed)
+            verdicts[name] = JUDGES[name](facts.counting(name)).verdict(name, name in claimed)
         else:
             verdicts[name] = Verdict(name, False, "not-judged")
     return verdicts

@@ -18,14 +18,17 @@ from ordercast.check.judges.divergence import judge_no_silent_divergence
 from ordercast.check.judges.failures import judge_r1, judge_r2, judge_r2_logical, judge_r3
 from ordercast.check.judges.integrity import judge_integrity, judge_no_duplication
 from ordercast.check.judges.liveness import (
+    judge_agreement,
     judge_recovery,
     judge_selective_information,
     judge_termination,
     judge_uniform_agreement,
+    judge_view_termination,
 )
-from ordercast.check.judges.order import judge_order, judge_source_order
+from ordercast.check.judges.order import judge_group_source_order, judge_order, judge_source_order
 from ordercast.check.judges.packets import judge_genuineness, judge_message_size
-from ordercast.check.judges.views import judge_self_inclusion, judge_virtual_synchrony
+from ordercast.check.judges.views import judge_self_inclusion, judge_transitional_set, judge_view_agreement
+from ordercast.check.judges.virtual_synchrony import judge_virtual_synchrony
 from ordercast.check.verdict import Finding
 
 Judge = Callable[[Facts], Finding]
@@ -40,10 +43,12 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "no-duplication": judge_no_duplication,
     "single-source-order": judge_order("single-source"),
     "source-order": judge_source_order,
+    "group-source-order": judge_group_source_order,
     "multiple-source-order": judge_order("multiple-source"),
     "multiple-group-order": judge_order("multiple-group"),
     "acyclic-order": judge_acyclic_order,
     "uniform-agreement": judge_uniform_agreement,
+    "agreement": judge_agreement,
     "termination": judge_termination,
     "recovery": judge_recovery,
     "P0": _promise_nothing,
@@ -73,6 +78,9 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "reliable-timestamp-order": judge_reliable_timestamp_order,
     "virtual-synchrony": judge_virtual_synchrony,
     "self-inclusion": judge_self_inclusion,
+    "transitional-set": judge_transitional_set,
+    "view-agreement": judge_view_agreement,
+    "view-termination": judge_view_termination,
     "selective-information": judge_selective_information,
     "order-equivalence": judge_order("multiple-group"),
     "atomic-receipt": judge_uniform_agreement,

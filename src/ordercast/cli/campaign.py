@@ -146,6 +146,7 @@ def _document(trial: Trial, original: Outcome, write: Path | None) -> dict[str, 
         "events": trial.outcome.events,
         "events_before_shrinking": original.events,
         "faults": trial.outcome.faults,
+        "changes": trial.outcome.changes,
         "branches": trial.outcome.branches,
         "verdicts": verdicts_as_json(trial.verdicts),
         "scenario": dump_scenario(trial.scenario),
@@ -165,6 +166,7 @@ def _show_trial(trial: Trial, original: Outcome, write: Path | None) -> None:
         "events": f"{outcome.events:,}"
         + (f" (shrunk from {original.events:,})" if outcome.events != original.events else ""),
         "faults": named_counts(outcome.faults),
+        **({"changes": named_counts(outcome.changes)} if outcome.changes else {}),
         "branches": named_counts(outcome.branches),
     }
     console.print(counts_table(rows))

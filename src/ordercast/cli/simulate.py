@@ -176,6 +176,7 @@ def _document(
         "seconds": round(seconds, 3),
         "events": kinds,
         "faults": dict(sorted(simulation.fault_counts.items())),
+        "changes": dict(sorted(simulation.change_counts.items())),
         "refused": dict(sorted(simulation.refusals.items())),
         "branches": {name: simulation.branches[name] for name in contract.branches},
         "outside_contract": list(scenario.outside_contract),
@@ -200,12 +201,13 @@ def _show(
     untaken = [name for name in contract.branches if not simulation.branches[name]]
     rows = {
         "protocol": f"{contract.name} ({contract.title})",
-        "run": f"seed {simulation.seed}, {len(simulation.sites)} sites, {len(simulation.groups)} groups, "
+        "run": f"seed {simulation.seed}, {len(simulation.sites)} sites, {len(scenario.all_groups)} groups, "
         f"{scenario.network.kind}, {scenario.duration:g} s and {scenario.settle:g} s to settle, in {seconds:.2f} s",
         "messages": f"{kinds.get('multicast', 0):,} multicast, {kinds.get('deliver', 0):,} deliveries",
         "packets": f"{kinds.get('send', 0):,} sent, {kinds.get('receive', 0):,} received, "
         f"{kinds.get('drop', 0):,} lost",
         "faults": named_counts(simulation.fault_counts),
+        **({"changes": named_counts(simulation.change_counts)} if scenario.changes else {}),
         "branches": named_counts(taken) + _not_taken(untaken),
     }
     console.print(counts_table(rows))

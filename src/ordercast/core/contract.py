@@ -32,7 +32,10 @@ TOTAL_ORDER = (
 """What a protocol guarantees that delivers everything everywhere in one order (docs/properties.md)."""
 
 
-_LIVENESS = ("uniform-agreement", "atomic-receipt", "termination", "recovery", "selective-information")
+_LIVENESS = (
+    *("uniform-agreement", "agreement", "atomic-receipt", "termination", "recovery", "selective-information"),
+    *("view-agreement", "view-termination"),
+)
 
 
 def is_liveness(name: str) -> bool:

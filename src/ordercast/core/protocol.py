@@ -40,6 +40,9 @@ class Context(msgspec.Struct, frozen=True):
     instance: InstanceId = MAIN_INSTANCE
     incarnation: int = 0
     """0 at the first start, larger after each crash."""
+    began: int = 0
+    """The incarnation of the first start: not 0 for a process that has no log and may have been there before, under the
+    same name."""
     stable: bool = True
     """Whether what is appended survives a crash."""
 

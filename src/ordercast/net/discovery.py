@@ -188,8 +188,10 @@ class Discovery:
     def on_packet(self, sender: SiteId, packet: Packet) -> None:
         """A peer tells of its peers, or that it has ended."""
         if isinstance(packet, Goodbye):
-            self._ended.add(sender)
-            self._endpoint.remove_site(sender)
+            # (It is said twice, and both may come in one piece.)
+            if sender in self._endpoint.established:
+                self._ended.add(sender)
+                self._endpoint.remove_site(sender)
         elif isinstance(packet, Known):
             now = self._loop.time()
             for name, host, port in packet.processes:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from random import Random
 
+import msgspec
+
 from ordercast.core import MAIN_INSTANCE, Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.net.application import Application
+from ordercast.net.discovery import Discovery
 from ordercast.net.packets import NET_INSTANCE, NET_PACKETS
 from ordercast.net.site import LiveSite
-from ordercast.net.sockets import Resolved, resolve
+from ordercast.net.sockets import resolve
 from ordercast.net.transport import Transport
 from ordercast.node.addresses import HostPort
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
-from ordercast.node.lookup import Lookup, nowhere, resolve_all
+from ordercast.node.lookup import Lookup
 from ordercast.node.state_packets import STATE_INSTANCE, STATE_PACKETS
+from ordercast.node.surroundings import Surroundings, find_surroundings
 from ordercast.node.tuning import live_options
 from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
@@ -62,21 +66,27 @@ class Engine:
         if process not in configuration.processes:
             # One that was added, or that no file names: it knows itself, and joins what the others have.
             self._sites, self._groups = (process,), {}
-        self._others = {name for name in configuration.addresses if name != process}
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
         for warning in self.protocol.arrangement.warnings(self._groups):
             logger.warning("%s", warning)
         keys = None if configuration.key_file is None else read_keys(configuration.key_file)
-        addresses, missing = resolve_all(process, configuration.addresses)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
+            if self._is_changeable:
+                # The file may be older than the log.
+                added = {name: where for name, where in self.journal.added.items() if name != process}
+                configuration = msgspec.structs.replace(configuration, added=added | configuration.added)
+            self._configuration = configuration
+            self._others = {name: where for name, where in configuration.addresses.items() if name != process}
+            """Processes that files name, or that an operator has added, and where they are."""
+            surroundings = find_surroundings(configuration, process)
             self.recorder = self._open_trace()
             self.endpoint = Endpoint(
                 configuration.cluster,
                 process,
-                tuple(sorted(configuration.addresses)),
+                surroundings.names,
                 keys,
                 Codec(
                     {
@@ -92,18 +102,20 @@ class Engine:
                 agreed=configuration.agreed(),
                 history=History(self.journal.log.position, self.journal.began, repairs=self.protocol.contract.repairs),
                 memory=self.journal.memory,
-                listens=addresses[process].address[:2],
+                listens=surroundings.own.address[:2],
+                opens=self.is_open,
+                changes=self._is_changeable,
             )
             self.site = LiveSite(
                 loop,
                 process,
-                tuple(sorted(configuration.addresses)),
+                surroundings.names,
                 self.endpoint,
                 application,
                 self.journal.start_sync,
                 self.recorder,
             )
-            self.transport = self._open_sockets(loop, addresses)
+            self.transport = self._open_sockets(loop, surroundings)
         except BaseException:
             with ExitStack() as steps:
                 if self.recorder is not None:
@@ -111,9 +123,18 @@ class Engine:
                 steps.callback(self.journal.close, False)
             raise
         self.journal.site = self.site
-        for name in missing:
-            self.transport.set_address(name, nowhere(addresses[process]))
-        self._lookup = Lookup(loop, missing, self.transport.set_address)
+        self.address: HostPort = (self.transport.host, self.transport.port)
+        """Where this process listens."""
+        self.discovery: Discovery | None = None
+        """The search for the others, where no file names them."""
+        for name in () if self.is_open else surroundings.missing:
+            self.transport.set_address(name, surroundings.nowhere)
+        if self.is_open:
+            self.endpoint.listen(self.address)
+            self.discovery = Discovery(loop, self.endpoint, self.transport, surroundings.seeds)
+        self._lookup = Lookup(
+            loop, surroundings.missing, self.discovery.set_seed if self.discovery else self.transport.set_address
+        )
 
     def _open_trace(self) -> LiveRecorder | None:
         folder = self._configuration.trace_directory
@@ -123,24 +144,24 @@ class Engine:
         run = Run(
             run=self._configuration.cluster,
             protocol=contract.name,
-            groups={group: list(members) for group, members in self._groups.items()},
+            groups={group: sorted(members) for group, members in self._configuration.groups.items()},
             guarantees=list(contract.guarantees),
             services={service: list(names) for service, names in contract.services.items()},
         )
         return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
 
-    def _open_sockets(self, loop: asyncio.AbstractEventLoop, addresses: dict[SiteId, Resolved]) -> Transport:
-        configuration = self._configuration
-        own = addresses[self.process]
+    def _open_sockets(self, loop: asyncio.AbstractEventLoop, surroundings: Surroundings) -> Transport:
+        configuration, own = self._configuration, surroundings.own
         transport = Transport(
             loop,
             own,
-            addresses,
+            surroundings.processes,
             self.site.on_datagram,
             self.site.on_drained,
             configuration.max_datagram,
             configuration.socket_buffer,
             configuration.busy_poll / 1e6,
+            opens=self.is_open,
         )
         if transport.buffer_bytes < configuration.socket_buffer:
             logger.warning(
@@ -151,15 +172,16 @@ class Engine:
             )
         if configuration.channel is not None:
             transport.use_channel(resolve(*configuration.channel))
-        if configuration.multicast is not None:
+        search = configuration.discovery
+        multicast = configuration.multicast if search is None else search.multicast
+        if multicast is not None:
             host = own.address[0]
+            beside = [where for name, where in surroundings.processes.items() if name != self.process]
             try:
                 transport.join_multicast(
-                    *configuration.multicast,
+                    *multicast,
                     interface=configuration.interface or host,
-                    own_host_too=any(
-                        where.address[0] == host for name, where in addresses.items() if name != self.process
-                    ),
+                    own_host_too=self.is_open or any(where.address[0] == host for where in beside),
                     buffer_bytes=configuration.socket_buffer,
                 )
             except BaseException:
@@ -184,13 +206,20 @@ class Engine:
             ),
             random=Random(int.from_bytes(os.urandom(16))),
             incarnation=self.journal.incarnation,
+            began=0 if self.journal.stable else self.journal.incarnation,
             stable=self.journal.stable,
         )
         core = self.protocol(context)
         self.site.instances[MAIN_INSTANCE] = Instance(
             core, self.site, self.journal.log, self.recorder, self.site.numbers
         )
-        self.site.start(self.transport, configuration.multicast is not None, self.journal.stable, self.journal.lost)
+        self.site.start(
+            self.transport,
+            configuration.multicast is not None,
+            self.journal.stable,
+            self.journal.lost,
+            discovery=self.discovery,
+        )
 
     def reload_keys(self) -> ClusterKeys:
         """Read the key file again: all of its lines are taken from now on, and the first one seals. The keys."""
@@ -222,10 +251,15 @@ class Engine:
         """Whether no file says which processes there are."""
         return not self._configuration.processes
 
+    @property
+    def known(self) -> set[SiteId]:
+        """Those, and the others that files name or that an operator has added."""
+        return {*self.sites, *self._others}
+
     # ------------------------------------------------------------------ processes that come and go
     def tell_others(self) -> None:
         """Tell the protocol which other processes there are, where files say it."""
-        if self.contract.dynamic and not self.is_open:
+        if self._is_changeable:
             self.site.discovered(tuple(sorted(self._others)), settled=True)
 
     def add_process(self, name: SiteId, where: HostPort) -> None:
@@ -241,7 +275,8 @@ class Engine:
         resolved = resolve(*where)
         self.endpoint.add_site(name)
         self.transport.set_address(name, resolved)
-        self._others.add(name)
+        self._others[name] = where
+        self._keep_added()
         self.tell_others()
         self.site.end_turn()
 
@@ -250,17 +285,32 @@ class Engine:
         self._check_changeable()
         if name == self.process:
             raise UsageError(f"{name} is the process that was asked: ask another one, or let it leave its groups")
-        if name not in self._others and name not in self.sites:
-            raise UsageError(f"there is no process {name!r}; known: {', '.join(sorted({*self.sites, *self._others}))}")
+        if name not in self.known:
+            raise UsageError(f"there is no process {name!r}; known: {', '.join(sorted(self.known))}")
         if name in self.sites:
             self.site.remove(name)
 
     def forget_process(self, name: SiteId) -> None:
         """Talk no more with a process that was removed."""
-        if name in self._others:
-            self._others.discard(name)
+        if self._others.pop(name, None) is not None:
             self.endpoint.remove_site(name)
+            self._keep_added()
             self.tell_others()
+
+    def _keep_added(self) -> None:
+        founders = self._configuration.processes
+        self.journal.keep_added({name: where for name, where in self._others.items() if name not in founders})
+
+    def find_unknown(self, members: Iterable[SiteId]) -> list[SiteId]:
+        """Those of whom nobody has told this process where they are, where that is for an operator to say."""
+        if not self._is_changeable:
+            return []
+        return [name for name in members if name not in self._others and name != self.process]
+
+    @property
+    def _is_changeable(self) -> bool:
+        """Whether files name the processes, and an operator may add some."""
+        return self.contract.dynamic and not self.is_open
 
     def _check_changeable(self) -> None:
         if self.is_open:

@@ -89,6 +89,10 @@ class Internals:
         self.obstacles = self._make_obstacles(None)
         """What is in the way of everything."""
         self._obstacles_in: dict[GroupId, Obstacles] = {}
+        self._unknown: set[SiteId] = set()
+        """Members of the last view of whom nobody has told where they are."""
+        self._outside: set[GroupId] = set()
+        """Groups that have gone on without this process, until it enters them again."""
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
         self._queue_bytes = configuration.queue_bytes
@@ -190,6 +194,15 @@ class Internals:
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
+        unknown = set(self.engine.find_unknown(effect.members))
+        for name in sorted(unknown - self._unknown):
+            logger.warning(
+                "process %s takes part, and %s does not know where it is: ordercast processes add %s HOST:PORT",
+                name,
+                self.process,
+                name,
+            )
+        self._unknown = unknown
         self.peers_changed()
 
     def enter_group(self, instance: InstanceId, effect: EnterGroup) -> None:
@@ -197,10 +210,15 @@ class Internals:
         self._last_address = None
         group = effect.group
         if self.receiver.find(group) is not None:
-            self.receiver.enter(group, effect.offset)
-        elif self.membership.wants(group) and not self.engine.is_configured(group):
+            self.receiver.enter(group, effect.offset, elsewhere=group in self._outside)
+        elif not self.engine.is_configured(group):
             # (A configured one has an inbox from the start, unless the application has left it.)
-            self.receiver.open(group, effect.offset)
+            if self.membership.wants(group):
+                self.receiver.open(group, effect.offset)
+            else:
+                with suppress(UsageError):
+                    self.membership.give_up(group)
+        self._outside.discard(group)
 
     def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
         """This process has left a group, or the others have gone on without it."""
@@ -214,11 +232,13 @@ class Internals:
             if obstacles is not None:
                 obstacles.stop()
             return
-        logger.warning(
-            "process %s was away for longer than the others keep what group %s orders: it goes on where they are",
-            self.process,
-            effect.group,
-        )
+        if self.receiver.find(group) is not None:
+            self._outside.add(group)
+            logger.warning(
+                "process %s is out of group %s, which has gone on without it: it goes on where the others are",
+                self.process,
+                group,
+            )
 
     def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
         """A join will not come about."""

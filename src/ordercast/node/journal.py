@@ -14,9 +14,11 @@ import msgspec
 from ordercast.core import MAIN_INSTANCE, GroupId, MessageId, SiteId, StorageError, UsageError
 from ordercast.core.memory import Memory
 from ordercast.net.site import LiveSite
+from ordercast.node.addresses import HostPort, show_address, split_address
 from ordercast.node.bundles import Piece
 from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import Batch
+from ordercast.node.surroundings import first_incarnation
 from ordercast.runtime import Instance
 from ordercast.storage.commit import GroupCommit
 from ordercast.storage.file import FileLog
@@ -98,6 +100,7 @@ class Journal:
         self._commit: GroupCommit | None = None
         if configuration.log_directory is None:
             self.stable = False
+            self.incarnation = first_incarnation(configuration)
             self.log = VolatileLog()
             logger.info(
                 "no log_directory: a process that restarts cannot come back into its groups, and what only it had "
@@ -158,6 +161,17 @@ class Journal:
     def _synced(self, instance: Instance, position: int) -> None:
         if self.site is not None:
             self.site.synced(instance, position)
+
+    @property
+    def added(self) -> dict[SiteId, HostPort]:
+        """Other processes that were added while this one ran, in this or an earlier start with its log."""
+        kept = {} if self._folder is None else self._folder.added
+        return {name: split_address(where) for name, where in kept.items()}
+
+    def keep_added(self, added: dict[SiteId, HostPort]) -> None:
+        """Remember them for the next start."""
+        if self._folder is not None:
+            self._folder.keep_added({name: show_address(where) for name, where in added.items()})
 
     def settle(self) -> None:
         """The protocol has everything again that was lost: from now on the log counts."""

@@ -1,46 +1,21 @@
-"""Host names of other processes that cannot be resolved yet: a machine that is not known today must not keep the others
-from starting."""
+"""Host names of other processes, or of seeds, that cannot be resolved yet: a machine that is not known today must not
+keep the others from starting."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Event, Thread
 
-from ordercast.core import SiteId, UsageError
+from ordercast.core import UsageError
 from ordercast.net.sockets import Resolved, resolve
 from ordercast.node.addresses import HostPort
 
 logger = logging.getLogger("ordercast.node")
 
 LOOK_AGAIN_SECONDS = 5.0
-
-_DISCARD_PORT = 9
-"""The one that is meant for what nobody wants."""
-
-
-def resolve_all(
-    process: SiteId, processes: Mapping[SiteId, HostPort]
-) -> tuple[dict[SiteId, Resolved], dict[SiteId, HostPort]]:
-    """Where everybody listens, and the other processes whose hosts have no address now. `UsageError` when this process'
-    own has none."""
-    found = {process: resolve(*processes[process])}
-    missing: dict[SiteId, HostPort] = {}
-    for name, where in processes.items():
-        if name != process:
-            try:
-                found[name] = resolve(*where)
-            except UsageError as error:
-                logger.warning("process %s cannot be reached yet, and is looked for again: %s", name, error)
-                missing[name] = where
-    return found, missing
-
-
-def nowhere(own: Resolved) -> Resolved:
-    """Where datagrams go to get lost: the protocols send them again."""
-    return Resolved(own.family, (own.address[0], _DISCARD_PORT, *own.address[2:]))
 
 
 class Lookup:
@@ -49,8 +24,8 @@ class Lookup:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        missing: dict[SiteId, HostPort],
-        on_found: Callable[[SiteId, Resolved], None],
+        missing: dict[str, HostPort],
+        on_found: Callable[[str, Resolved], None],
     ) -> None:
         self._loop = loop
         self._missing = missing
@@ -71,7 +46,7 @@ class Lookup:
                     self._loop.call_soon_threadsafe(self._tell, name, resolve(*where))
                     del self._missing[name]
 
-    def _tell(self, name: SiteId, where: Resolved) -> None:
+    def _tell(self, name: str, where: Resolved) -> None:
         if not self._stopped.is_set():
-            logger.info("process %s is at %s:%d", name, *where.address[:2])
+            logger.info("%s is at %s:%d", name, *where.address[:2])
             self._on_found(name, where)

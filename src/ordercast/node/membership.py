@@ -10,6 +10,9 @@ from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.net.site import LiveSite
 from ordercast.node.errors import JoinRefused, ServiceUnavailable
 
+ABANDONED_MAX = 256
+"""Groups whose joins were given up, and are remembered for it."""
+
 
 class Membership:
     """What this process wants of its groups and has not got yet. Whoever stops waiting leaves nothing behind."""
@@ -20,6 +23,8 @@ class Membership:
         self._joining: dict[GroupId, asyncio.Future[None]] = {}
         self._leaving: dict[GroupId, asyncio.Future[None]] = {}
         """Groups of which the exit was asked for, whether anybody waits for it or not."""
+        self._abandoned: dict[GroupId, None] = {}
+        """Groups whose joins nobody waits for any more; the protocol may be let in all the same, for a moment."""
         self._choosing: dict[tuple[GroupId, str, SiteId | None], asyncio.Future[None]] = {}
         self._failure: BaseException | None = None
 
@@ -34,6 +39,7 @@ class Membership:
         self._refuse_failed()
         if group in self._joining:
             raise UsageError(f"group {group!r} is being joined already: wait for that")
+        self._abandoned.pop(group, None)
         answer = self._joining[group] = self._loop.create_future()
         asked = False
         try:
@@ -44,6 +50,9 @@ class Membership:
         except BaseException as error:
             if asked and not isinstance(error, JoinRefused) and self._failure is None:
                 # Cancelled, perhaps just when the answer came: a member that nobody knows of would hold the others up.
+                if len(self._abandoned) == ABANDONED_MAX:
+                    self._abandoned.pop(next(iter(self._abandoned)))
+                self._abandoned[group] = None
                 with suppress(UsageError):
                     self.give_up(group)
             raise
@@ -90,7 +99,7 @@ class Membership:
     # ------------------------------------------------------------------ what the protocol answers
     def wants(self, group: GroupId) -> bool:
         """Whether what is delivered in a group that was entered is of use: nobody has stopped waiting for it."""
-        return group not in self._leaving
+        return group not in self._leaving and group not in self._abandoned
 
     def installed(self, group: GroupId) -> None:
         """There is a view of a group, and this process is in it."""

@@ -122,7 +122,7 @@ class Node:
             "process": self.process,
             "cluster": configuration.cluster,
             "protocol": configuration.protocol,
-            "address": show_address(configuration.addresses[self.process]),
+            "address": show_address(engine.address),
             "control": None if control is None else str(control),
             "incarnation": engine.journal.incarnation,
             "sealed": configuration.key_file is not None,
@@ -133,6 +133,7 @@ class Node:
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
             "groups": internals.views.describe(receiver.claimed),
+            "discovery": None if engine.discovery is None else engine.discovery.status(),
             "transfers": internals.transfer.progress(),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),
@@ -143,10 +144,12 @@ class Node:
 
         Nobody has to: messages wait for those that come later, wherever the protocol does not give them up.
         """
-        sites = self.internals.engine.sites
+        engine = self.internals.engine
+        sites = engine.known
         wanted = set(processes or sites) - {self.process}
-        for process in sorted(wanted - set(sites)):
-            raise UsageError(f"there is no process {process!r}; known: {', '.join(sites)}")
+        for process in sorted(wanted - sites):
+            if not engine.is_open:
+                raise UsageError(f"there is no process {process!r}; known: {', '.join(sorted(sites))}")
         await self.internals.wait_for_peers(wanted)
 
     # ------------------------------------------------------------------ in
@@ -186,7 +189,9 @@ class Node:
 
     def _searching(self) -> str:
         """Who is looked for, where no file says who there is."""
-        return ""
+        discovery = self.internals.engine.discovery
+        looked_for = [] if discovery is None else discovery.status()["looked_for"]
+        return f"looking for {', '.join(looked_for)}" if looked_for else ""
 
     def direct(self) -> Group:
         """Messages that are addressed to this process, not to a group."""

@@ -139,12 +139,18 @@ class Receiver:
         if history is not None:
             history.end()
 
-    def enter(self, group: GroupId, offset: int) -> None:
-        """The group's deliveries go on at an offset; what was ordered before, and has not come, never will."""
+    def enter(self, group: GroupId, offset: int, elsewhere: bool = False) -> None:
+        """The group's deliveries go on at an offset; what was ordered before, and has not come, never will. Where they
+        go on `elsewhere`, among others who have the group too, that may be an offset that was here before."""
         for inbox in self._inboxes:
-            if inbox.groups == (group,) and offset > inbox.offset:
+            if inbox.groups != (group,):
+                continue
+            if offset > inbox.offset:
                 self.counters["skipped-messages"] += offset - inbox.offset
                 logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
+                inbox.skip(offset, self._ordinal)
+            elif elsewhere:  # at the same offset, too: what stands before it is not what was here
+                logger.warning("group %s goes on at offset %d, and had %d here", group, offset, inbox.offset)
                 inbox.skip(offset, self._ordinal)
 
     # ------------------------------------------------------------------ who takes it

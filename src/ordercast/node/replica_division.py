@@ -216,6 +216,10 @@ class _Part(Generic[State]):
         """It is the one of this view: its number says so."""
         return True
 
+    def waits_for(self, giver: SiteId) -> bool:
+        """A view without it ends this."""
+        return True
+
     def on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
         """It is here."""
         state = self._division.unpack(content, giver, offer.schema)

@@ -15,7 +15,13 @@ from ordercast.node.state_packets import Offer
 logger = logging.getLogger("ordercast.node")
 
 ASK_AGAIN_SECONDS = 2.0
-"""Until a question is sent again that was not delivered, or all are asked again when none of them had a state."""
+"""Until a question is sent again that was not delivered."""
+
+ROUND_SECONDS = 0.5
+"""Until all are asked again when none of them had a state, or nobody was there."""
+
+ROUNDS_PATIENT = 4
+"""Rounds in vain after which the log says so. The first may come before it is known who is in the group."""
 
 NOWHERE = (1 << 63) - 1
 """An offset that no state has: nobody gives one that was made for another."""
@@ -49,7 +55,8 @@ class Seeker:
         self._since = 0
         self._tried: set[SiteId] = set()
         """Who was asked in this round, and has not given one."""
-        self._told = False
+        self._rounds = 0
+        """In vain."""
         self._question: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
@@ -57,6 +64,7 @@ class Seeker:
         """Seek a state from this offset or a later one, of these or of any; one that is on its way is from before a
         gap."""
         self.stop()
+        self._node.internals.transfer.sought.add(self._group.name)
         # Where others count from elsewhere, only the state at the question itself will do.
         self._since = since if self._counts_alike else NOWHERE
         self._givers = givers
@@ -65,6 +73,7 @@ class Seeker:
 
     def stop(self) -> None:
         """Seek no more."""
+        self._node.internals.transfer.sought.discard(self._group.name)
         if self._timer is not None:
             self._timer.cancel()
         if self._transfer is not None:
@@ -79,15 +88,15 @@ class Seeker:
             self._transfer = self._node.internals.transfer.draw_number()
             self._ask()
             return
-        if not self._told:
-            self._told = True
+        self._rounds += 1
+        if self._rounds == ROUNDS_PATIENT:
             logger.warning(
                 "replica %s has no state, and nobody in group %s gives it one: start a process that has it",
                 self._node.process,
                 self._group.name,
             )
         self._tried.clear()
-        self._timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._next)
+        self._timer = asyncio.get_running_loop().call_later(ROUND_SECONDS, self._next)
 
     def _choose(self) -> SiteId | None:
         """The one before this process in the circle of their names, so that several that come at once ask different
@@ -117,6 +126,10 @@ class Seeker:
         """Whether a state contains everything that this replica has missed."""
         return not self._counts_alike or offer.offset >= self._since
 
+    def waits_for(self, giver: SiteId) -> bool:
+        """Whether it is still in the group."""
+        return giver in self._group.members
+
     def on_no_state(self, giver: SiteId, reason: str) -> None:
         """Somebody cannot give one: it has none, or it has died meanwhile."""
         self._tried.add(giver)
@@ -125,5 +138,6 @@ class Seeker:
     def on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
         """It is here."""
         self._transfer = None
-        self._told = False
+        self._rounds = 0
+        self._node.internals.transfer.sought.discard(self._group.name)
         self._on_state(giver, offer, content, offer.offset if self._counts_alike else self._place)

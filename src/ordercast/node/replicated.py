@@ -78,6 +78,8 @@ class Replicated(Generic[State]):
         """The offset behind the last delivery."""
         self._backlog = Backlog()
         """What was delivered while there is no state."""
+        self._is_live = False
+        """Whether what is delivered happens now: what the log has is delivered again before."""
         self._coming: State | None = None
         """The state that has come, while what waited for it is applied."""
         self._timeout = timeout
@@ -124,8 +126,9 @@ class Replicated(Generic[State]):
         self._group.on_gap(self._on_gap)
         self._group.on_delivery(self._on_delivery)
         await node.internals.wait_started()
-        if self.applied < self._group.offset and self.state is not None:
+        if self.applied != self._group.offset and self.state is not None:
             self._on_gap(self._group.offset)
+        self._is_live = True
         self._versions.announce()
         return self
 
@@ -318,9 +321,12 @@ class Replicated(Generic[State]):
     def _on_gap(self, offset: int) -> None:
         """The log was cut short before a snapshot was kept with it, or the others have gone on without this process:
         our state is not the group's."""
-        if self.state is not None and offset <= self.applied:
-            return  # the state is from behind the gap
-        logger.info("replica %s has nothing from %d to %d", self._node.process, self.applied, offset)
+        if self.state is not None and self._seen <= offset < self.applied:
+            return  # the log is read again, and the state is from behind the gap
+        logger.info("replica %s goes on at %d without what lies before", self._node.process, offset)
+        self._seen = offset
+        # Whoever comes to others who have the group, too, may be at an offset that it has had in another history.
+        self._node.internals.engine.journal.forget_state(self._kept_name)
         self._give_up_calls("the group has gone on without this process; the call may be applied all the same")
         self._backlog.begin(offset)
         self._coming = None
@@ -375,10 +381,8 @@ class Replicated(Generic[State]):
         node, state = self._node, self.state
         if want.asker == node.process:
             self._seeker.on_delivered(want, offset)
-        elif (
-            want.giver != node.process or node.internals.engine.endpoint.incarnation_of(want.asker) != want.incarnation
-        ):
-            pass  # another one gives it; or the question is from long ago, in the log, and nobody waits for an answer
+        elif want.giver != node.process or not self._is_live:
+            pass  # another one gives it; or the question stands in the log, and nobody waits for an answer
         elif state is None or offset < self.applied or self._lacking:
             node.internals.transfer.refuse(want.asker, want.transfer, "it has no state itself")
         else:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ordercast.core import GroupId, Packet, SiteId
-from ordercast.node.state_packets import CHUNK_BYTES, Chunk, Fetch, NoState, Offer, count_chunks
+from ordercast.node.state_packets import CHUNK_BYTES, Chunk, Fetch, NoState, Offer, Soon, count_chunks
 
 STATES_MAX = 2
 """States that are kept at a time: each is as large as the application's own. Whoever asks for another is told to ask
@@ -90,7 +90,7 @@ class Givings:
         giving.heard = now
         state = giving.state
         if state is None:
-            return []
+            return [Soon(fetch.transfer)]
         if not fetch.count:
             return [_offer(fetch.transfer, state)]
         end = fetch.first + fetch.count

@@ -2,7 +2,7 @@
 
     taker                                             giver
       | ---- Fetch   no chunks: is there a state? ----> |   (the request itself is ordered in the group)
-      | <--- Offer   where it stands, size, digest ---- |   or NoState: ask somebody else
+      | <--- Offer   where it stands, size, digest ---- |   or Soon, or NoState: ask somebody else
       | ---- Fetch   chunks 0 to 3 -------------------> |
       | <--- Chunk 0, Chunk 1, Chunk 2, Chunk 3 ------- |   as many under way as the taker's window allows
       |                     ...                         |
@@ -61,6 +61,13 @@ class Offer(Packet, frozen=True):
     """What the giver's class looks like."""
 
 
+class Soon(Packet, frozen=True):
+    """It is being made ready."""
+
+    background = True
+    transfer: Number
+
+
 class NoState(Packet, frozen=True):
     """This process cannot give one, and why."""
 
@@ -85,7 +92,7 @@ class Taken(Packet, frozen=True):
     transfer: Number
 
 
-STATE_PACKETS = (Fetch, Offer, NoState, Chunk, Taken)
+STATE_PACKETS = (Fetch, Offer, Soon, NoState, Chunk, Taken)
 
 
 def count_chunks(size: int) -> int:

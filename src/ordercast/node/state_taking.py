@@ -9,8 +9,9 @@ from ordercast.core import SiteId
 from ordercast.node.state_packets import CHUNK_BYTES, DIGEST_BYTES, FETCH_CHUNKS_MAX, Chunk, Fetch, Offer, count_chunks
 from ordercast.node.state_window import Window
 
-OFFER_SECONDS = 10.0
-"""Until a giver that has not offered anything is given up: it may need some seconds to make bytes of a large state."""
+OFFER_SECONDS = 4.0
+"""Until a giver that has offered nothing is given up when nothing comes of it: while it makes bytes of its state it
+does nothing else, and that takes a second for each gigabyte."""
 
 SILENT_SECONDS = 2.0
 """Until a giver is given up of which nothing has come since."""
@@ -47,10 +48,14 @@ class Taking:
         """Chunks that were asked for more than once."""
         self._lost: list[int] = []
         """Chunks to ask for again, the first one last."""
-        self._began = self._heard = now
+        self._heard = now
         self._poll_at, self._poll_seconds = now, POLL_SECONDS
 
     # ------------------------------------------------------------------ in
+    def on_soon(self, now: float) -> None:
+        """The giver has to make it ready first."""
+        self._heard = now
+
     def on_offer(self, offer: Offer, now: float) -> None:
         """The giver says what there is. Said again, it is no news."""
         self._heard = now
@@ -103,7 +108,7 @@ class Taking:
 
     @property
     def _patience(self) -> float:
-        return self._began + OFFER_SECONDS if self.offer is None else self._heard + SILENT_SECONDS
+        return self._heard + (OFFER_SECONDS if self.offer is None else SILENT_SECONDS)
 
     # ------------------------------------------------------------------ out
     def questions(self, now: float) -> list[Fetch]:

@@ -26,6 +26,7 @@ from ordercast.node.state_packets import (
     Fetch,
     NoState,
     Offer,
+    Soon,
     Taken,
 )
 from ordercast.node.state_taking import Taking
@@ -50,6 +51,9 @@ class Taker(Protocol):
 
     def accepts(self, offer: Offer) -> bool:
         """Whether this state would do."""
+
+    def waits_for(self, giver: SiteId) -> bool:
+        """Whether it can still come from there."""
 
     def on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
         """It is here."""
@@ -86,6 +90,8 @@ class StateTransfer:
         self._window_max = min(WINDOW_BYTES_MAX, buffer_bytes // BUFFER_SHARE) // CHUNK_BYTES
         self._counters = counters
         self._givings = Givings(counters)
+        self.sought: set[GroupId] = set()
+        """Groups whose state this process needs."""
         self._takings: dict[int, _Entry] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -111,7 +117,9 @@ class StateTransfer:
             }
             for entry in self._takings.values()
         ]
-        return taken + self._givings.progress()
+        begun = {entry.group for entry in self._takings.values()}
+        asked = [{"group": group, "from": None, "bytes": 0, "of": None} for group in sorted(self.sought - begun)]
+        return asked + taken + self._givings.progress()
 
     # ------------------------------------------------------------------ giving
     def give(
@@ -277,7 +285,7 @@ class StateTransfer:
                 self._say(sender, answer)
         elif isinstance(packet, Taken):
             self._givings.forget(sender, packet.transfer)
-        elif isinstance(packet, Offer | NoState | Chunk):
+        elif isinstance(packet, Offer | Soon | NoState | Chunk):
             entry = self._takings.get(packet.transfer)
             if entry is None or entry.taking.giver != sender:
                 # As a rule of a transfer that has just ended.
@@ -286,6 +294,8 @@ class StateTransfer:
                 self._on_chunk(entry, packet, now)
             elif isinstance(packet, Offer):
                 self._on_offer(entry, packet, now)
+            elif isinstance(packet, Soon):
+                entry.taking.on_soon(now)
             else:
                 self._fail(entry, packet.reason)
         self._set_timer()
@@ -315,6 +325,8 @@ class StateTransfer:
         for entry in tuple(self._takings.values()):
             if entry.taking.is_given_up(now):
                 self._fail(entry, "it is silent")
+            elif not entry.taker.waits_for(entry.taking.giver):
+                self._fail(entry, "it has left")
             else:
                 self._ask(entry, now)
         self._set_timer()

@@ -200,7 +200,7 @@ class Instance:
     def start(self, now: float, lost: bool = False) -> None:
         """Start for the first time, or recover from what the log holds; `lost` when the log is gone and an operator
         has said so."""
-        if self.context.incarnation == 0:
+        if self.context.incarnation == self.context.began:
             self.handle(now, Started())
             return
         recovery = self._log.recover()

@@ -39,6 +39,8 @@ class _Identity(msgspec.Struct, frozen=True):
     """The log that was here is gone, and the others have not given everything back yet."""
     began: int = 0
     """The incarnation with which the log began: later than 0 after a repair."""
+    added: dict[str, str] = {}
+    """Other processes that were added while this one ran, and where they listen."""
 
     def write(self, folder: Path) -> None:
         """Put it in the place of the one before."""
@@ -76,7 +78,19 @@ class LogFolder:
 
     def settle(self) -> None:
         """The log has all that was lost: from now on it counts like any other."""
-        self._identity = msgspec.structs.replace(self._identity, lost=False)
+        self._change(lost=False)
+
+    @property
+    def added(self) -> dict[str, str]:
+        """Other processes that were added while this one ran, and where they listen."""
+        return self._identity.added
+
+    def keep_added(self, added: dict[str, str]) -> None:
+        """Remember them for the next start, which may have an older configuration."""
+        self._change(added=added)
+
+    def _change(self, **fields: Any) -> None:
+        self._identity = msgspec.structs.replace(self._identity, **fields)
         try:
             self._identity.write(self.folder)
         except OSError as error:

@@ -18,15 +18,14 @@ from cryptography.exceptions import InvalidTag
 from ordercast.core import ChannelId, InstanceId, Packet, SiteId, UsageError, WireError
 from ordercast.core.memory import Memory
 from ordercast.wire.casts import TTL_MAX, Cast, Channels
-from ordercast.wire.codec import NAME_BYTES_MAX, Codec
+from ordercast.wire.checks import PROCESSES_MAX, check, check_names, check_strangers
+from ordercast.wire.codec import Codec
 from ordercast.wire.datagram import (
     ANNOUNCEMENT,
     CAST,
     CAST_FRAGMENT,
     CHANNEL,
     DATA,
-    DATAGRAM_BYTES_MAX,
-    DATAGRAM_BYTES_MIN,
     FRAGMENT,
     FRAGMENT_FIELDS,
     HEADER,
@@ -39,7 +38,7 @@ from ordercast.wire.datagram import (
     VERSION,
     Dropped,
 )
-from ordercast.wire.greeting import INCARNATION_MAX, POSITION_MAX, History, Sighting
+from ordercast.wire.greeting import POSITION_MAX, History, Sighting
 from ordercast.wire.handshake import Answer, Handshake
 from ordercast.wire.kept_frames import KeptFrame, KeptFrames
 from ordercast.wire.keys import ClusterKeys
@@ -48,9 +47,6 @@ from ordercast.wire.outbox import Outbox, Outgoing
 from ordercast.wire.sealing import SALT_BYTES
 from ordercast.wire.session import BootKeys, OwnSession, PeerSession
 from ordercast.wire.whereabouts import Address
-
-PROCESSES_MAX = 1024
-"""Every datagram has a bit for each: 128 bytes of the 1,200 that the smallest holds."""
 
 STRANGERS_MAX = 256
 """Processes of a cluster in which none is configured, unless somebody says otherwise."""
@@ -92,19 +88,20 @@ class Endpoint:
         memory: Memory | None = None,
         listens: Address | None = None,
         opens: bool = False,
+        changes: bool = False,
         processes_max: int = STRANGERS_MAX,
     ) -> None:
         """Without `keys`, nothing is sealed, and nothing sealed is taken. `incarnation` is larger at each start of a
         process with a log; `stable` says whether it has one. On a channel that brings everybody everything, a process
-        `hears_itself`: its own datagrams are taken like the others', where they stand among them.
-        Processes that have not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those
-        that have lost some of the history that is in the `memory`; `history` is what this one tells of its own.
-        `listens` is where those find it who do not know it. Where it `opens`, whoever holds the key may come, until
-        there are `processes_max` with this one; else only those who are among the `processes`, or are added."""
+        `hears_itself`: its own datagrams are taken like the others', where they stand among them. Processes that have
+        not `agreed` on the same are refused (see `ordercast.core.agreement`), and so are those that have lost some of
+        the history that is in the `memory`; `history` is what this one tells of its own. `listens` is where those find
+        it who do not know it. Where it `opens`, whoever holds the key may come, until there are `processes_max` with
+        this one; else only the `processes`. Where that list `changes`, what is for somebody else gets lost."""
         places = sorted({process, *processes})
-        _check(cluster, places, incarnation, max_datagram)
-        if opens and not 2 <= processes_max <= PROCESSES_MAX:
-            raise UsageError(f"processes_max is 2 to {PROCESSES_MAX}, not {processes_max}")
+        check(cluster, places, incarnation, max_datagram)
+        if opens:
+            check_strangers(processes_max)
         self.counters: Counter[str] = Counter()
         """Why datagrams were dropped, and how often frames were repaired or lost."""
         self.casts: list[Cast] = []
@@ -158,7 +155,7 @@ class Endpoint:
             session.heard = POSITION_MAX
             own.counter += 1
         self._outbox = outbox = Outbox(
-            process, codec, own, self._numbers, max_datagram, hears_itself, opens, self.counters, self._keep
+            process, codec, own, self._numbers, max_datagram, hears_itself, opens or changes, self.counters, self._keep
         )
         outbox.position = history.position
         self._kept = KeptFrames()
@@ -218,7 +215,7 @@ class Endpoint:
 
     def add_site(self, site: SiteId) -> None:
         """Take another process as if it had been configured; `UsageError` when there is no room for it."""
-        _check_names(site)
+        check_names(site)
         if site == self.process or site in self._numbers:
             raise UsageError(f"{site} is among the processes already")
         check_room(self._numbers, site, self._now)
@@ -478,22 +475,3 @@ class Endpoint:
 def _outgoing(answer: Answer) -> Outgoing:
     to, datagram, where = answer
     return Outgoing((to,), datagram, where=where)
-
-
-def _check_names(*names: str) -> None:
-    for name in names:
-        if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
-            raise UsageError(f"names of clusters and processes have 1 to {NAME_BYTES_MAX} bytes, not like {name!r}")
-
-
-def _check(cluster: str, places: Sequence[SiteId], incarnation: int, max_datagram: int) -> None:
-    _check_names(cluster, *places)
-    if len(places) > PROCESSES_MAX:
-        raise UsageError(f"a cluster has at most {PROCESSES_MAX} processes, not {len(places)}")
-    if not 0 <= incarnation <= INCARNATION_MAX:
-        raise UsageError(f"an incarnation is a number from 0 to {INCARNATION_MAX}, not {incarnation}")
-    if not DATAGRAM_BYTES_MIN <= max_datagram <= DATAGRAM_BYTES_MAX:
-        raise UsageError(
-            f"max_datagram is {DATAGRAM_BYTES_MIN} to {DATAGRAM_BYTES_MAX} bytes, not {max_datagram}; "
-            f"1450 fits everywhere"
-        )

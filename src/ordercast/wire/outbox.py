@@ -93,12 +93,13 @@ class Outbox:
         numbers: Numbers,
         max_datagram: int,
         hears_itself: bool,
-        opens: bool,
+        loses: bool,
         counters: Counter[str],
         keep: Callable[[int, KeptFrame], None],
     ) -> None:
-        """Where strangers may come they may go, too: in a process that `opens`, what is for somebody who is not known
-        any more gets lost, as it would on the network. Frames that were cut up are given to somebody to `keep`."""
+        """Where processes come and go, an outbox `loses` what is for somebody who is not known any more, as the network
+        would: a protocol may still answer what that one has sent. Frames that were cut up are given to somebody to
+        `keep`."""
         self.position = 0
         """Up to where this process' log is stable; the others hear it."""
         self._process = process
@@ -106,14 +107,14 @@ class Outbox:
         self._own = own
         self._numbers = numbers
         self._hears_itself = hears_itself
-        self._opens = opens
+        self._loses = loses
         self._counters = counters
         self._keep_frame = keep
         self._data, self._cast = own.what(DATA), own.what(CAST)
         self._payload_max = max_datagram - own.header_bytes - own.tag_bytes
         self._cast_max = max_datagram - HEADER.size - CHANNEL.size - own.tag_bytes
         self._max_datagram = max_datagram
-        self._fillings: dict[tuple[str | int, ...], _Filling] = {}
+        self._fillings: dict[tuple[str, ...], _Filling] = {}
         """By the destinations, or by channel and TTL."""
         self._begun: list[_Filling] = []
         self._ready: list[Outgoing] = []
@@ -126,17 +127,6 @@ class Outbox:
             filling = self._new_filling(to)
             if filling is None:
                 return
-        self._put(filling, instance, packet)
-
-    def broadcast(self, channel: ChannelId, tag: bytes, ttl: int, instance: InstanceId, packet: Packet) -> None:
-        """The same for whoever listens to a channel, which is called `tag` on the network, so many hops away."""
-        filling = self._fillings.get((channel, ttl))
-        if filling is None:
-            filling = _Filling((), CHANNEL.pack(tag, ttl), self._cast, self._cast_max, channel, ttl)
-            self._keep((channel, ttl), filling)
-        self._put(filling, instance, packet)
-
-    def _put(self, filling: _Filling, instance: InstanceId, packet: Packet) -> None:
         start = filling.end
         if not start:
             self._begun.append(filling)
@@ -149,20 +139,28 @@ class Outbox:
         if end > filling.payload_max:
             self._on_full(filling, start)
 
+    def broadcast(self, channel: ChannelId, tag: bytes, ttl: int, instance: InstanceId, packet: Packet) -> None:
+        """The same for whoever listens to a channel, which is called `tag` on the network, so many hops away."""
+        # No process has an empty name: these are the destinations of nothing else.
+        key = "", channel, str(ttl)
+        if key not in self._fillings:
+            self._keep(key, _Filling((), CHANNEL.pack(tag, ttl), self._cast, self._cast_max, channel, ttl))
+        self.send(key, instance, packet)
+
     def _new_filling(self, to: tuple[SiteId, ...]) -> _Filling | None:
         known = tuple(site for site in to if site in self._numbers)
         if self._process in to and not self._hears_itself:
             raise UsageError(f"{self._process} cannot send to itself")
         if len(known) < len(to):
-            if not self._opens:
-                (stranger, *_) = set(to) - set(known)
+            if not self._loses:
+                stranger = min(set(to) - set(known))
                 raise UsageError(f"{self._process} cannot send to {stranger!r}: it is not among the other processes")
             self._counters["nowhere"] += 1
         if not known:
             return None
         return self._keep(to, _Filling(known, self._numbers.destinations(known), self._data, self._payload_max))
 
-    def _keep(self, key: tuple[str | int, ...], filling: _Filling) -> _Filling:
+    def _keep(self, key: tuple[str, ...], filling: _Filling) -> _Filling:
         if len(self._fillings) >= SETS_MAX:
             self._fillings.clear()
         self._fillings[key] = filling

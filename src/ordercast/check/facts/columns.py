@@ -138,6 +138,15 @@ class Columns:
             return np.empty(0, dtype=np.int64), pa.nulls(0, pa.string())
         return rows[pc.list_parent_indices(array).to_numpy(zero_copy_only=False)], pc.list_flatten(array)
 
+    def name_in_list(self, name: str, rows: Ints, wanted: str) -> Bools:
+        """Of each of these rows, which ascend, whether its list has that name in it."""
+        owner, values = self.lists(name, rows)
+        has = np.zeros(len(rows), dtype=bool)
+        if len(values):
+            found = pc.fill_null(pc.equal(values, wanted), False).to_numpy(zero_copy_only=False)
+            has[np.searchsorted(rows, owner[found])] = True
+        return has
+
     def site_lists(self, name: str, rows: Ints) -> tuple[Ints, Ints]:
         """Like `lists`, with site codes for elements."""
         owner, values = self.lists(name, rows)

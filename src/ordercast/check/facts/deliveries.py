@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from functools import cached_property
 from typing import NamedTuple
 
@@ -22,9 +23,14 @@ class Sequences(NamedTuple):
 class Deliveries:
     """The `deliver` rows of a run. The first of a message at a site is the one that counts, unless said otherwise."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, services: Set[str] | None = None) -> None:
+        """All of them, or those with one of these services."""
         self.columns = columns
         rows = columns.rows("deliver")
+        if services is not None:
+            codes, names = columns.coded("service")
+            counts = np.array([*(name in services for name in names), False])
+            rows = rows[counts[codes[rows]]]
         message = columns.message[rows]
         if len(message) and message.min() < 0:
             rows, message = rows[message >= 0], message[message >= 0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ordercast.check.facts.columns import Bools, Columns, Floats, Ints
 from ordercast.check.facts.messages import Messages
-from ordercast.check.facts.views import ViewRows
+from ordercast.check.facts.views import Series, ViewRows
 
 
 class Moves(NamedTuple):
@@ -28,6 +28,9 @@ class Membership:
         self.messages = messages
         self.views = views
         names = set(columns.run.groups)
+        names.update(series.group for series in views.series if series.group is not None)
+        for kind in ("join", "leave"):
+            names.update(columns.lists("groups", columns.rows(kind))[1].to_pylist())
         for explicit, address in messages.addresses:
             if not explicit:
                 names |= address
@@ -116,8 +119,9 @@ class Membership:
         ever = self.initial.copy()
         moves = self.moves
         ever[moves.group[moves.joins], self.columns.site[moves.row[moves.joins]]] = True
-        for group, views in self._views_of_groups.items():
-            ever[group, self.columns.site[self.views.rows[views[self.views.includes_own_site[views]]]]] = True
+        for group, series in self._series:
+            inside = series.views[self.views.includes_own_site[series.views]]
+            ever[group, self.columns.site[self.views.rows[inside]]] = True
         table = self.destinations | (self.address_groups.astype(np.int32) @ ever.astype(np.int32) > 0)
         return table[address, site]
 
@@ -139,20 +143,37 @@ class Membership:
                         count += self.address_groups[:, group] * (1 if joins else -1)
                     low, high = np.searchsorted(rows, (moves.row[move], end))
                     member[low:high] = count[address[low:high]] > 0
-        for group, views in self._views_of_groups.items():
-            latest = self.views.latest(rows, views)
-            member |= (latest >= 0) & self.views.includes_own_site[latest] & self.address_groups[address, group]
+        for group, series in self._series:
+            member |= self._in_latest_view(rows, series) & self.address_groups[address, group]
         return member
 
+    def joined(self, group: str, site: Ints, before: Ints) -> Bools:
+        """Of each site, whether it has joined the group before a row and not left it since, or was there initially."""
+        moves, code = self.moves, self.group_code[group]
+        own = np.flatnonzero(moves.group == code)
+        inside = self.initial[code, site]
+        if not len(own):
+            return inside
+        place = np.searchsorted(moves.row[own], before) - 1
+        last = own[place]
+        moved = (place >= 0) & (self.columns.site[moves.row[last]] == site)
+        return np.where(moved, moves.joins[last], inside)
+
+    def is_member(self, series: Series, rows: Ints) -> Bools:
+        """Of each row, whether its site is a member of the group of these views there."""
+        if series.group is None:
+            return np.ones(len(rows), dtype=bool)
+        return self.joined(series.group, self.columns.site[rows], rows) | self._in_latest_view(rows, series)
+
+    def _in_latest_view(self, rows: Ints, series: Series) -> Bools:
+        latest = self.views.latest(rows, series)
+        return (latest >= 0) & self.views.includes_own_site[latest]
+
     @cached_property
-    def _views_of_groups(self) -> dict[int, Ints]:
-        """By group, the view rows that name it. Only these make members of it: who is in a token list or a cluster may
+    def _series(self) -> list[tuple[int, Series]]:
+        """By group, the views that name it. Only these make members of it: whoever is in a token list or a cluster may
         be in no group at all."""
-        if not len(self.views):
-            return {}
-        views, names = self.views.groups()
-        group = np.array([self.group_code.get(name, -1) for name in names], dtype=np.int64)
-        return {code: np.unique(views[group == code]) for code in np.unique(group[group >= 0]).tolist()}
+        return [(self.group_code[each.group], each) for each in self.views.series if each.group is not None]
 
 
 def _owed_through(times: Floats, joins: Bools, initially: bool, begin: Floats) -> Bools:

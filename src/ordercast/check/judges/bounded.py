@@ -62,7 +62,7 @@ def _witness(facts: Facts, promise: Promises, place: int, bound: float, delivere
 def _from_receipt(facts: Facts, site: int, bound: float) -> tuple[Ints, Floats]:
     """Messages owed to the site that it received, and when first; where it is up and the run goes on long enough."""
     row = facts.packets.first_receive_row[site]
-    messages = np.flatnonzero(facts.membership.owed[site] & (row >= 0))
+    messages = np.flatnonzero(facts.owed[site] & (row >= 0))
     received = facts.columns.time[row[messages]]
     judged = facts.outages[site].up(received, bound) & (received + bound <= facts.run.ended_at)
     return messages[judged], received[judged]
@@ -82,7 +82,7 @@ def _p2(facts: Facts, bound: float) -> Iterator[Promises]:
         chain, sent = chain[judged], sent[judged]
         for site in range(len(facts.columns.sites)):
             due = (
-                facts.membership.owed[site, chain]
+                facts.owed[site, chain]
                 & facts.outages[site].up(sent, bound)
                 & facts.network.reach(site, source, sent, bound)
             )
@@ -90,7 +90,7 @@ def _p2(facts: Facts, bound: float) -> Iterator[Promises]:
 
 
 def _p3(facts: Facts, bound: float) -> Iterator[Promises]:
-    owed = facts.membership.owed
+    owed = facts.owed
     members = np.count_nonzero(owed, axis=0)
     for site in range(len(facts.columns.sites)):
         messages, received = _from_receipt(facts, site, bound)
@@ -108,7 +108,7 @@ def _p3(facts: Facts, bound: float) -> Iterator[Promises]:
 
 
 def _p4(facts: Facts, bound: float) -> Iterator[Promises]:
-    columns, owed = facts.columns, facts.membership.owed
+    columns, owed = facts.columns, facts.owed
     service = facts.packets.sends
     rows, place = np.unique(service.row, return_inverse=True)
     index, receiver, _ = facts.packets.addressees(rows)
@@ -138,7 +138,7 @@ def _p4(facts: Facts, bound: float) -> Iterator[Promises]:
 
 
 def _q1(facts: Facts, bound: float) -> Iterator[Promises]:
-    owed, first = facts.membership.owed, facts.deliveries.first_row
+    owed, first = facts.owed, facts.deliveries.first_row
     for site in range(len(facts.columns.sites)):
         messages = np.flatnonzero(owed[site] & (first[site] >= 0))
         delivered = facts.columns.time[first[site, messages]]
@@ -156,7 +156,7 @@ def _q1(facts: Facts, bound: float) -> Iterator[Promises]:
 
 
 def _q2(facts: Facts, bound: float) -> Iterator[Promises]:
-    owed = facts.membership.owed
+    owed = facts.owed
     some_member = np.count_nonzero(owed & (facts.deliveries.first_row >= 0), axis=0) > 0
     for source, chain in enumerate(facts.messages.chains):
         chain = chain[some_member[chain]]
@@ -173,7 +173,7 @@ def _q3(facts: Facts, bound: float) -> Iterator[Promises]:
     codes, names = columns.coded("parent")
     parent_site = columns.sites_in("parent")
     for site in range(len(columns.sites)):
-        owed = np.flatnonzero(facts.membership.owed[site])
+        owed = np.flatnonzero(facts.owed[site])
         own = first[site, owed]
         parent: Ints = np.where(own >= 0, parent_site[own], -1)
         named = np.unique(codes[deliveries.rows[deliveries.site == site]])

@@ -45,7 +45,7 @@ class _Comparison:
         history = facts.deliveries.first.messages[x]
         row = facts.deliveries.first_row[y][history].astype(np.int64)
         place = np.where(row >= 0, row, _NEVER)
-        counts = (row >= 0) | facts.membership.owed[y, history]
+        counts = (row >= 0) | facts.owed[y, history]
         self._messages: Ints = history[counts]
         self._place: Ints = place[counts]
         there = np.flatnonzero(self._place < _NEVER)
@@ -90,5 +90,5 @@ def _missing_in_the_end(facts: Facts) -> tuple[bool, Ints]:
     delivered = facts.deliveries.first_row >= 0
     stands = delivered & (facts.deliveries.time >= last[:, np.newaxis])
     elsewhere = (np.count_nonzero(stands, axis=0) - stands) > 0
-    owed = facts.membership.owed & elsewhere
+    owed = facts.owed & elsewhere
     return bool(owed.any()), np.argwhere((owed & ~delivered).T)

@@ -182,17 +182,24 @@ def _logical_failures(facts: Facts, rows: Ints) -> tuple[dict[int, Floats], Bool
 
 
 def _majority_installed(facts: Facts) -> dict[int, float]:
-    """View -> the moment when more than half of the sites of the initial groups had installed it."""
+    """View -> the moment when a majority had installed it: at first of the sites of the initial groups, then of the
+    members of the view of which that was true last."""
     columns, views = facts.columns, facts.views
-    initial = {columns.site_code[site] for members in columns.run.groups.values() for site in members}
-    first_time: dict[int, dict[int, float]] = {}
-    sites = columns.site[views.rows].tolist()
-    for view, site, time in zip(views.names.tolist(), sites, columns.time[views.rows].tolist(), strict=True):
-        if view >= 0 and site in initial:
-            own = first_time.setdefault(view, {})
-            own[site] = min(time, own.get(site, time))
-    needed = len(initial) // 2
-    return {view: sorted(own.values())[needed] for view, own in first_time.items() if len(own) > needed}
+    electorate = frozenset(site for members in columns.run.groups.values() for site in members)
+    installed: dict[int, set[str]] = {}
+    moments: dict[int, float] = {}
+    times = columns.time[views.rows]
+    # Rows are numbered by site, then seq.
+    for place in np.argsort(times, kind="stable").tolist():
+        view = int(views.names[place])
+        if view < 0 or view in moments:
+            continue
+        own = installed.setdefault(view, set())
+        own.add(columns.sites[columns.site[views.rows[place]]])
+        if 2 * len(own & electorate) > len(electorate):
+            moments[view] = float(times[place])
+            electorate = views.member_names[place]
+    return moments
 
 
 def _finding(facts: Facts, obliged: bool, found: list[Inversion], repeats: Ints) -> Finding:

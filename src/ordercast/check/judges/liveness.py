@@ -19,6 +19,52 @@ def judge_uniform_agreement(facts: Facts) -> Finding:
     return _everywhere(facts, elsewhere, delivered, why)
 
 
+def judge_agreement(facts: Facts) -> Finding:
+    """Delivered at a correct site and not taken back: delivered at every correct destination, and not taken back."""
+    if not facts.run.settled:
+        return NOT_JUDGED
+    stands = _stands(facts)
+    at_correct = stands & facts.outages.correct[:, np.newaxis]
+    elsewhere = (np.count_nonzero(at_correct, axis=0) - at_correct) > 0
+    why = "{a} is delivered at another correct site for good, but not at {0}, which is correct"
+    return _everywhere(facts, elsewhere, stands, why)
+
+
+def _stands(facts: Facts) -> Bools:
+    """[site, message]: whether the site has delivered the message and not taken it back."""
+    columns, deliveries = facts.columns, facts.deliveries
+    rollbacks = columns.rows("rollback")
+    rollbacks = rollbacks[columns.message[rollbacks] >= 0]
+    if not len(rollbacks):
+        return deliveries.first_row >= 0
+    latest = np.full((len(columns.sites), columns.message_count), -1, dtype=np.int64)
+    for rows in (deliveries.rows, rollbacks):
+        np.maximum.at(latest, (columns.site[rows], columns.message[rows]), rows)
+    return (latest >= 0) & columns.are("deliver", latest)
+
+
+def judge_view_termination(facts: Facts) -> Finding:
+    """What a correct source multicasts is delivered where it is owed, if the source stays in the views there."""
+    if not facts.run.settled:
+        return NOT_JUDGED
+    columns, correct = facts.columns, facts.outages.correct
+    due = facts.owed & facts.activations.active(facts.messages, facts.services)
+    for site in range(len(columns.sites)):
+        stays = facts.stays(site)
+        if not stays.matters:
+            continue
+        end = columns.site_start[site + 1 : site + 2]
+        for source, chain in enumerate(facts.messages.chains):
+            for _, stayed in stays.judge(source, chain, end):
+                due[site, chain] &= stayed
+    return _everywhere(
+        facts,
+        due & _from_correct_source(facts) & correct[:, np.newaxis],
+        facts.deliveries.first_row >= 0,
+        "{a} is multicast by a correct site that stays in the views of {0}, which never delivers it",
+    )
+
+
 def judge_termination(facts: Facts) -> Finding:
     """Multicast by a correct site: delivered at every correct destination."""
     if not facts.run.settled:
@@ -76,7 +122,7 @@ def _from_correct_source(facts: Facts) -> Bools:
 
 def _everywhere(facts: Facts, due: Bools, delivered: Bools, why: str) -> Finding:
     """Whether every correct destination delivered what is due there ([site, message] or [1, message])."""
-    owed = facts.membership.owed & facts.outages.correct[:, np.newaxis] & due
+    owed = facts.owed & facts.outages.correct[:, np.newaxis] & due
     missing = np.argwhere((owed & ~delivered).T)
     witnesses = [facts.witness((site,), (message,), why) for message, site in missing[:WITNESSES_MAX].tolist()]
     return Finding(bool(owed.any()), witnesses)

@@ -1,126 +1,137 @@
-"""Judges of views (InterGroup 5): a sender is in its own view, and those who go on together have delivered the same."""
+"""Judges of views (InterGroup 5): a sender is in its own view, those who go on together say so, and all have the same
+in the end."""
 
 from __future__ import annotations
-
-from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
 from ordercast.check.facts import Facts
-from ordercast.check.facts.columns import Bools, Floats, Ints
-from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
+from ordercast.check.facts.columns import Bools, Ints
+from ordercast.check.facts.views import Series
+from ordercast.check.verdict import NOT_JUDGED, WITNESSES_MAX, Finding, Witness
+
+_PROXY = "proxy"
+"""The service of a multicast that a member makes for a process that is none."""
 
 
 def judge_self_inclusion(facts: Facts) -> Finding:
-    """A sender is in its own view."""
+    """A sender is in its own view of the group that it sends to."""
     views, columns = facts.views, facts.columns
-    sending = np.unique(views.latest(columns.rows("multicast")))
-    sending = sending[sending >= 0]
-    missing = sending[~views.includes_own_site[sending]]
-    names = columns.coded("view")[1]
-    witnesses = []
-    for view in missing[:WITNESSES_MAX].tolist():
-        name = names[views.names[view]] if views.names[view] >= 0 else "without a name"
-        why = "{0} multicasts in the view {view}, of which it is no member"
-        witnesses.append(facts.witness((columns.site[views.rows[view]],), (), why, view=name))
-    return Finding(len(sending) > 0, witnesses)
+    if not len(views):
+        return Finding(obliged=False)
+    rows = columns.rows("multicast")
+    codes, names = columns.coded("service")
+    if _PROXY in names:
+        rows = rows[codes[rows] != names.index(_PROXY)]
+    sending = [views.latest(rows[_sent_to(facts, rows, series)], series) for series in views.series]
+    senders = np.unique(np.concatenate(sending))
+    senders = senders[senders >= 0]
+    missing = senders[~views.includes_own_site[senders]]
+    why = "{0} multicasts in the view {view}, of which it is no member"
+    witnesses = [
+        facts.witness((columns.site[views.rows[view]],), (), why, view=view_name(facts, view))
+        for view in missing[:WITNESSES_MAX].tolist()
+    ]
+    return Finding(len(senders) > 0, witnesses)
 
 
-_DIFFERENT = "{0} delivers {a} in view {view} (service: {service}), {1} does not, and both install {next} after it"
+def _sent_to(facts: Facts, rows: Ints, series: Series) -> Bools:
+    """Of each multicast row, whether it is addressed to the group of these views."""
+    if series.group is None:
+        return np.ones(len(rows), dtype=bool)
+    sent = facts.columns.name_in_list("groups", rows, series.group)
+    explicit, _ = facts.columns.lists("destinations", rows)
+    sent[np.searchsorted(rows, explicit)] = False
+    return sent
 
 
-class _Stay(NamedTuple):
-    """What one site delivered between two views that it installed one after the other."""
-
-    site: int
-    messages: Ints
-    services: Ints
-    times: Floats
-    activations: dict[int, tuple[float, int]]
-    """Service -> when it was last activated in this view, and how many of the messages were delivered before that."""
-
-    def delivered_before_activation(self, service: int, moment: float) -> Ints:
-        """What was delivered here before a service was activated, at that moment, here or at another site."""
-        own_moment, count = self.activations.get(service, (None, 0))
-        # Rows of one site are ordered by seq, those of two sites by time.
-        return self.messages[:count] if own_moment == moment else self.messages[self.times < moment]
+def view_name(facts: Facts, view: int) -> str:
+    """The name of a view, given by the number of a view row."""
+    code = facts.views.names[view]
+    return facts.columns.coded("view")[1][code] if code >= 0 else "without a name"
 
 
-def judge_virtual_synchrony(facts: Facts) -> Finding:
-    """Sites that install the same two views in a row have delivered the same messages in the first."""
-    stays = _stays(facts)
-    uses = _uses(facts)
-    service_names = [*facts.columns.coded("service")[1], "none"]
-    view_names = facts.columns.coded("view")[1]
+def judge_transitional_set(facts: Facts) -> Finding:
+    """Whoever is said to come along from the previous view does, and whoever does is said to."""
+    views, columns = facts.views, facts.columns
+    transitional = views.names_in("transitional")
+    sites = [columns.sites[code] for code in columns.site[views.rows].tolist()]
     obliged = False
     witnesses: list[Witness] = []
-    for (view, following), those in stays.items():
-        for x, y in combinations(those, 2):
-            if x.site == y.site:
-                continue
-            for service in np.flatnonzero(uses[x.site] & uses[y.site]).tolist():
-                counted, different = _difference(x, y, service)
-                obliged |= counted
-                for message, holder, other in different[: WITNESSES_MAX - len(witnesses)]:
-                    names = {"view": view_names[view], "next": view_names[following], "service": service_names[service]}
-                    witnesses.append(facts.witness((holder, other), (message,), _DIFFERENT, **names))
+    for series in views.series:
+        names, before = views.names[series.views].tolist(), views.names[series.previous].tolist()
+        changes = [
+            (view, name, previous)
+            for view, name, last, previous in zip(
+                series.views.tolist(), names, series.previous.tolist(), before, strict=True
+            )
+            if last >= 0
+        ]
+        installed: dict[int, set[str]] = {}
+        for view, name in zip(series.views.tolist(), names, strict=True):
+            installed.setdefault(name, set()).add(sites[view])
+        came: dict[tuple[int, int], set[str]] = {}
+        for view, name, previous in changes:
+            came.setdefault((name, previous), set()).add(sites[view])
+        for view, name, previous in changes:
+            obliged = True
+            members, said = views.member_names[view], transitional[view]
+            wrong = (said - members) | (members & installed[name] & (said ^ came[name, previous]))
+            if wrong and len(witnesses) < WITNESSES_MAX:
+                why = "{0} installs the view {view}, and is wrong about whether {who} comes along from its previous one"
+                named = {"view": view_name(facts, view), "who": min(wrong)}
+                witnesses.append(facts.witness((int(columns.site[views.rows[view]]),), (), why, **named))
     return Finding(obliged, witnesses)
 
 
-def _difference(x: _Stay, y: _Stay, service: int) -> tuple[bool, list[tuple[int, int, int]]]:
-    """Whether any message counts, and those that only one of the two delivered: message, who did, who did not."""
-    of_x, of_y = (stay.messages[stay.services == service] for stay in (x, y))
-    activations = [stay.activations[service][0] for stay in (x, y) if service in stay.activations]
-    if activations:
-        # What either delivered before the later of the two chose the service, with whatever service, does not count.
-        earlier = np.concatenate([stay.delivered_before_activation(service, max(activations)) for stay in (x, y)])
-        of_x, of_y = of_x[~np.isin(of_x, earlier)], of_y[~np.isin(of_y, earlier)]
-    if np.array_equal(of_x, of_y):
-        return len(of_x) > 0, []
-    different = [(message, x.site, y.site) for message in np.setdiff1d(of_x, of_y).tolist()]
-    different += [(message, y.site, x.site) for message in np.setdiff1d(of_y, of_x).tolist()]
-    return True, different
+def judge_view_agreement(facts: Facts) -> Finding:
+    """In the end all who are up and have joined a group have the same view of it, in which there is nobody else."""
+    if not facts.run.settled:
+        return NOT_JUDGED
+    views, columns = facts.views, facts.columns
+    obliged = False
+    witnesses: list[Witness] = []
+    for series in views.series:
+        if series.group is None:
+            continue
+        present = np.flatnonzero(facts.outages.correct & _joined_in_the_end(facts, series.group))
+        last = [_last_view(facts, series, site) for site in present.tolist()]
+        those = [(site, view) for site, view in zip(present.tolist(), last, strict=True) if view >= 0]
+        if not those:
+            continue
+        obliged = True
+        first, expected = those[0]
+        described = (views.names[expected], views.member_names[expected])
+        for site, view in zip(present.tolist(), last, strict=True):
+            if view < 0:
+                why = "{0} ends in the view {view} of {group}, {1} has joined it and has no view"
+                named = {"view": view_name(facts, expected), "group": series.group}
+                witnesses.append(facts.witness((first, site), (), why, **named))
+            elif (views.names[view], views.member_names[view]) != described:
+                why = "{0} ends in the view {view} of {group}, {1} in {other}"
+                named = {"view": view_name(facts, expected), "group": series.group, "other": view_name(facts, view)}
+                witnesses.append(facts.witness((first, site), (), why, **named))
+        here = {columns.sites[site] for site in present.tolist()}
+        for site, view in those:
+            for absent in sorted(views.member_names[view] - here)[:1]:
+                why = "{0} ends in the view {view} of {group} with {absent}, which is down or has not joined"
+                named = {"view": view_name(facts, view), "group": series.group, "absent": absent}
+                witnesses.append(facts.witness((site,), (), why, **named))
+    return Finding(obliged, witnesses[:WITNESSES_MAX])
 
 
-def _stays(facts: Facts) -> dict[tuple[int, int], list[_Stay]]:
-    """(view, next view) -> what the sites that installed both delivered between."""
-    columns, views, deliveries = facts.columns, facts.views, facts.deliveries
-    stays: dict[tuple[int, int], list[_Stay]] = {}
-    if len(views) < 2:
-        return stays
-    services = _service_codes(facts, deliveries.rows)
-    activations = columns.rows("activate")
-    activated = _service_codes(facts, activations)
-    site = columns.site[views.rows]
-    bounds = np.searchsorted(deliveries.rows, views.rows)
-    for place in np.flatnonzero((site[1:] == site[:-1]) & (views.names[1:] >= 0) & (views.names[:-1] >= 0)).tolist():
-        low, high = int(bounds[place]), int(bounds[place + 1])
-        first, last = np.searchsorted(activations, views.rows[place : place + 2])
-        own = {
-            int(activated[index]): (
-                float(columns.time[activations[index]]),
-                int(np.searchsorted(deliveries.rows[low:high], activations[index])),
-            )
-            for index in range(int(first), int(last))
-        }
-        key = (int(views.names[place]), int(views.names[place + 1]))
-        messages, times = deliveries.message[low:high], columns.time[deliveries.rows[low:high]]
-        stays.setdefault(key, []).append(_Stay(int(site[place]), messages, services[low:high], times, own))
-    return stays
+def _joined_in_the_end(facts: Facts, group: str) -> Bools:
+    sites = np.arange(len(facts.columns.sites))
+    return facts.membership.joined(group, sites, facts.columns.site_start[1:])
 
 
-def _uses(facts: Facts) -> Bools:
-    """[site, service]: whether the site delivered anything with the service in the whole run, or activated it."""
-    columns, deliveries = facts.columns, facts.deliveries
-    uses = np.zeros((len(columns.sites), len(columns.coded("service")[1]) + 1), dtype=bool)
-    uses[deliveries.site, _service_codes(facts, deliveries.rows)] = True
-    activations = columns.rows("activate")
-    uses[columns.site[activations], _service_codes(facts, activations)] = True
-    return uses
-
-
-def _service_codes(facts: Facts, rows: Ints) -> Ints:
-    """Codes of services; no service is one too, the last."""
-    codes, names = facts.columns.coded("service")
-    return np.where(codes[rows] >= 0, codes[rows], len(names))
+def _last_view(facts: Facts, series: Series, site: int) -> int:
+    """The latest view at the end of the run; -1 where there is none."""
+    views, columns = facts.views, facts.columns
+    low, high = columns.site_start[site : site + 2]
+    place = int(np.searchsorted(views.rows[series.views], high)) - 1
+    if place < 0 or views.rows[series.views[place]] < low:
+        return -1
+    view = int(series.views[place])
+    left = series.leaves[(series.leaves > views.rows[view]) & (series.leaves < high)]
+    return -1 if len(left) else view

@@ -14,8 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 import ordercast
+from ordercast.chaos.changes import FOUNDERS, draw_changes
 from ordercast.chaos.harness import Cluster, Harness, Outcome
-from ordercast.chaos.schedule import Plan, draw_plan
+from ordercast.chaos.open_harness import OpenHarness
+from ordercast.chaos.schedule import Join, Plan, draw_plan
 from ordercast.cli.chaos.clusters import make_terrain, options_for, show_crossings
 from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
 from ordercast.cli.terminal import make_console
@@ -44,6 +46,9 @@ def register(app: typer.Typer) -> None:
 def chaos(
     protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "sequencer",
     processes: Annotated[int, typer.Option(min=2, max=16, help="Members of the group, all of them sources.")] = 5,
+    changes: Annotated[
+        int, typer.Option(min=0, help="Processes that come and go: two become as many as --processes, and two again.")
+    ] = 0,
     seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
@@ -93,26 +98,31 @@ def chaos(
     Example: ordercast chaos --protocol token --seconds 60 --kills 6 --loss 0.2 --seed 7
     """
     command = repeat_command(locals())
-    names = [f"p{index}" for index in range(1, processes + 1)]
     core = find_protocol(protocol)
     contract = core.contract
-    plan = draw_plan(
-        seed,
-        names,
-        seconds,
-        kills,
-        pauses,
-        int(_asked(partitions, 2, contract)),
-        loss,
-        _asked(duplication, 0.05, contract),
-        _asked(delay, 0.01, contract),
-        rollbacks=rollbacks,
-        lost_logs=lost_logs,
-        away=away,
-        floods=floods,
-        strangers=strangers,
-        majority_suffices=contract.minority_may_die,
-    )
+    if changes:
+        _check_changes(locals(), contract)
+        plan = draw_changes(seed, seconds, changes, processes, kills, pauses, loss, duplication or 0.05)
+        names = sorted({*FOUNDERS, *(action.process for action in plan.actions if isinstance(action, Join))})
+    else:
+        names = [f"p{index}" for index in range(1, processes + 1)]
+        plan = draw_plan(
+            seed,
+            names,
+            seconds,
+            kills,
+            pauses,
+            int(_asked(partitions, 2, contract)),
+            loss,
+            _asked(duplication, 0.05, contract),
+            _asked(delay, 0.01, contract),
+            rollbacks=rollbacks,
+            lost_logs=lost_logs,
+            away=away,
+            floods=floods,
+            strangers=strangers,
+            majority_suffices=contract.minority_may_die,
+        )
     terrain = make_terrain(names, clusters, between, contract.one_channel)
     cluster = Cluster(
         protocol,
@@ -144,6 +154,17 @@ def chaos(
         if keep is not None:
             people.print(Text(f"kept in {keep}: verify it again with: ordercast verify {keep}/trace", "dim"))
     return 0 if document["fine"] else 1
+
+
+def _check_changes(options: Mapping[str, Any], contract: Contract) -> None:
+    """Nobody stands between processes that find each other, and nobody expects those that come and go."""
+    if not contract.dynamic or not _keeps_replicas(contract):
+        raise UsageError(f"--changes: the processes of {contract.name} cannot come and go; --protocol token can")
+    for name in ("partitions", "delay", "rollbacks", "lost_logs", "away", "floods", "strangers"):
+        if options[name]:
+            raise UsageError(f"--{name.replace('_', '-')} cannot happen with --changes: leave one of them out")
+    if options["clusters"] > 1:
+        raise UsageError("--clusters cannot be with --changes: leave one of them out")
 
 
 def _asked(given: float | None, usual: float, contract: Contract) -> float:
@@ -191,4 +212,6 @@ def run_cluster(cluster: Cluster, plan: Plan, seed: int, folder: Path, people: C
     def tell(seconds: float, words: str) -> None:
         people.print(Text.assemble((f"{seconds:6.1f} s  ", "dim"), words))
 
-    return ordercast.run(Harness(cluster, plan, seed, folder, tell).run())
+    comes = any(isinstance(action, Join) for action in plan.actions)
+    harness = OpenHarness if comes else Harness
+    return ordercast.run(harness(cluster, plan, seed, folder, tell).run())

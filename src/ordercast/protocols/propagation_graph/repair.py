@@ -35,7 +35,9 @@ class Repair(Part):
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
-        self._acknowledge_every = min(core.options.acknowledge_every, max(1, core.options.window_messages // 2))
+        # A sender whose window or history is full before an acknowledgement is due would wait for its timer each time.
+        room = min(core.options.window_messages, core.options.history_messages_max)
+        self._acknowledge_every = min(core.options.acknowledge_every, max(1, room // 2))
         self._looking = False
         self._asking = False
 

@@ -135,7 +135,9 @@ class Membership:
             self._look_on(self._site.incarnation)
         groups = self._site.instances[MAIN_INSTANCE].core.groups
         for group, wish in self._wishes.items():
-            if (wish.kind == "join") != (self._site.name in groups.get(group, ())):
+            # A leave that was not answered may not have been logged either, and the join before it was.
+            unheard = wish.kind == "leave" and group in self._open
+            if unheard or (wish.kind == "join") != (self._site.name in groups.get(group, ())):
                 self._site.processor.do(self._request, wish)
 
     def find(self, site: SiteId) -> None:

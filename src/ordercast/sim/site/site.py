@@ -327,19 +327,18 @@ class SimulatedSite:
             self.processor.do(self._release, instance)
 
     def _release(self, now: float, name: InstanceId) -> None:
-        request = self._requests.take(name)
-        if request is None:
-            return
-        instance = self.instances[name]
-        try:
-            instance.request(now, request.payload, request.groups, request.destinations)
-        except UsageError:
-            if not instance.core.contract.dynamic:
-                raise
-            # The application multicasts to a group that is not there, or in which the site is not, yet or any more.
-            self._requests.give_back(name, request)
-            self.simulation.refused_messages += 1
-            self._release_waiting(instance)
+        while (request := self._requests.take(name)) is not None:
+            instance = self.instances[name]
+            try:
+                instance.request(now, request.payload, request.groups, request.destinations)
+                return
+            except UsageError:
+                if not instance.core.contract.dynamic:
+                    raise
+                # The application multicasts to a group that is not there, or in which the site is not, yet or any
+                # more. The credit is for the next one.
+                self._requests.give_back(name, request)
+                self.simulation.refused_messages += 1
 
     def _release_waiting(self, instance: Instance) -> None:
         if instance.alive:

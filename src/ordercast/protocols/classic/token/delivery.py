@@ -36,6 +36,8 @@ class Delivery(Part):
         """The groups in which this site is where the queue ends."""
         self.is_in = True
         """Whether this site is in the roster behind the last delivery."""
+        self._positions = dict.fromkeys(self._groups, 0)
+        """Group in which this site is -> the offset at which its application is."""
 
     @property
     def settled(self) -> int:
@@ -70,13 +72,17 @@ class Delivery(Part):
 
         The log says so first. (Deliver, crash before the log: after the recovery the same message is delivered again.)
         """
-        core = self._core
-        count = min(len(self._undelivered), core.options.reader_messages_max - self._unconsumed)
-        if count < len(self._undelivered):
+        core, waiting = self._core, self._undelivered
+        room = core.options.reader_messages_max - self._unconsumed
+        chosen: list[tuple[int, int, Multicast]] = []
+        # A change takes no room: the application takes messages only, and would never make any for what follows it.
+        while waiting and (room > 0 or is_change(waiting[0][2].id.source)):
+            chosen.append(waiting.popleft())
+            room -= not is_change(chosen[-1][2].id.source)
+        if waiting:
             core.branch("reader-slow")
-        if count <= 0:
+        if not chosen:
             return
-        chosen = [self._undelivered.popleft() for _ in range(count)]
         self.delivered = chosen[-1][1]
         if not core.system.outside:  # who is still coming learns of rosters before its own, and delivers nothing
             self.log(Delivered(self._ledger.committed, self.delivered))
@@ -85,7 +91,21 @@ class Delivery(Part):
                 self._change(read_roster(multicast), sequence)
             else:
                 self._unconsumed += 1
+                self._move(multicast)
                 core.deliver(multicast, order_key=(sequence,))
+
+    def _move(self, multicast: Multicast) -> None:
+        for group in multicast.groups:
+            if group in self._positions:
+                self._positions[group] += multicast.count
+
+    def _enter(self, group: GroupId, offset: int) -> None:
+        self._positions[group] = offset
+        self._core.outbox.append(EnterGroup(group, offset))
+
+    def _exit(self, group: GroupId) -> None:
+        self._positions.pop(group, None)
+        self._core.outbox.append(ExitGroup(group))
 
     def _change(self, roster: Roster, sequence: int) -> None:
         """The roster changes here: leave and enter what this site leaves and enters, and tell who is in its groups."""
@@ -95,11 +115,11 @@ class Delivery(Part):
         for group in were:
             if group not in are:
                 core.branch("exited")
-                core.outbox.append(ExitGroup(group))
+                self._exit(group)
         for group in are:
             if group not in were:
                 core.branch("entered")
-                core.outbox.append(EnterGroup(group, self._ledger.offset(group, sequence)))
+                self._enter(group, self._ledger.offset(group, sequence))
             if group not in were or _lives(roster, group) != _lives(before, group):
                 self._install_view(group, before if group in were else None)
         core.changes.note_changed(roster, was_in and not self.is_in)
@@ -123,6 +143,7 @@ class Delivery(Part):
         self.delivered = self._ledger.sequence
         self._take(roster)
         self._groups = frozenset()
+        self._positions.clear()
 
     def log(self, record: Delivered) -> None:
         """Append to the log."""
@@ -152,10 +173,12 @@ class Delivery(Part):
             if (group in were or group in are)
             and (anything or ledger.counts.get(group, 0) != before.get(group, 0) or (group in were) != (group in are))
         ]
-        core.outbox.extend(ExitGroup(group) for group in missed if group in were)
+        for group in missed:
+            if group in were:
+                self._exit(group)
         for group in missed:
             if group in are:
-                core.outbox.append(EnterGroup(group, ledger.counts.get(group, 0)))
+                self._enter(group, ledger.counts.get(group, 0))
                 if not self.roster.is_configured:
                     self._install_view(group, None)
         if not self.roster.is_configured:
@@ -171,6 +194,7 @@ class Delivery(Part):
             if is_change(multicast.id.source):
                 self._change(read_roster(multicast), sequence)
             else:
+                self._move(multicast)
                 core.outbox.append(Replay(multicast, order_key=(sequence,)))
         self.delivered = record.sequence
 
@@ -183,15 +207,21 @@ class Delivery(Part):
         self.queue(entry for entry in state.entries if entry.turn.number <= state.committed)
         while self._undelivered and self._undelivered[0][1] <= state.delivered:
             self._undelivered.popleft()
+        own = self._own_groups(self.roster)
+        self._positions = {group: self._ledger.offset(group, self.delivered) for group in own}
         if not self.roster.is_configured:
-            for group in self._own_groups(self.roster):
-                self._core.outbox.append(EnterGroup(group, self._ledger.offset(group, self.delivered)))
+            for group in own:
+                self._enter(group, self._positions[group])
                 self._install_view(group, self.roster)
 
     def check_invariants(self) -> None:
         """Only what is committed."""
         if self.delivered > self._ledger.sequence - self._ledger.uncommitted_messages:
             raise InvariantViolation(f"delivered {self.delivered}, which is not committed")
+        for group, at in self._positions.items():
+            if at != self._ledger.offset(group, self.delivered):
+                offset = self._ledger.offset(group, self.delivered)
+                raise InvariantViolation(f"the application is at {at} of {group}, and {offset} were ordered in it")
 
 
 def _lives(roster: Roster, group: GroupId) -> dict[SiteId, int]:

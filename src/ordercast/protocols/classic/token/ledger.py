@@ -139,9 +139,12 @@ class Ledger(Part):
         """How many application messages were ordered in the group up to a committed sequence number, which is not
         forgotten."""
         count = self.counts.get(group, 0)
-        for number, entry in self.entries.items():
-            if number <= self.committed:
-                for at, multicast in enumerate(entry.multicasts, entry.turn.first_sequence):
+        for entry in reversed(self.entries.values()):
+            turn = entry.turn
+            if turn.number <= self.committed:
+                if turn.first_sequence + turn.messages - 1 <= sequence:
+                    break
+                for at, multicast in enumerate(entry.multicasts, turn.first_sequence):
                     if at > sequence and group in multicast.groups:
                         count -= multicast.count
         return count

@@ -44,7 +44,6 @@ class Lookup(Part):
         "joiner-restarted",
         "lineages-merge",
         "other-lineage",
-        "declined",
         "coming-failed",
     )
 

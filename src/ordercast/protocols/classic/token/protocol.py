@@ -16,6 +16,7 @@ from ordercast.core.events import (
     MulticastRequested,
     Received,
     Recovered,
+    RemovalRequested,
     Started,
 )
 from ordercast.protocols.classic.token.arrangement import ARRANGEMENT
@@ -172,6 +173,10 @@ class Token(Protocol):
     def on_leave_requested(self, event: LeaveRequested) -> None:
         """The application wants to be out of a group."""
         self.changes.leave(event)
+
+    def on_removal_requested(self, event: RemovalRequested) -> None:
+        """An operator wants a site out of every group."""
+        self.changes.remove(event.site)
 
     def begin_anew(self) -> None:
         """Forget all that belongs to a list: this site is in none. What it wishes, and whom it has found, stays."""

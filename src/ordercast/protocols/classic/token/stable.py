@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import InvariantViolation, Part
 from ordercast.core.effects import InstallView
 from ordercast.protocols.classic.token.records import Accepted, Admission, NewList, Promised, Settled, State, TakenOver
-from ordercast.protocols.classic.token.rosters import Roster, is_majority
+from ordercast.protocols.classic.token.rosters import Roster, announce, announcing_run, is_majority
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Summary, Version
 
 if TYPE_CHECKING:
@@ -139,6 +139,7 @@ class Stable(Part):
             if record.roster.life(self._core.site) == record.version[0]:
                 self._core.source.begin_life(record.version[0])
             self._core.backlog.admit(record.roster)
+            self._core.backlog.keep_change(announcing_run(record.roster).source_number, announce(record.roster))
             self._core.settlement.admit(record.roster, record.committed)
             if record.before is None:
                 # A list that was never opened may have brought others.

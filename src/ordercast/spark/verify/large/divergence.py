@@ -119,9 +119,9 @@ def _lacking(run: Run) -> Callable[[pa.Table], pa.Table]:
     """The facts, as a function from the rows of a part to who lacks what it is owed and others have."""
 
     def find(rows: pa.Table) -> pa.Table:
-        facts = Facts(run, rows)
+        facts = Facts(run, rows).counting(DIVERGENCE)
         delivered = facts.deliveries.first_row >= 0
-        lacks = np.argwhere(facts.membership.owed & ~delivered & delivered.any(axis=0))
+        lacks = np.argwhere(facts.owed & ~delivered & delivered.any(axis=0))
         names, sites = facts.columns.message_name, facts.columns.sites
         return pa.table(
             {"message": [names(message) for _, message in lacks], "site": [sites[site] for site, _ in lacks]},

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check import Verdict
 from ordercast.check.verdict import Finding
@@ -15,14 +17,14 @@ from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import ORDER, find_disorder
 from ordercast.spark.verify.large.parts import BY_MESSAGE, BY_SITE, judge_by_message, judge_by_site
-from ordercast.spark.verify.large.source import SOURCE_ORDER, find_source_disorder
+from ordercast.spark.verify.large.source import SENDING_ORDER, find_sending_disorder
 from ordercast.spark.verify.large.tables import Limits, complete, tabulate
 from ordercast.trace.schema import Run
 
 _PROMISE_NOTHING: Final = frozenset({"P0", "Q0", "R0"})
 
 LARGE_PROPERTIES: Final[frozenset[str]] = frozenset(
-    {*ORDER, *BY_MESSAGE, *BY_SITE, *_PROMISE_NOTHING, SOURCE_ORDER, DIVERGENCE}
+    {*ORDER, *SENDING_ORDER, *BY_MESSAGE, *BY_SITE, *_PROMISE_NOTHING, DIVERGENCE}
 )
 """What can be judged of a run of any size."""
 DEFAULT_LIMITS: Final = Limits()
@@ -40,10 +42,14 @@ def judge_large(
     findings: dict[str, Finding] = {name: Finding(obliged=True) for name in properties if name in _PROMISE_NOTHING}
     by_message = [name for name in properties if name in BY_MESSAGE]
     by_site = [name for name in properties if name in BY_SITE]
-    by_order = [name for name in properties if name in ORDER or name in (SOURCE_ORDER, DIVERGENCE)]
-    questions: list[Callable[[], dict[str, Finding]]] = []
-    if by_order:
-        questions.append(lambda: _judge_order(spark, own, run, by_order, limits))
+    by_order: dict[tuple[str, ...], list[str]] = {}
+    for name in properties:
+        if name in ORDER or name in SENDING_ORDER or name == DIVERGENCE:
+            by_order.setdefault(_services(run, name), []).append(name)
+    questions: list[Callable[[], dict[str, Finding]]] = [
+        partial(_judge_order, spark, _counting(own, services), run, names, limits)
+        for services, names in by_order.items()
+    ]
     if by_message:
         questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
     if by_site:
@@ -51,6 +57,15 @@ def judge_large(
     for found in ask_together(spark, questions):
         findings |= found
     return {name: findings[name].verdict(name, name in run.guarantees) for name in properties}
+
+
+def _services(run: Run, name: str) -> tuple[str, ...]:
+    """The services with which a delivery counts for a property; none: with whatever service."""
+    return tuple(sorted(service for service, names in run.services.items() if name in names))
+
+
+def _counting(events: DataFrame, services: Sequence[str]) -> DataFrame:
+    return events.where((F.col("kind") != "deliver") | F.col("service").isin(*services)) if services else events
 
 
 def _judge_order(
@@ -61,8 +76,9 @@ def _judge_order(
     with tabulate(spark, events, run, limits) as tables:
         if order:
             findings |= find_disorder(tables, order)
-        if SOURCE_ORDER in properties:
-            findings |= find_source_disorder(tables)
+        for name in properties:
+            if name in SENDING_ORDER:
+                findings[name] = find_sending_disorder(tables, name)
         if DIVERGENCE in properties:
             findings[DIVERGENCE] = find_divergence(tables)
         in_order = [name for name in properties if name not in findings]

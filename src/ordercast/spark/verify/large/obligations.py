@@ -16,6 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.spark.verify.large.tables import BITS, Tables, kept
 
+EXPLICIT: Final = "\x00destinations"
+"""What an address begins with that names destinations instead of groups."""
+
 
 class _Relation(NamedTuple):
     """Which two messages a property is about."""
@@ -30,7 +33,6 @@ class _Relation(NamedTuple):
 
 _RELATIONS: Final = {
     "acyclic-order": _Relation(meet_at=1),
-    "source-order": _Relation(("source",), meet_at=1, unknown=False),
     "single-source-order": _Relation(("source", "address"), unknown=False),
     "multiple-source-order": _Relation(("address",)),
     "multiple-group-order": _Relation(),
@@ -66,7 +68,7 @@ def _address() -> Column:
         return F.array_sort(F.array_distinct(F.filter(given, lambda name: name.isNotNull())))
 
     groups, destinations = names("first.groups"), names("first.destinations")
-    explicit = F.concat(F.array(F.lit("\x00destinations")), destinations)
+    explicit = F.concat(F.array(F.lit(EXPLICIT)), destinations)
     return F.when(F.size(destinations) > 0, explicit).otherwise(groups).alias("address")
 
 

@@ -23,7 +23,9 @@ BY_MESSAGE: Final = frozenset(
         "integrity",
         "no-duplication",
         "uniform-agreement",
+        "agreement",
         "termination",
+        "view-termination",
         "selective-information",
         "atomic-receipt",
     }
@@ -31,13 +33,18 @@ BY_MESSAGE: Final = frozenset(
 """Properties of single messages: what the judges say about one of them hangs on the rows that are about it or serve it,
 and on who was up and member of what."""
 
-BY_SITE: Final = frozenset({"recovery"})
+BY_SITE: Final = frozenset({"recovery", "transitional-set", "view-agreement"})
 """Properties of sites, whatever they deliver: the few rows that are about sites say everything."""
 
-_COLUMNS: Final = ("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "members", "reason")
+_COLUMNS: Final = (
+    *("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "reason"),
+    *("service", "source", "view", "members", "transitional"),
+)
 """What the judges of parts look at."""
+_ONLY_OF: Final = {"source": "activate", "view": "view"}
+"""Of these columns, the only kind of row in which they look at them; deliveries have them too, and are many."""
 _ABOUT_A_MESSAGE: Final = ("multicast", "deliver", "rollback")
-_ABOUT_SITES: Final = ("fail", "awake", "recover", "view", "join", "leave")
+_ABOUT_SITES: Final = ("fail", "awake", "recover", "view", "join", "leave", "activate")
 
 _FOUND: Final = pa.schema(
     [
@@ -99,11 +106,13 @@ def part_rows_of(parts: DataFrame) -> DataFrame:
 
 
 def _filled(name: str) -> Column:
-    """Empty lists for nulls, which mean the same to the judges.
+    """A column, with nulls where nobody looks, and empty lists for nulls, which mean the same to the judges.
 
     For a column of lists on its way to Python, Spark takes a time that grows with the square of the nulls, unless told
     not to limit the bytes of a batch.
     """
+    if name in _ONLY_OF:
+        return F.when(F.col("kind") == _ONLY_OF[name], F.col(name)).alias(name)
     if not COLUMNS[name].startswith("list"):
         return F.col(name)
     return F.coalesce(name, F.array().cast("array<string>")).alias(name)

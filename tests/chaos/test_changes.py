@@ -1,0 +1,73 @@
+"""Real processes that come and go under load, and the plans for them."""
+
+from __future__ import annotations
+
+from math import inf
+from pathlib import Path
+
+import pytest
+
+import ordercast
+from ordercast.chaos.changes import AT_HOME_SECONDS, FOUNDERS, draw_changes
+from ordercast.chaos.harness import Cluster
+from ordercast.chaos.open_harness import OpenHarness
+from ordercast.chaos.schedule import Join, Kill, Leave, Pause, Plan
+from ordercast.chaos.verdict import judge_run
+from ordercast.check import judge
+from ordercast.core import UsageError
+from ordercast.trace import read_events, read_runs
+
+
+def _draw(seed: int, changes: int = 20, most: int = 5) -> Plan:
+    return draw_changes(seed, 60.0, changes, most, kills=4, pauses=1, loss=0.1, duplication=0.05)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_two_become_five_and_two_again_and_whoever_is_hurt_is_there(seed: int) -> None:
+    plan = _draw(seed)
+    assert plan == _draw(seed)
+    assert plan.asked() == {"join": 10, "leave": 10, "kill": 4, "pause": 1}
+    stays = {name: [0.0, inf] for name in FOUNDERS}
+    here = [2]
+    for action in plan.actions:
+        if isinstance(action, Join):
+            assert action.process not in stays, "under a new name"
+            stays[action.process] = [action.at, inf]
+            here.append(here[-1] + 1)
+        elif isinstance(action, Leave):
+            assert stays[action.process][1] == inf
+            stays[action.process][1] = action.at
+            here.append(here[-1] - 1)
+    assert (max(here), min(here), here[-1]) == (5, 2, 2)
+    for action in plan.actions:
+        if isinstance(action, Kill | Pause):
+            came, leaves = stays[action.process]
+            assert action.process == FOUNDERS[0] or came + AT_HOME_SECONDS <= action.at
+            assert action.at + action.seconds + AT_HOME_SECONDS <= leaves
+
+
+def test_changes_that_cannot_be_are_refused_in_one_line() -> None:
+    with pytest.raises(UsageError, match="--changes 3: whoever comes leaves again, so it is an even number"):
+        _draw(1, changes=3)
+    with pytest.raises(UsageError, match="--processes 2: 2 are there from the start"):
+        _draw(1, most=2)
+
+
+def test_processes_come_and_go_under_load_and_the_books_of_those_who_are_left_are_equal(tmp_path: Path) -> None:
+    plan = Plan(
+        8.0,
+        (Join(0.5, "p3"), Join(1.0, "p4"), Kill(2.5, "p1", 1.0), Leave(5.0, "p2"), Leave(5.5, "p3")),
+        loss=0.05,
+        duplication=0.05,
+    )
+    groups = {"accounts": ("p1", "p2", "p3", "p4")}
+    cluster = Cluster("token", groups, dict.fromkeys(groups["accounts"], 30.0), worker="ordercast.chaos.replica")
+    outcome = ordercast.run(OpenHarness(cluster, plan, 1, tmp_path).run())
+    assert outcome.problems == []
+    assert set(outcome.results) == {"p1", "p4"}
+    verdict = judge_run(cluster, plan, outcome)
+    assert verdict.lines() == []
+    assert outcome.acknowledged["p3"], "whoever has left had a part in it"
+    (run,) = read_runs(outcome.trace)
+    verdicts = judge(run, read_events(outcome.trace))
+    assert {name: each.first for name, each in verdicts.items() if each.verdict == "violated"} == {}

@@ -1,0 +1,180 @@
+"""Clusters that no file describes: processes find each other, come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+import ordercast
+from ordercast.net.ports import free_ports
+from ordercast.node.deliveries import Batch, View
+from tests.node.cluster import payloads, run
+
+
+def by_multicast(**keys: Any) -> dict[str, Any]:
+    """On the loopback, on a port of its own."""
+    (port,) = free_ports(1)
+    discovery = {"multicast": f"239.7.7.7:{port}"}
+    return open_configuration(discovery=discovery, interface="127.0.0.1") | keys
+
+
+def by_seeds(*seeds: int, listen: int | None = None, **keys: Any) -> dict[str, Any]:
+    discovery: dict[str, Any] = {"seeds": [f"127.0.0.1:{port}" for port in seeds]}
+    if listen is not None:
+        discovery["listen"] = f"127.0.0.1:{listen}"
+    return open_configuration(discovery=discovery) | keys
+
+
+def open_configuration(**keys: Any) -> dict[str, Any]:
+    return {"cluster": "prices", "protocol": "token", "insecure": True} | keys
+
+
+@asynccontextmanager
+async def joined(
+    *configurations: dict[str, Any], names: str
+) -> AsyncIterator[tuple[list[ordercast.Node], list[ordercast.Group]]]:
+    """Processes that are all in the group quotes."""
+    async with AsyncExitStack() as stack:
+        nodes = [
+            await stack.enter_async_context(ordercast.open(configuration, name))
+            for name, configuration in zip(names, configurations, strict=True)
+        ]
+        groups = list(await asyncio.gather(*(node.join("quotes") for node in nodes)))
+        await until(lambda: all(len(group.members) == len(nodes) for group in groups))
+        yield nodes, groups
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    while not is_so():
+        await asyncio.sleep(0)
+
+
+async def check_sixth(first: dict[str, Any], others: dict[str, Any]) -> None:
+    """A sixth process, named nowhere, comes, takes part, and goes."""
+    async with joined(first, *[others] * 4, names="abcde") as (nodes, groups):
+        await groups[0].multicast_many([b"1", b"2", b"3"])
+        assert await payloads(groups[1], 3) == [b"1", b"2", b"3"]
+        async with ordercast.open(others, "desk-6") as node:
+            group = await node.join("quotes", timeout=25)
+            events = group.events()
+            view = await anext(events)
+            assert isinstance(view, View)
+            assert view.members == ("a", "b", "c", "d", "desk-6", "e")
+            assert group.offset == 3, "offsets go on from the group's"
+            await group.multicast(b"4")
+            batch = await anext(events)
+            while not isinstance(batch, Batch):
+                batch = await anext(events)
+            assert (batch.offset, list(batch)) == (3, [b"4"])
+            assert await payloads(groups[4], 4) == [b"1", b"2", b"3", b"4"]
+            found = node.status()["discovery"]["found"]
+            assert found.keys() == set("abcde")
+            await group.leave(timeout=25)
+            await until(lambda: all(each.members == ("a", "b", "c", "d", "e") for each in groups))
+            assert nodes[0].status()["groups"]["quotes"]["members"] == ("a", "b", "c", "d", "e")
+            await groups[2].multicast(b"5")
+            assert await payloads(groups[1], 2) == [b"4", b"5"]
+
+
+def test_a_sixth_process_that_is_named_nowhere_comes_and_goes_by_multicast() -> None:
+    configuration = by_multicast()
+    run(check_sixth(configuration, configuration))
+
+
+def test_a_sixth_process_that_knows_one_seed_comes_and_goes() -> None:
+    """The others know that one, too, and it tells them of each other."""
+    (seed,) = free_ports(1)
+    run(check_sixth(by_seeds(seed, listen=seed), by_seeds(seed)))
+
+
+def test_two_founders_that_find_each_other_later_become_one_group() -> None:
+    """Each has found nobody, so each has founded the group. Then somebody comes who knows both."""
+    meeting, first, second = free_ports(3)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            a, b = [
+                await stack.enter_async_context(ordercast.open(by_seeds(meeting, listen=port), name))
+                for name, port in (("a", first), ("b", second))
+            ]
+            one, other = await asyncio.gather(a.join("quotes"), b.join("quotes"))
+            assert (one.members, other.members) == (("a",), ("b",))
+            assert a.status()["discovery"]["looked_for"] == [f"seed 127.0.0.1:{meeting}"]
+            c = await stack.enter_async_context(ordercast.open(by_seeds(first, second, listen=meeting), "c"))
+            third = await c.join("quotes")
+            groups = (one, other, third)
+            await until(lambda: all(group.members == ("a", "b", "c") for group in groups))
+            await third.multicast(b"together")
+            for group in groups:
+                assert await payloads(group, 1) == [b"together"]
+
+    run(main())
+
+
+def test_who_finds_nobody_says_whom_it_looks_for_and_founds_the_group(caplog: pytest.LogCaptureFixture) -> None:
+    nobody, own = free_ports(2)
+
+    async def main() -> None:
+        async with ordercast.open(by_seeds(nobody, listen=own), "a") as a:
+            group = await a.join("quotes", timeout=25)
+            assert group.members == ("a",)
+            await group.multicast(b"to myself")
+            assert await payloads(group, 1) == [b"to myself"]
+            status = a.status()
+            assert status["address"] == f"127.0.0.1:{own}"
+            assert (status["discovery"]["settled"], status["discovery"]["found"]) == (True, {})
+
+    with caplog.at_level(logging.INFO, logger="ordercast"):
+        run(main())
+    assert f"looking for seed 127.0.0.1:{nobody}" in caplog.text
+
+
+def test_a_multicast_address_that_cannot_be_joined_is_refused_in_one_line() -> None:
+    async def main() -> None:
+        configuration = by_multicast(interface="192.0.2.1")
+        with pytest.raises(ordercast.UsageError) as refused:
+            async with ordercast.open(configuration, "a"):
+                pass
+        assert "\n" not in str(refused.value)
+
+    run(main())
+
+
+def test_a_founder_that_joins_a_larger_group_goes_on_at_its_offsets() -> None:
+    meeting, first, second = free_ports(3)
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            b = await stack.enter_async_context(ordercast.open(by_seeds(meeting, listen=second), "b"))
+            alone = await b.join("quotes")
+            await alone.multicast_many([b"a", b"b", b"c"])
+            assert await payloads(alone, 3) == [b"a", b"b", b"c"]
+            gaps: list[int] = []
+            alone.on_gap(gaps.append)
+            a = await stack.enter_async_context(ordercast.open(by_seeds(first, listen=first), "a"))
+            c = await stack.enter_async_context(ordercast.open(by_seeds(first), "c"))
+            large, _ = await asyncio.gather(a.join("quotes"), c.join("quotes"))
+            await large.multicast(b"x")
+            assert await payloads(large, 1) == [b"x"]
+            d = await stack.enter_async_context(ordercast.open(by_seeds(first, second, listen=meeting), "d"))
+            await until(lambda: alone.members == ("a", "b", "c"))
+            await large.multicast(b"y")
+            (delivery,) = [delivery async for delivery in _first(alone, 1)]
+            assert (delivery.payload, delivery.offset, gaps) == (b"y", 1, [1])
+            assert "d" not in alone.members
+            assert d.groups == {}
+
+    run(main())
+
+
+async def _first(group: ordercast.Group, count: int) -> AsyncIterator[ordercast.Delivery]:
+    async for delivery in group:
+        yield delivery
+        count -= 1
+        if not count:
+            return
