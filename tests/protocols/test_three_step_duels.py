@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ordercast.check import judge
-from ordercast.core import Context, InvariantViolation
+from ordercast.core import Context, InvariantViolation, SiteId
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Promise
+from ordercast.protocols.parts.primary_packets import Place, Promise
 from ordercast.protocols.three_step import ThreeStep
 from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.ordering import Ordering
@@ -48,10 +48,16 @@ def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
     Ordering.recall_accepted(self, Accepted(record.first, record.acceptances, 0))
 
 
+def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place, ...]) -> bool:
+    """(k) A report counts, and a start is taken, when the messages are known by name only."""
+    return True
+
+
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
     ("primary.clock_of", b_starts_with_its_own_clock, 62),
     ("delivery.is_majority_past", f_counts_words_of_later_epochs, 35),
     ("ordering.recall_accepted", i_forgets_its_clock, 97),
+    ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
 
 
