@@ -208,10 +208,11 @@ async def _measure(protocol: str, nodes: int, size: int, pages: int, seconds: fl
             before = await _rate_at(others, full / 2 / len(others), seconds)
             began.append(joiner)
             await joiner.start()
-            await _until(began, lambda: joiner.said["transfers"], START_SECONDS_MAX, "no transfer")
+            # (Before, it is in the group and asks; that the others notice is not the transfer's.)
+            await _until(began, lambda: _giver(joiner), START_SECONDS_MAX, "no transfer")
             mark = _mark(others)
             if kill:
-                giver = names.index(joiner.said["transfers"][0]["from"])
+                giver = names.index(_giver(joiner))
                 await _until(began, lambda: _share(joiner) >= 1 / 3, TRANSFER_SECONDS_MAX, "no third of the state")
                 await members[giver].kill()
                 mark.pop(giver)
@@ -245,6 +246,11 @@ async def _rate_at(members: list[Watched], rate: float, seconds: float) -> float
     return _rate(members, mark)
 
 
+def _giver(joiner: Watched) -> str:
+    """Who gives it the state; empty before somebody has offered it."""
+    return next((each["from"] for each in joiner.said["transfers"] if each["of"]), "")
+
+
 def _share(joiner: Watched) -> float:
     return max((each["bytes"] / each["of"] for each in joiner.said["transfers"] if each["of"]), default=0.0)
 
@@ -262,11 +268,11 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    pages = int(arguments.megabytes * 1e6 / PAGE_BYTES)
+    page_count = int(arguments.megabytes * 1e6 / PAGE_BYTES)
     good = True
     for kill in (False, True):
         figures = asyncio.run(
-            _measure(arguments.protocol, arguments.nodes, arguments.size, pages, arguments.seconds, kill)
+            _measure(arguments.protocol, arguments.nodes, arguments.size, page_count, arguments.seconds, kill)
         )
         good &= kill or figures["ratio"] >= RATIO_MIN
         if arguments.json:

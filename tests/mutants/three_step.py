@@ -7,7 +7,7 @@ from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.protocols.parts.keeping import Keeping
 from ordercast.protocols.parts.kept import Kept
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Promised, Resumption, Started
+from ordercast.protocols.parts.primary_packets import Resumption, Started
 from ordercast.protocols.three_step import ThreeStep
 from ordercast.protocols.three_step.asking import Asking
 from ordercast.protocols.three_step.delivery import Delivery
@@ -53,12 +53,6 @@ def e_accepts_with_gaps(self: Ordering, acceptances: list[Acceptance]) -> None:
         if (entry is None or entry.multicast is not None) and proposal.timestamp > last:
             del self._early[place]
             acceptances.append(self._place(proposal.message, proposal.timestamp))
-
-
-@mutant(ThreeStep, "primary._promise")
-def i_forgets_its_promise(self: Primary, epoch: int) -> None:
-    """(i) A promise is made and not logged."""
-    call_without_log(self._host, Promised, Primary._promise, self, epoch)
 
 
 @mutant(ThreeStep, "primary._install")

@@ -51,7 +51,7 @@ def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
     ("primary.clock_of", b_starts_with_its_own_clock, 62),
     ("delivery.is_majority_past", f_counts_words_of_later_epochs, 35),
-    ("ordering.recall_accepted", i_forgets_its_clock, 26),
+    ("ordering.recall_accepted", i_forgets_its_clock, 97),
 ]
 
 

@@ -381,6 +381,11 @@ class Ordering(Part):
         self.places.clear()
         self.clock = max(self.clock, clock)
         core.delivery.begin()
+        voice = self.own_voices.said[core.primary.primary_of(epoch)]
+        if voice.epoch == epoch:
+            # A start of the epoch that we are in may be older than a word that we have. (Else: we take it, and forget
+            # what the primary has said since; it says nothing new, and we wait for that for ever.)
+            core.delivery.hear_primary(voice.count, voice.clock)
         for place in places:
             self.places.append(place)
             standing = core.entries.get(place.message)
