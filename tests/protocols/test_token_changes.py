@@ -6,7 +6,15 @@ import pytest
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, UsageError, WireError, encode
 from ordercast.core.effects import Append, Blocked, EnterGroup, ExitGroup, InstallView, JoinRefused, SetTimer
-from ordercast.core.events import Discovered, JoinRequested, LeaveRequested, MulticastRequested, Started, TimerFired
+from ordercast.core.events import (
+    Discovered,
+    JoinRequested,
+    LeaveRequested,
+    MulticastRequested,
+    RemovalRequested,
+    Started,
+    TimerFired,
+)
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.packets import (
     Acknowledge,
@@ -154,6 +162,29 @@ def test_two_lineages_that_find_each_other_become_one() -> None:
     assert [type(each) for each in play.effects("c")].count(ExitGroup) == 1
     assert play.views("c", "g")[-1].members == SITES
     assert {play.core(site).system.lineage for site in "abc"} == {play.core("a").system.lineage}
+
+
+def test_an_operator_removes_who_is_dead() -> None:
+    class Removes(Token):
+        removed = False
+
+        def on_discovered(self, event: Discovered) -> None:
+            """When d is found, an operator removes c, which has died, at a."""
+            super().on_discovered(event)
+            if self.site == "a" and "d" in event.sites and not self.removed:
+                self.removed = True
+                self.on_removal_requested(RemovalRequested("c"))
+
+    crash = Crash(from_=1.0, sites=("c",), forever=True)
+    play = Play({"g": "abc"}, [change("join", 3.0, "d", "g")], [crash], protocol=Removes)
+    assert play.views("a", "g")[-1].members == ("a", "b", "d")
+    assert play.core("a").system.roster.names == ("a", "b", "d")
+
+
+def test_a_removal_that_makes_no_sense_is_the_operators() -> None:
+    for site, why in (("z", "nothing to remove"), ("b", "ask another one")):
+        with pytest.raises(UsageError, match=why):
+            configured().step(RemovalRequested(site))
 
 
 # ---------------------------------------------------------------------- the stranger
