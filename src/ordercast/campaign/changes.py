@@ -203,7 +203,8 @@ class _Cast:
         if any(needs_log(fault) and site in fault.sites for fault in (*self._before.faults, *self._faults)):
             return False
         stay = len(self._before.sites) - len(self._leavers)
-        return 2 * (len(self._dying) + 1) < stay
+        # A newcomer that dies is one more of whom the dead are a minority, or it was never in.
+        return 2 * (len(self._dying) + 1) < stay + (site in self._newcomers)
 
 
 # ---------------------------------------------------------------------- stories
