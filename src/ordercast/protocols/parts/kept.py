@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from typing import Protocol as Shape
 
 from ordercast.core import GroupId, MessageId, Multicast, Protocol, SiteId, WireError
+from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.parts.address import Addresses, Destinations
 from ordercast.protocols.parts.cells import Cells
 from ordercast.protocols.parts.detector import FailureDetector
@@ -151,6 +152,7 @@ class Keeper(Protocol):
 
     logs_what_it_sends: ClassVar[bool] = False
     """Whether a source that is a destination logs its message before it is ordered."""
+    wants_consumed = True
 
     options: KeepingOptions
     cells: Cells
@@ -185,6 +187,22 @@ class Keeper(Protocol):
     @abstractmethod
     def on_forgotten(self, entry: Any) -> None:
         """A message is over: what else is known of it can go."""
+
+    def on_started(self, event: Started) -> None:
+        """Tell the application how much it may send."""
+        self.source.give_credit()
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """Any site may multicast to any groups."""
+        self.source.multicast(event.multicast)
+
+    def on_consumed(self, event: Consumed) -> None:
+        """The application has taken deliveries."""
+        self.keeping.on_consumed(event.count)
+
+    def checkpoint_messages(self) -> int:
+        """What a checkpoint would hold."""
+        return len(self.entries)
 
     def has_reached(self, mark: Mark | None) -> bool:
         """Whether everything up to there is delivered here, or skipped."""

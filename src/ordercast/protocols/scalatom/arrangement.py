@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from random import Random
-
-from ordercast.core import Arrangement, Capacity, OptionValues, SiteId, Situation, Tuning
-from ordercast.core.arrangement import Groups
+from ordercast.core import Arrangement, OptionValues, Situation, Tuning
+from ordercast.protocols.parts.cell_arrangement import layout, live, majorities, warnings
 from ordercast.protocols.parts.cells import Cells
 
 
@@ -37,54 +34,21 @@ def _options(situation: Situation) -> OptionValues:
     }
 
 
-def _layout(random: Random) -> Groups:
-    """Groups of three that share nothing, three that share pairwise one site each, and others in between."""
-    layouts: tuple[tuple[str, ...], ...] = (
-        ("abc", "def", "ghi"),
-        ("abc", "cde", "efa"),
-        ("abc",),
-        ("abcde",),
-        ("abc", "def"),
-        ("abcd", "bcde"),
-        ("abcdef", "defghi"),
-        ("abcd", "ab"),
-    )
-    names = ("g", "h", "i")
-    return {name: tuple(members) for name, members in zip(names, random.choice(layouts), strict=False)}
-
-
-def _majorities(groups: Groups) -> Iterable[tuple[SiteId, ...]]:
-    return Cells(groups).cells
-
-
-def _live(capacity: Capacity) -> OptionValues:
-    # Batches keep their default: they hold names and not bundles, and a consensus that orders 64 instead of 4 makes a
-    # group a tenth faster.
-    return {
-        "window_messages": capacity.window,
-        # Often enough that nobody waits for news of what everyone has.
-        "acknowledge_every": max(1, capacity.window // 4),
-    }
-
-
-def _warnings(groups: Groups) -> Iterable[str]:
-    """The cells that tolerate no failure."""
-    return Cells(groups).warnings()
-
-
 ARRANGEMENT = Arrangement(
     order="total, across groups; only the addressees take part; open senders (Rodrigues, Guerraoui, Schiper 1998)",
     crash="nobody waits while a majority of each group is up",
     campaign=Tuning(
         options=_options,
-        layout=_layout,
-        majorities=_majorities,
+        layout=layout,
+        majorities=majorities,
         # A site that was away is told that it is behind, asks, is answered in pieces, and asks for bodies; then every
         # message needs a round of each step, with suspicions that are wrong at first.
         settle=40.0,
         # Of one or two others there is no majority of the cell.
         repairable=lambda _options, groups: not Cells(groups).fragile(),
     ),
-    live=_live,
-    warnings=_warnings,
+    # Batches keep their default: they hold names and not bundles, and a consensus that orders 64 instead of 4 makes a
+    # group a tenth faster.
+    live=live,
+    warnings=warnings,
 )

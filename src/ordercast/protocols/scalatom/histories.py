@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core import InvariantViolation, MessageId, Multicast, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.handover import Handover
 from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.scalatom.entries import Entry
 from ordercast.protocols.scalatom.packets import Delivered, History, Resumption, Stamps
@@ -88,7 +89,7 @@ class Mate:
             yield self._uncovered.popleft()
 
 
-class Histories(Part):
+class Histories(Handover):
     """The histories of one cell, at one of its sites."""
 
     packets = (History,)
@@ -97,6 +98,7 @@ class Histories(Part):
     branches = ("history-piggybacked", "history-with-bodies")
 
     def __init__(self, core: Scalatom) -> None:
+        super().__init__(core)
         self._core = core
         self.count = 0
         """Entries in our own history, ever."""
@@ -118,12 +120,6 @@ class Histories(Part):
         """Timestamps in histories of messages that were not decided then, as a heap; dead items are dropped later."""
         self._decided: list[tuple[int, MessageId]] = []
         """Decided and not delivered, as a heap."""
-        self.mark: Mark | None = None
-        """The last delivery, or what was skipped behind it."""
-        self.offsets: dict[GroupId, int] = {
-            group: 0 for group, members in sorted(core.context.groups.items()) if core.site in members
-        }
-        """How many application messages were delivered in each group of our cell up to there: the same everywhere."""
 
     # ------------------------------------------------------------------ our own history
     def add_own(self, entry: Entry) -> int:
@@ -312,7 +308,7 @@ class Histories(Part):
         while ready := list(self._take_deliverable()):
             core.append(Delivered(*ready[-1].key))
             for entry in ready:
-                self._hand_over(entry, Deliver)
+                self.hand_over(entry, Deliver)
             core.returning.on_moved()
 
     def _take_deliverable(self) -> Iterator[Entry]:
@@ -352,32 +348,13 @@ class Histories(Part):
             heappop(blockers)
         return True
 
-    def _hand_over(self, entry: Entry, effect: type[Deliver] | type[Replay]) -> None:
-        core = self._core
-        if entry.multicast is None:
-            raise InvariantViolation(f"{entry.message} is delivered without a body")
-        if self.mark is not None and entry.key <= self.mark:
-            raise InvariantViolation(f"{entry.key} is delivered after {self.mark}")
-        self.mark = entry.key
-        entry.delivered = True
-        for group in entry.multicast.groups:
-            if group in self.offsets:
-                self.offsets[group] += entry.multicast.count
-        message = entry.message
-        key = (entry.sequence, core.ranks[message.source], message.incarnation, message.number)
-        core.outbox.append(effect(entry.multicast, key, message.source))
-        if effect is Deliver:
-            core.keeping.on_given(entry)
-        else:
-            entry.settled.add(core.site)
-
     # ------------------------------------------------------------------ crash and recovery
     def recall_delivered(self, record: Delivered) -> None:
         """Everything up to here was delivered."""
         decided = self._decided
         mark = (record.sequence, record.message)
         while decided and decided[0] <= mark:
-            self._hand_over(self._core.entries[heappop(decided)[1]], Replay)
+            self.hand_over(self._core.entries[heappop(decided)[1]], Replay)
         self.mark = mark
 
     def skip_through(self, mark: Mark) -> None:

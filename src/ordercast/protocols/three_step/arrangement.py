@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from random import Random
-
-from ordercast.core import Arrangement, Capacity, OptionValues, SiteId, Situation, Tuning
-from ordercast.core.arrangement import Groups
-from ordercast.protocols.parts.cells import Cells
+from ordercast.core import Arrangement, OptionValues, Situation, Tuning
+from ordercast.protocols.parts.cell_arrangement import layout, live, majorities, warnings
 
 
 def _options(situation: Situation) -> OptionValues:
@@ -33,50 +29,17 @@ def _options(situation: Situation) -> OptionValues:
     }
 
 
-def _layout(random: Random) -> Groups:
-    """Groups of three that share nothing, three that share pairwise one site each, and others in between."""
-    layouts: tuple[tuple[str, ...], ...] = (
-        ("abc", "def", "ghi"),
-        ("abc", "cde", "efa"),
-        ("abc",),
-        ("abcde",),
-        ("abc", "def"),
-        ("abcd", "bcde"),
-        ("abcdef", "defghi"),
-        ("abcd", "ab"),
-    )
-    names = ("g", "h", "i")
-    return {name: tuple(members) for name, members in zip(names, random.choice(layouts), strict=False)}
-
-
-def _majorities(groups: Groups) -> Iterable[tuple[SiteId, ...]]:
-    return Cells(groups).cells
-
-
-def _live(capacity: Capacity) -> OptionValues:
-    return {
-        "window_messages": capacity.window,
-        # Often enough that nobody waits for news of what everyone has.
-        "acknowledge_every": max(1, capacity.window // 4),
-    }
-
-
-def _warnings(groups: Groups) -> Iterable[str]:
-    """The cells that tolerate no failure."""
-    return Cells(groups).warnings()
-
-
 ARRANGEMENT = Arrangement(
     order="total, across groups; only the addressees take part; open senders (Gotsman, Lefort, Chockler 2019)",
     crash="nobody waits while a majority of each group is up; after the crash of the one that orders, for a suspicion",
     campaign=Tuning(
         options=_options,
-        layout=_layout,
-        majorities=_majorities,
+        layout=layout,
+        majorities=majorities,
         # An epoch may need several suspicions, each after a patience that wrong ones have doubled; then what was away
         # asks for messages, some at a time.
         settle=40.0,
     ),
-    live=_live,
-    warnings=_warnings,
+    live=live,
+    warnings=warnings,
 )

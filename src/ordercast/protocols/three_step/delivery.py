@@ -6,8 +6,9 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, InvariantViolation, MessageId, Part
+from ordercast.core import InvariantViolation, MessageId
 from ordercast.core.effects import Deliver, Replay
+from ordercast.protocols.parts.handover import Handover
 from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Delivered
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
 
 
-class Delivery(Part):
+class Delivery(Handover):
     """What has a final timestamp, and what may still come before it."""
 
     records = (Delivered,)
     branches = ("tie",)
 
     def __init__(self, core: ThreeStep) -> None:
+        super().__init__(core)
         self._core = core
         self._final: list[Mark] = []
         """Messages with a final timestamp that are not delivered, as a heap; dead items are dropped later."""
@@ -32,12 +34,6 @@ class Delivery(Part):
         """With what we have accepted, we have every place of S up to this timestamp."""
         self._pending: list[tuple[int, int]] = []
         """Words of the primary for which places are missing: the lowest and the highest."""
-        self.mark: Mark | None = None
-        """The last delivery, or what was skipped behind it."""
-        self.offsets: dict[GroupId, int] = {
-            group: 0 for group, members in sorted(core.context.groups.items()) if core.site in members
-        }
-        """How many application messages were delivered in each group of our cell up to there: the same everywhere."""
 
     # ------------------------------------------------------------------ what is known
     def begin(self) -> None:
@@ -93,7 +89,7 @@ class Delivery(Part):
         if ready:
             core.append(Delivered(tuple(entry.key for entry in ready)))
             for entry in ready:
-                self._hand_over(entry, Deliver)
+                self.hand_over(entry, Deliver)
 
     def _first(self) -> Entry | None:
         """Of what has a final timestamp, the lowest."""
@@ -135,25 +131,6 @@ class Delivery(Part):
             places.popleft()
         return True
 
-    def _hand_over(self, entry: Entry, effect: type[Deliver] | type[Replay]) -> None:
-        core = self._core
-        if entry.multicast is None:
-            raise InvariantViolation(f"{entry.message} is delivered without a body")
-        if self.mark is not None and entry.key <= self.mark:
-            raise InvariantViolation(f"{entry.key} is delivered after {self.mark}")
-        self.mark = entry.key
-        entry.delivered = True
-        for group in entry.multicast.groups:
-            if group in self.offsets:
-                self.offsets[group] += entry.multicast.count
-        message = entry.message
-        key = (entry.sequence, core.ranks[message.source], message.incarnation, message.number)
-        core.outbox.append(effect(entry.multicast, key, message.source))
-        if effect is Deliver:
-            core.keeping.on_given(entry)
-        else:
-            entry.settled.add(core.site)
-
     def recall_delivered(self, record: Delivered) -> None:
         """These were delivered."""
         for sequence, message in record.keys:
@@ -161,7 +138,7 @@ class Delivery(Part):
             if entry is None:
                 raise InvariantViolation(f"{message} was delivered, and is not in the log")
             entry.sequence = sequence
-            self._hand_over(entry, Replay)
+            self.hand_over(entry, Replay)
 
     # ------------------------------------------------------------------ waiting
     def whom_we_wait_for(self, entry: Entry) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import cast
 
 from ordercast.core import EVERY_FAULT, Context, Contract, MessageId, Multicast, SiteId
-from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.parts.absence import Absence
 from ordercast.protocols.parts.address import Addresses, Destinations
 from ordercast.protocols.parts.cells import Cells
@@ -48,7 +47,6 @@ class ThreeStep(Keeper):
         Asking,
     )
     records = (State,)
-    wants_consumed = True
 
     contract = Contract(
         name="three-step",
@@ -184,24 +182,7 @@ class ThreeStep(Keeper):
         self.primary.on_suspected(site)
         self.absence.on_suspected(site)
 
-    # ------------------------------------------------------------------ events
-    def on_started(self, event: Started) -> None:
-        """Tell the application how much it may send."""
-        self.source.give_credit()
-
-    def on_multicast_requested(self, event: MulticastRequested) -> None:
-        """Any site may multicast to any groups."""
-        self.source.multicast(event.multicast)
-
-    def on_consumed(self, event: Consumed) -> None:
-        """The application has taken deliveries."""
-        self.keeping.on_consumed(event.count)
-
     # ------------------------------------------------------------------ stable storage
-    def checkpoint_messages(self) -> int:
-        """What a checkpoint would hold."""
-        return len(self.entries)
-
     def checkpoint_state(self) -> State:
         """Everything that a crash must not lose."""
         return checkpoint_of(self)
