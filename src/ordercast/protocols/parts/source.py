@@ -74,6 +74,11 @@ class Source(Part):
     def note_settled(self, entry: Kept) -> None:
         """One more destination has taken a message of ours."""
         if not entry.taken and entry.address.quorum.is_met(entry.settled):
+            self.take_back_credit(entry)
+
+    def take_back_credit(self, entry: Kept) -> None:
+        """A message of ours is under way no longer."""
+        if not entry.taken:
             self._take_back_credit(entry)
             self.give_credit()
 

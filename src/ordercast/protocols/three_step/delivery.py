@@ -90,6 +90,8 @@ class Delivery(Handover):
             core.append(Delivered(tuple(entry.key for entry in ready)))
             for entry in ready:
                 self.hand_over(entry, Deliver)
+                if entry.message.source == core.site:
+                    core.source.take_back_credit(entry)
 
     def _first(self) -> Entry | None:
         """Of what has a final timestamp, the lowest."""
