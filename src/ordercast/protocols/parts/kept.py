@@ -152,6 +152,8 @@ class Keeper(Protocol):
 
     logs_what_it_sends: ClassVar[bool] = False
     """Whether a source that is a destination logs its message before it is ordered."""
+    reports_with_its_turns: ClassVar[bool] = False
+    """Whether what was taken is told together with whatever else is to be said; soon, if there is nothing."""
     wants_consumed = True
 
     options: KeepingOptions

@@ -9,10 +9,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core.effects import SetTimer
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
-from ordercast.protocols.three_step.entries import Entry, Standing
+from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
 from ordercast.protocols.three_step.voices import Voices
 
@@ -53,6 +54,7 @@ class Ordering(Part):
         self._heard: set[int] = set()
         """Cells of which something was heard since the last turn."""
         self._dirty = False
+        self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
         self._said = (0, 0, 0)
         """Our last word: epoch, count, clock."""
 
@@ -69,14 +71,15 @@ class Ordering(Part):
         """Something is to be done at the end of the turn."""
         if not self._dirty:
             self._dirty = True
-            self._core.set_timer("turn", self._core.options.turn_seconds)
+            self._core.outbox.append(self._end_of_turn)
 
     # ------------------------------------------------------------------ what comes
     def on_body(self, entry: Entry) -> None:
         """Step 1: a message is here."""
         if not entry.place and not entry.delivered:
             self._unplaced[entry.message] = entry
-        self.touch()
+        if self._early or entry.sequence or self._core.primary.leads:
+            self.touch()
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Where messages stand in the sender's cell."""
@@ -87,28 +90,31 @@ class Ordering(Part):
             raise WireError(f"{sender} is in no cell, and proposes")
         voices = self.voices[cell]
         primary = voices.sites[packet.epoch % len(voices.sites)]
-        if cell == self.cell:
-            core.primary.hear(sender, packet.epoch)
-        last = 0
+        entries, epoch, is_own = core.entries, packet.epoch, cell == self.cell
+        if is_own:
+            core.primary.hear(sender, epoch)
+        last, last_timestamp, place_max = 0, 0, self.count + EARLY_MAX
         for proposal in packet.proposals:
-            if proposal.place < 1 or proposal.timestamp < 1 or proposal.place <= last:
+            message, place, timestamp = proposal.message, proposal.place, proposal.timestamp
+            if place <= last or timestamp < 1:
                 raise WireError(f"{sender} proposes {proposal}")
-            last = proposal.place
-            if cell == self.cell and proposal.place > self.count + EARLY_MAX:
-                raise WireError(f"{sender} proposes place {proposal.place}, and {self.count} are accepted")
-            entry = core.entries.note(proposal.message, address)
-            if cell == self.cell:
-                self._keep_early(packet.epoch, proposal)
+            last, last_timestamp = place, timestamp
+            if is_own and place > place_max:
+                raise WireError(f"{sender} proposes place {place}, and {self.count} are accepted")
+            entry = entries.get(message)
+            if entry is None:
+                entry = entries.note(message, address)
+            if is_own:
+                self._keep_early(epoch, proposal)
             if entry is not None:
                 if entry.address is not address:
-                    raise WireError(f"{sender} says that {proposal.message} goes to the cells {packet.cells}")
+                    raise WireError(f"{sender} says that {message} goes to the cells {packet.cells}")
                 if entry.multicast is None:
-                    core.entries.want(entry, sender)
-                standing = Standing(packet.epoch, proposal.place, proposal.timestamp)
-                if voices.stand(entry, standing) and cell != self.cell:
+                    entries.want(entry, sender)
+                if voices.stand(entry, epoch, place, timestamp) and not is_own:
                     self._complete.append(entry)
-            if sender == primary:
-                self._hear(voices, sender, packet.epoch, proposal.place, proposal.timestamp)
+        if last and sender == primary:
+            self._hear(voices, sender, epoch, last, last_timestamp)
         self._heard.add(cell)
         self.touch()
 
@@ -132,10 +138,11 @@ class Ordering(Part):
             self.touch()
 
     def _hear(self, voices: Voices, site: SiteId, epoch: int, count: int, clock: int) -> bool:
+        """A word; whether anything may follow from it."""
         is_news = voices.hear(site, epoch, count, clock)
         primary = self._core.primary
-        if is_news and voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
-            self._core.delivery.hear_primary(count, clock)
+        if voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
+            return self._core.delivery.hear_primary(count, clock) or is_news
         return is_news
 
     def on_final(self, entry: Entry) -> None:
@@ -168,12 +175,17 @@ class Ordering(Part):
             self._propose(acceptances, proposed)
         else:
             self._accept(acceptances)
+        if acceptances:
+            self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         words = self._raise_clock(leads)
         if acceptances or self.clock > clock:
             self._core.append(Accepted(first, tuple(acceptances), self.clock))
         for address, proposals in proposed.items():
             self._send_proposals(address.others, address, proposals)
         self._speak(words)
+        if (proposed or words) and self._core.keeping.is_report_due:
+            # In the same datagram.
+            self._core.keeping.report()
 
     def _propose(self, acceptances: list[Acceptance], proposed: dict[Destinations, list[Proposal]]) -> None:
         """Rule 2: the primary gives the next place, and a timestamp above its clock."""
@@ -189,16 +201,18 @@ class Ordering(Part):
         (With gaps: the longest report lacks a place that is fixed.)
         """
         early = self._early
-        if self._early_epoch != self._core.primary.started:
+        if not early or self._early_epoch != self._core.primary.started:
             return
-        while early and (proposal := early.get(self.count + 1)) is not None:
+        following = self.count + 1
+        while (proposal := early.get(following)) is not None:
             entry = self._core.entries.get(proposal.message)
             if entry is not None and entry.multicast is None:
                 return
-            del early[proposal.place]
+            del early[following]
             if self.places and proposal.timestamp <= self.places[-1].timestamp:
                 raise InvariantViolation(f"{proposal} stands behind {self.places[-1]}")
             acceptances.append(self._place(proposal.message, proposal.timestamp))
+            following += 1
         if early:
             self._core.branch("early-proposal")
 
@@ -206,8 +220,8 @@ class Ordering(Part):
         """One more place."""
         core = self._core
         self.places.append(Place(message, timestamp))
-        self.clock = max(self.clock, timestamp)
-        core.delivery.hear_primary(self.count, timestamp)
+        if timestamp > self.clock:
+            self.clock = timestamp
         entry = core.entries.get(message)
         multicast: Multicast | None = None
         if entry is not None:
@@ -221,7 +235,7 @@ class Ordering(Part):
         entry.place = place
         self._unplaced.pop(entry.message, None)
         if self.cell is not None:
-            self.voices[self.cell].stand(entry, Standing(self._core.primary.started, place, timestamp))
+            self.voices[self.cell].stand(entry, self._core.primary.started, place, timestamp)
             self._heard.add(self.cell)
         self._core.delivery.on_placed(entry, timestamp)
         self._complete.append(entry)
@@ -233,7 +247,10 @@ class Ordering(Part):
         for entry in self._complete:
             if not entry.place or not (entry.sequence or len(entry.standings) == len(entry.address.cells)):
                 continue
-            highest = max(entry.sequence, *(standing.timestamp for standing in entry.standings.values()))
+            highest = entry.sequence
+            for standing in entry.standings.values():
+                if standing.timestamp > highest:
+                    highest = standing.timestamp
             if highest <= entry.highest:
                 continue
             if highest > self.clock:
@@ -275,19 +292,20 @@ class Ordering(Part):
             self._heard.add(self._own)
         spoken: set[SiteId] = set()
         for address, message in words.items():
-            to = core.cellmates if address is None else address.others
-            to = tuple(site for site in to if site not in spoken and self._needs_word(site))
-            if to:
+            to = self._who_needs_word(address)
+            if len(words) > 1:
+                to = tuple(site for site in to if site not in spoken)
                 spoken.update(to)
-                core.send(to, Word(*said, (message,)))
+            core.send(to, Word(*said, (message,)))
 
-    def _needs_word(self, site: SiteId) -> bool:
+    def _who_needs_word(self, address: Destinations | None) -> tuple[SiteId, ...]:
         """In a cell of three, a follower has a majority with the primary: it needs no word of the other one."""
         core = self._core
-        if len(core.cellmates) != 2 or site not in core.cellmates:
-            return True
+        others = core.cellmates if address is None else address.others
+        if len(core.cellmates) != 2 or core.primary.leads:
+            return others
         primary = core.primary.primary_of(core.primary.started)
-        return primary in (site, core.site)
+        return tuple(site for site in others if site == primary or site not in core.cellmates)
 
     def say_word(self, to: tuple[SiteId, ...], messages: tuple[MessageId, ...]) -> None:
         """Our word again, as it was said last; it is in the log."""
@@ -441,7 +459,8 @@ class Ordering(Part):
     def trim(self) -> None:
         """Places of messages that are over go, from the first on; the numbers go on."""
         places, core = self.places, self._core
-        while places and places[0].message not in core.entries and core.is_over(places[0].message):
+        entries = core.entries
+        while places and (message := places[0].message) not in entries and core.is_over(message):
             places.popleft()
             self.base += 1
 
@@ -458,6 +477,8 @@ class Ordering(Part):
             if acceptance.multicast is not None:
                 self._core.recall(acceptance.multicast)
             self._place(acceptance.message, acceptance.timestamp)
+        if record.acceptances:
+            self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         self.clock = max(self.clock, record.clock)
 
     def restore(self, base: int, places: tuple[Place, ...], clock: int) -> None:

@@ -34,6 +34,7 @@ class ThreeStep(Keeper):
     entries: Entries
     watching: Asking
     logs_what_it_sends = True
+    reports_with_its_turns = True
     parts = (
         FailureDetector,
         ReliableMulticast,
