@@ -73,9 +73,10 @@ class Delivery(Handover):
         entry.sequence = sequence
         if self._core.site not in entry.address.sites or entry.delivered:
             return
-        if self.mark is not None and entry.key <= self.mark:
-            raise InvariantViolation(f"{entry.key} is final after {self.mark} was delivered")
-        heappush(self._final, entry.key)
+        key = entry.key
+        if self.mark is not None and key <= self.mark:
+            raise InvariantViolation(f"{key} is final after {self.mark} was delivered")
+        heappush(self._final, key)
 
     # ------------------------------------------------------------------ delivery
     def deliver(self) -> None:

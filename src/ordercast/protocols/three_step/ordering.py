@@ -233,7 +233,8 @@ class Ordering(Part):
 
     def _stand(self, entry: Entry, place: int, timestamp: int) -> None:
         entry.place = place
-        self._unplaced.pop(entry.message, None)
+        if self._unplaced:
+            self._unplaced.pop(entry.message, None)
         if self.cell is not None:
             self.voices[self.cell].stand(entry, self._core.primary.started, place, timestamp)
             self._heard.add(self.cell)
@@ -453,8 +454,10 @@ class Ordering(Part):
     # ------------------------------------------------------------------ what is over
     def forget(self, entry: Entry) -> None:
         """A message is over."""
-        self._unplaced.pop(entry.message, None)
-        self.trim()
+        if self._unplaced:
+            self._unplaced.pop(entry.message, None)
+        if self.places and self.places[0].message == entry.message:
+            self.trim()
 
     def trim(self) -> None:
         """Places of messages that are over go, from the first on; the numbers go on."""

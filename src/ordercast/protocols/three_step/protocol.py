@@ -155,9 +155,10 @@ class ThreeStep(Keeper):
 
     def on_delivered(self, multicast: Multicast) -> None:
         """A message is here, for the first time."""
-        entry = self.entries.note(multicast.id, self.addresses.of(multicast))
+        entries = self.entries
+        entry = entries.get(multicast.id) or entries.note(multicast.id, self.addresses.of(multicast))
         if entry is not None:
-            self.entries.keep(entry, multicast)
+            entries.keep(entry, multicast)
             self.ordering.on_body(entry)
             self.primary.on_bodies()
 

@@ -106,6 +106,7 @@ class Voices:
 
     def fix(self) -> None:
         """Fix what a majority has accepted."""
+        cell, entries = self.cell, self._core.entries
         for epoch in list(self._waiting):
             waiting = self._waiting[epoch]
             count = self.count_in(epoch)
@@ -113,12 +114,12 @@ class Voices:
                 self._epoch = max(self._epoch, epoch)
             while waiting and waiting[0][0] <= count:
                 place, message = heappop(waiting)
-                entry = self._core.entries.get(message)
-                if entry is None or self.cell in entry.fixed:
+                entry = entries.get(message)
+                if entry is None or cell in entry.fixed:
                     continue
-                standing = entry.standings[self.cell]
-                if (standing.epoch, standing.place) == (epoch, place):
-                    entry.fixed[self.cell] = standing.timestamp
+                standing = entry.standings[cell]
+                if standing.place == place and standing.epoch == epoch:
+                    entry.fixed[cell] = standing.timestamp
                     if len(entry.fixed) == len(entry.address.cells) and not entry.sequence:
                         self._core.delivery.on_final(entry, max(entry.fixed.values()))
             if not waiting or epoch < self._epoch:
