@@ -106,7 +106,7 @@ class Membership:
         at = self._site.simulation.queue.now
         place = self._site.place
         self._wishes = {
-            group: Change(kind="join", at=at, sites=(place,), group=group, **before._chosen.get(group, {}))
+            group: replace(Change(kind="join", at=at, sites=(place,), group=group), **before._chosen.get(group, {}))
             for group in groups
         }
         self._wishes |= before._wishes
