@@ -25,7 +25,8 @@ from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.replica_backlog import Backlog
 from ordercast.node.replica_division import Division, Hooks
 from ordercast.node.replica_messages import Announce, Call, Stand, Want, decode_message, encode_message, encode_value
-from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
+from ordercast.node.replica_reads import Barriers
+from ordercast.node.replica_schema import BARRIER, Arguments, Misfit, NoSuchMethod, Schema
 from ordercast.node.replica_seeker import Seeker
 from ordercast.node.replica_snapshot import Snapshot, find_snapshot
 from ordercast.node.replica_versions import Versions
@@ -48,7 +49,7 @@ LOOK_AGAIN_SECONDS = 0.5
 
 
 class Replicated(Generic[State]):
-    """One replica. `state` may be read at any time; it is changed by `call` alone."""
+    """One replica. `state` may be read at any time, as it is here; it is changed by `call` alone."""
 
     def __init__(
         self,
@@ -91,6 +92,7 @@ class Replicated(Generic[State]):
         """Is there while the state is not, and done when it has come."""
         self._stalled_at = -1
         """The group's offset when a call was given up because the group was blocked."""
+        self._barriers = Barriers(lambda: self._send_call(BARRIER, [], {}))
         self._sending: set[asyncio.Task[None]] = set()
         """What goes to the other replicas. (A task that nobody holds may vanish before it has run.)"""
 
@@ -182,6 +184,25 @@ class Replicated(Generic[State]):
                 f"no result of {name} in {self._timeout} s: {why}; it may be applied all the same"
             ) from None
         return result
+
+    async def read(self, function: Callable[[State], Result], *, linearizable: bool = False) -> Result:
+        """What a function makes of the state of this replica, which it must not change. It may be a moment behind the
+        others; with `linearizable` it contains every call, of whatever process, that had returned when this began.
+
+        As in `call`: `GroupBlocked` when the group cannot go on, `TimeoutError` after the replica's `timeout`.
+        """
+        try:
+            async with asyncio.timeout(self._timeout):
+                if linearizable:
+                    await self._barriers.wait()
+                while self._arrival is not None:
+                    await self._wait_for(self._arrival, "the state was not read")
+        except TimeoutError:
+            why = self._node.internals.told_obstacles(self._group.names) or "the group is slow"
+            raise TimeoutError(f"the state was not read in {self._timeout} s: {why}") from None
+        if self.state is None:
+            raise NodeClosed("the node is closed")
+        return function(self.state)
 
     async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
         blocked = self._node.internals.told_obstacles(self._group.names)
