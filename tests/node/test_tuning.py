@@ -66,6 +66,7 @@ FITTING = {
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
     "three-step": {"window_messages": 8, "acknowledge_every": 2},
     "selective-total": {"window_messages": 8},
+    "intergroup": {"control_seconds_min": 0.02, "outstanding_messages_max": 128},
 }
 """Four processes with the usual buffers."""
 
@@ -83,6 +84,7 @@ TIGHT = {
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
     "three-step": {"window_messages": 4, "acknowledge_every": 1},
     "selective-total": {"window_messages": 4},
+    "intergroup": {"control_seconds_min": 0.02, "outstanding_messages_max": 64},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 
