@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     assert live == usual
 
 
-FITTING = {
+FITTING: dict[str, dict[str, Any]] = {
     "fan-0": {},
     "fan-1": {"log_messages_max": 109},
     "fan-2": {"log_messages_max": 109},
@@ -70,7 +70,7 @@ FITTING = {
 }
 """Four processes with the usual buffers."""
 
-TIGHT = {
+TIGHT: dict[str, dict[str, Any]] = {
     "fan-0": {},
     "fan-1": {"log_messages_max": 8},
     "fan-2": {"log_messages_max": 8},
