@@ -88,7 +88,7 @@ def test_a_replica_that_is_alone_waits_for_another_one_and_says_so(caplog: pytes
     async def main() -> None:
         async with town("ab") as built:
             (a,) = await built.open("a")
-            with pytest.raises(TimeoutError, match="process a has no state of group quotes after 2.5 s: no other re"):
+            with pytest.raises(TimeoutError, match=r"process a has no state of group quotes after 2.5 s: no other re"):
                 await Replicated(Book()).join(a, "quotes", timeout=2.5)
             assert (
                 "replica a waits: no other replica is in group quotes yet, and its state begins with 2" in caplog.text

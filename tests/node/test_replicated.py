@@ -679,3 +679,26 @@ def test_a_cancelled_sender_leaves_no_waiter_behind() -> None:
             assert not sender._waiters
 
     run(main())
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"\xff\xff", b"\xc1", b"\xc1" + bytes(3) + b"\x01" + bytes(3) + b"\x01" + bytes(3) + b"\x02"]
+)
+def test_a_malformed_bundle_is_skipped_by_all_replicas_and_none_loses_its_state(bad: bytes) -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as nodes:
+            replicas = await _replicas(nodes)
+            await replicas[0].call(Ledger.add, "before")
+            nodes[1].internals.engine.site.request(bad, ("g",), None, 3)
+            await nodes[1].flush()
+            for replica in replicas:
+                await replica.call(Ledger.add, "after")
+            for node, replica in zip(nodes, replicas, strict=True):
+                while replica.state is None or len(replica.state.lines) < 4:
+                    await asyncio.sleep(0)
+                assert replica._machine._seeker._rounds == 0
+                assert node.status()["dropped"]["bad-bundles"] == 1
+                assert "skipped-messages" not in node.status()["dropped"]
+            assert len({replica.applied for replica in replicas}) == 1
+
+    run(main())

@@ -1,7 +1,5 @@
 """One replica at work: it applies what its group delivers, and gets the state from others when it has missed something.
-
-Everything that decides about the state happens at a place in the order of the group, so that all replicas decide the
-same."""
+What decides about the state happens at a place in the order of the group, so that all replicas decide the same."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from ordercast.core import GroupId, OrdercastError, SiteId
-from ordercast.node.deliveries import Delivery, View
+from ordercast.node.deliveries import Batch, Delivery, View
 from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
@@ -108,9 +106,8 @@ class Machine(Generic[State]):
         snapshot = find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
         was_in = await self._was_in()
         if snapshot is not None and was_in:
-            self.state = self._unpack_state(
-                snapshot.state, f"the snapshot in the log of {node.process}", snapshot.schema
-            )
+            what = f"the snapshot in the log of {node.process}"
+            self.state = self._unpack_state(snapshot.state, what, snapshot.schema)
             self.applied = snapshot.offset
             self._lineage.take_over(snapshot.birth, snapshot.calls)
         self._is_newcomer = not was_in
@@ -127,7 +124,7 @@ class Machine(Generic[State]):
         group.on_view(self._on_view)
         group.on_end(self._close)
         group.on_gap(self._on_gap)
-        group.on_delivery(self._on_delivery)
+        group.on_batch(self._on_batch)
         await internals.wait_started()
         if self._division is None and (self.state is None or self.applied != group.offset):
             self._on_gap(group.offset)
@@ -141,8 +138,8 @@ class Machine(Generic[State]):
                 self._lineage.say_held()
 
     async def _was_in(self) -> bool:
-        """Whether this process is in the group since its log began, or the configuration says so. (If it has left one
-        that no file names, and joins it again, or another of that name, what it has kept is not that group's.)"""
+        """Whether this process is in the group since its log began, or as configured. (If it has left one that no file
+        names, and joins it again, or another of that name, what it has kept is not that group's.)"""
         if self._is_configured:
             return True
         await self._internals.wait_started()
@@ -155,11 +152,12 @@ class Machine(Generic[State]):
         await asyncio.shield(self._entering)
         told = ""
         while self._end is None:
+            reason = self._lineage.waits_for
             if self.arrival is not None:
                 await asyncio.wait((self.arrival,))
-            elif self._lineage.waits_for:
-                if told != self._lineage.waits_for:
-                    told = self._lineage.waits_for
+            elif reason:
+                if told != reason:
+                    told = reason
                     logger.warning("replica %s waits: %s", self._node.process, self.why_not_ready())
                 await asyncio.wait((self._lineage.changed(),))
             else:
@@ -178,8 +176,8 @@ class Machine(Generic[State]):
         return self._lineage.waits_for + (f" ({looking})" if looking else "")
 
     async def undo(self) -> bool:
-        """Nobody waits any more until this replica is ready: be out of the group again. False where the configuration
-        has this process in it: there the replica goes on, and may be waited for again."""
+        """Nobody waits any more until this replica is ready: be out of the group again. False where it is configured:
+        there the replica goes on, and may be waited for again."""
         entering = self._entering
         if entering is not None and not entering.done():
             if self._is_configured:
@@ -238,21 +236,23 @@ class Machine(Generic[State]):
         if self._division is not None:
             self._division.on_view(view)
 
-    def _on_delivery(self, delivery: Delivery) -> None:
+    def _on_batch(self, batch: Batch) -> None:
         try:
-            self._take(delivery)
+            for delivery in batch.deliveries():
+                self._take(delivery)
+            # What cannot be decoded nobody applies, and it has its place in the order all the same.
+            self._pass(batch.offset, batch.offset + batch.count)
         except Exception as error:
-            # What is delivered while it is multicast, or while the group is joined, would raise to that caller alone;
-            # the next message would be applied to a state that lacks this one.
+            # Raised to whoever multicasts or joins just now, it would go unheard: the next message would be applied to
+            # a state that lacks this one.
             self._internals.failed(error)
             raise
 
     def _take(self, delivery: Delivery) -> None:
         message = decode_message(delivery.payload, delivery.source)
         offset = delivery.offset
+        self._pass(offset, offset)
         self._seen = offset + 1
-        if self.state is not None and offset > self.applied:
-            self._on_gap(offset)
         if isinstance(message, Call):
             if self._lacking:
                 self.calls.give_up(f"{self._lacking}; the call was not applied", message)
@@ -271,8 +271,15 @@ class Machine(Generic[State]):
                 self._division.on_stand(message)
         elif self._is_live:
             self._on_said(message)
+        self._pass(offset, offset + 1)
+
+    def _pass(self, offset: int, end: int) -> None:
+        """Deliveries go on at an offset, and this one comes next."""
+        if self.state is not None and offset > self.applied:
+            self._on_gap(offset)
+        self._seen = max(self._seen, end)
         if self.state is not None:
-            self.applied = max(self.applied, offset + 1)
+            self.applied = max(self.applied, end)
 
     def _on_said(self, message: object) -> None:
         if isinstance(message, Hold):
@@ -281,8 +288,7 @@ class Machine(Generic[State]):
             self._lineage.on_part(message)
 
     def _skip(self, delivery: Delivery) -> None:
-        """Somebody has sent to the group what no replica sends. No replica applies it, and it has its place in the
-        order all the same."""
+        """Somebody has sent to the group what no replica sends, and no replica applies."""
         self._internals.receiver.counters["no-replica-messages"] += 1
         self._versions.tell_stranger(delivery.message, delivery.source, self._name)
 
@@ -330,8 +336,7 @@ class Machine(Generic[State]):
 
     # ------------------------------------------------------------------ state transfer
     def _on_gap(self, offset: int) -> None:
-        """The log was cut short before a snapshot was kept with it, or the others have gone on without this process:
-        our state is not the group's."""
+        """The log was cut without a snapshot, or the others have gone on without us: our state is not the group's."""
         if self.state is not None and self._seen <= offset < self.applied:
             return  # the log is read again, and the state is from behind the gap
         logger.info("replica %s goes on at %d without what lies before", self._node.process, offset)
@@ -409,7 +414,7 @@ class Machine(Generic[State]):
             self._seek()
 
     def _on_followed(self) -> None:
-        """The others take the state that this replica has brought along: what was delivered since it came is for it."""
+        """The others take the state that this replica has brought along."""
         brought, self._brought = self._brought, None
         if brought is not None:
             self._lineage.take_over(brought.birth, brought.calls)
