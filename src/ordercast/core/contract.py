@@ -135,6 +135,8 @@ class Contract(msgspec.Struct, frozen=True):
     differ, and a replicated state needs a rule (`Replicated(…, quorum=N)` or `merge=function`)."""
     services: Mapping[str, tuple[str, ...]] = {}
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
+    roles: tuple[str, ...] = ()
+    """What a member of a group can be there, where it can choose."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands
     """The contract with these options, for a protocol that has a weaker mode, or one for other faults."""
 

@@ -1,0 +1,1 @@
+"""InterGroup: delivery services that each receiver chooses (Berket 2000)."""
