@@ -15,7 +15,7 @@ from ordercast.chaos.verdict import MEMORY_MAX_MIB, judge_run
 from ordercast.cli.chaos.clusters import describe_crossings
 from ordercast.cli.chaos.waits import delivery_times, describe_waits, find_waits, waits_text
 from ordercast.protocols import find_protocol
-from ordercast.spark.verify.folder import Verified
+from ordercast.verify.folder import Verified
 
 ONCE_ONLY = ("no-duplication", "R1")
 """What a trace cannot show of a process that came back with an older log on which nobody relied: it delivers again what

@@ -25,9 +25,9 @@ from ordercast.cli.terminal import make_console
 from ordercast.cli.verify.summary import show
 from ordercast.cli.verify.work import verify_and_report
 from ordercast.core import UsageError
+from ordercast.measure import Grouping, measure_here
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
-from ordercast.spark.verify.folder import Verified
 
 ORDERS_PER_SECOND = 60.0
 """Of each branch."""
@@ -86,15 +86,16 @@ def demo(
         outcome = run_cluster(cluster, PLAN, seed, folder, people)
         people.print(Text("the processes have ended; their traces go through Spark", "dim"))
         verified, page = verify_and_report(
-            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, speed=True
+            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, spark=True
         )
+        speed = measure_here(outcome.trace, Grouping()).rows
         described = describe(cluster, PLAN, outcome, verified)
     document = described | {
         "balances": {
             site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results
         },
-        "latency": verified.speed["latency"],
-        "throughput": verified.speed["throughput"],
+        "latency": speed["latency"],
+        "throughput": speed["throughput"],
         "report": page,
         "demo_seconds": round(time.monotonic() - began, 1),
     }
@@ -102,7 +103,7 @@ def demo(
         print(json.dumps(document, indent=2))
     else:
         show(people, verified.summary, verified.examples, None)
-        _conclude(people, outcome, verified, document)
+        _conclude(people, outcome, document)
     return 0 if document["fine"] else 1
 
 
@@ -125,7 +126,7 @@ def _introduce(people: Console, protocol: str, seed: int) -> None:
     people.print(Panel(Text("\n".join(lines)), title=title, title_align="left", border_style="dim", padding=(0, 1)))
 
 
-def _conclude(people: Console, outcome: Outcome, verified: Verified, document: dict[str, Any]) -> None:
+def _conclude(people: Console, outcome: Outcome, document: dict[str, Any]) -> None:
     people.print()
     people.print(Text("The books in the end", "bold"))
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
@@ -139,7 +140,7 @@ def _conclude(people: Console, outcome: Outcome, verified: Verified, document: d
     _row(table, "orders applied", [f"{ledger['applied']:,}" for ledger in ledgers.values()])
     _row(table, "orders refused", [f"{ledger['refused']:,}" for ledger in ledgers.values()])
     people.print(table)
-    latency = {row["at"]: row for row in verified.speed["latency"]}
+    latency = {row["at"]: row for row in document["latency"]}
     last = latency.get("all", next(iter(latency.values()), None))
     if last is not None:
         half, most = seconds_text(last["p50"]), seconds_text(last["p99"])
