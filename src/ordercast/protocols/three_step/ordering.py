@@ -15,13 +15,12 @@ from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
 from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
+from ordercast.protocols.three_step.refusals import check_proposals, check_resumption
 from ordercast.protocols.three_step.voices import Voices
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
 
-EARLY_MAX = 1 << 15
-"""Places by which a proposal may be ahead of what is accepted here: more than a primary has under way."""
 PROPOSALS_MAX = 256
 """Proposals in one packet: some kilobytes."""
 
@@ -53,6 +52,8 @@ class Ordering(Part):
         """What may have got its last proposal, or a higher one, since the last turn."""
         self._heard: set[int] = set()
         """Cells of which something was heard since the last turn."""
+        self._lacking: set[MessageId] = set()
+        """Messages that are wanted because a report or a start names them."""
         self._dirty = False
         self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
         self._said = (0, 0, 0)
@@ -89,32 +90,25 @@ class Ordering(Part):
         if cell is None or cell not in self.voices:
             raise WireError(f"{sender} is in no cell, and proposes")
         voices = self.voices[cell]
+        check_proposals(core, sender, cell, address, packet)
         primary = voices.sites[packet.epoch % len(voices.sites)]
         entries, epoch, is_own = core.entries, packet.epoch, cell == self.cell
         if is_own:
             core.primary.hear(sender, epoch)
-        last, last_timestamp, place_max = 0, 0, self.count + EARLY_MAX
         for proposal in packet.proposals:
-            message, place, timestamp = proposal.message, proposal.place, proposal.timestamp
-            if place <= last or timestamp < 1:
-                raise WireError(f"{sender} proposes {proposal}")
-            last, last_timestamp = place, timestamp
-            if is_own and place > place_max:
-                raise WireError(f"{sender} proposes place {place}, and {self.count} are accepted")
-            entry = entries.get(message)
+            entry = entries.get(proposal.message)
             if entry is None:
-                entry = entries.note(message, address)
+                entry = entries.note(proposal.message, address)
             if is_own:
                 self._keep_early(epoch, proposal)
             if entry is not None:
-                if entry.address is not address:
-                    raise WireError(f"{sender} says that {message} goes to the cells {packet.cells}")
                 if entry.multicast is None:
                     entries.want(entry, sender)
-                if voices.stand(entry, epoch, place, timestamp) and not is_own:
+                if voices.stand(entry, epoch, proposal.place, proposal.timestamp) and not is_own:
                     self._complete.append(entry)
-        if last and sender == primary:
-            self._hear(voices, sender, epoch, last, last_timestamp)
+        if sender == primary and packet.proposals:
+            last = packet.proposals[-1]
+            self._hear(voices, sender, epoch, last.place, last.timestamp)
         self._heard.add(cell)
         self.touch()
 
@@ -210,7 +204,7 @@ class Ordering(Part):
                 return
             del early[following]
             if self.places and proposal.timestamp <= self.places[-1].timestamp:
-                raise InvariantViolation(f"{proposal} stands behind {self.places[-1]}")
+                return  # it came before the epoch began here, and no primary has given it
             acceptances.append(self._place(proposal.message, proposal.timestamp))
             following += 1
         if early:
@@ -363,6 +357,7 @@ class Ordering(Part):
         missing = [
             place.message for place in places if not core.is_over(place.message) and core.body(place.message) is None
         ]
+        self._lacking.update(missing)
         for message in missing:
             core.multicast.want(message, (holder, *core.cellmates, message.source))
         if missing:
@@ -382,6 +377,11 @@ class Ordering(Part):
         """An epoch begins with these places: what was accepted before and is not among them stands nowhere. A start is
         the primary's word as well."""
         core = self._core
+        for message in self._lacking:
+            # (Else: what a start named, of which nobody has the body, is asked for as long as the process lives.)
+            if message not in core.entries:
+                core.multicast.forget(message)
+        self._lacking.clear()
         self._replace(started.epoch, started.base, started.places, started.clock)
         self._hear(
             self.voices[self._own], core.primary.primary_of(started.epoch), started.epoch, self.count, started.clock
@@ -446,6 +446,10 @@ class Ordering(Part):
     def resumption_for(self, site: SiteId) -> Resumption | None:
         """What we no longer have for a site of our cell."""
         return self._core.returning.resumption_for(site)
+
+    def check_resumption(self, sender: SiteId, resumption: Resumption) -> None:
+        """`WireError` for a state in which no site of our cell can be."""
+        check_resumption(self._core, sender, resumption)
 
     def go_behind(self, resumption: Resumption) -> None:
         """Somebody has forgotten what we lack."""
