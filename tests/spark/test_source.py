@@ -94,6 +94,17 @@ def test_what_a_condition_rules_out_is_not_handed_over(tmp_path: Path) -> None:
     assert rows == [{"site": "b", "kind": "deliver"}, {"site": "c", "kind": "deliver"}]
 
 
+@pytest.mark.parametrize(
+    "condition", ["message in ('m')", "message not in ('m')", "not (message = 'm')", "time <> 2.0"]
+)
+def test_a_null_fulfils_what_it_fulfils_in_sql(spark: SparkSession, tmp_path: Path, condition: str) -> None:
+    folder = by_hand(tmp_path / "trace", TEXT + "\n@5 a fail\n@6 a multicast n g")
+    own = spark.newSession()
+    register(own)
+    wanted = [row.seq for row in load(spark, folder).where(condition).orderBy("site", "seq").collect()]
+    assert [row.seq for row in load(own, folder).where(condition).orderBy("site", "seq").collect()] == wanted
+
+
 def test_a_condition_on_a_column_that_the_file_leaves_out_is_understood(spark: SparkSession, tmp_path: Path) -> None:
     folder = by_hand(tmp_path / "trace", TEXT)
     (file,) = (folder / "events").iterdir()

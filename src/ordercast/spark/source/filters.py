@@ -21,7 +21,8 @@ _COMPARISONS: dict[type[given.Filter], Callable[[Any, Any], Any]] = {
 
 def split(filters: Iterable[given.Filter]) -> tuple[list[given.Filter], list[given.Filter]]:
     """Those that a reader of a trace can take upon itself, and the others."""
-    taken, left = [], []
+    taken: list[given.Filter] = []
+    left: list[given.Filter] = []
     for each in filters:
         (taken if expression(each) is not None else left).append(each)
     return taken, left
@@ -31,9 +32,11 @@ def expression(condition: given.Filter) -> pc.Expression | None:
     """Of one condition; None where it is left to Spark."""
     if isinstance(condition, given.Not):
         inner = expression(condition.child)
-        # In SQL as here, what is neither true nor false is not taken.
+        if inner is not None and isinstance(condition.child, given.In):
+            # To pyarrow a null is not in a list, to SQL that is unknown; what is unknown is not taken.
+            return pc.field(condition.child.attribute[0]).is_valid() & ~inner
         return None if inner is None else ~inner
-    path = getattr(condition, "attribute", ())
+    path: tuple[str, ...] = getattr(condition, "attribute", ())
     if len(path) != 1 or COLUMNS.get(path[0], "list").startswith("list"):
         return None
     column = pc.field(path[0])
@@ -46,7 +49,7 @@ def expression(condition: given.Filter) -> pc.Expression | None:
     if isinstance(condition, given.StringStartsWith):
         return pc.starts_with(column, condition.value)
     compare = _COMPARISONS.get(type(condition))
-    return None if compare is None else compare(column, condition.value)
+    return None if compare is None else compare(column, getattr(condition, "value", None))
 
 
 def joined(filters: Iterable[given.Filter]) -> pc.Expression | None:
