@@ -147,7 +147,9 @@ def draw_scenario(
         sync_seconds=0.0 if calm else sync_seconds,
         options={}
         if calm
-        else tuning.options(Situation(random, sites, members, _round_trip(table, sites), bool(dying))),
+        else tuning.options(
+            Situation(random, sites, members, _round_trip(table, sites), bool(dying), _sources_of(workloads))
+        ),
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )
@@ -321,6 +323,9 @@ def _draw_workloads(
     sources = tuple(sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites)))))
     count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // len(sources))
     every = tuple(groups)
+    if protocol.contract.members_only:
+        yield from _draw_members_workloads(random, groups, duration)
+        return
     choose = _choose(random, protocol, every)
     yield Workload(
         sources=sources, groups=every, choose=choose, count=count, rate=_rate(count, duration), size=_size(random)
@@ -334,6 +339,24 @@ def _draw_workloads(
         yield Workload(
             sources=some, destinations=destinations, count=few, rate=_rate(few, duration), size=_size(random)
         )
+
+
+def _draw_members_workloads(
+    random: Random, groups: dict[GroupId, tuple[SiteId, ...]], duration: float
+) -> Iterator[Workload]:
+    """The same where only members multicast to a group: some of each group, all the time, and sometimes in bursts."""
+    for group, members in groups.items():
+        sources = tuple(sorted(random.sample(members, random.randint(1, len(members)))))
+        count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // (len(sources) * len(groups)))
+        yield Workload(sources=sources, groups=(group,), count=count, rate=_rate(count, duration), size=_size(random))
+        if random.random() < 0.4:
+            some = tuple(sorted(random.sample(sources, random.randint(1, len(sources)))))
+            yield _burst(random, some, (group,), None, duration)
+
+
+def _sources_of(workloads: tuple[Workload, ...]) -> tuple[SiteId, ...]:
+    """Those who multicast, sorted."""
+    return tuple(sorted({source for workload in workloads for source in workload.sources}))
 
 
 def _choose(random: Random, protocol: type[Protocol], groups: tuple[GroupId, ...]) -> int:

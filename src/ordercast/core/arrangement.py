@@ -33,6 +33,8 @@ class Situation(msgspec.Struct, frozen=True):
     """Seconds there and back, without faults."""
     somebody_dies: bool
     """Whether sites crash that never come back."""
+    sources: tuple[SiteId, ...] = ()
+    """The sites that multicast."""
 
     def rarely(self, usual: int, low: int, high: int) -> int:
         """The default, or in one run of three something small. Where somebody dies, the default: what is kept for the

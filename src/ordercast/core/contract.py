@@ -124,6 +124,8 @@ class Contract(msgspec.Struct, frozen=True):
     """Whether a message can be addressed to sites instead of groups."""
     several_groups: bool = True
     """Whether a message can be addressed to several groups at once."""
+    members_only: bool = False
+    """Whether only members of a group can multicast to it."""
     one_channel: bool = False
     """Whether the protocol needs a network on which everyone hears all broadcasts in the same order."""
     dynamic: bool = False
