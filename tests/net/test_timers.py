@@ -122,7 +122,8 @@ def test_a_timer_of_no_time_at_all_is_due_at_the_end_of_the_turn(bench: Bench) -
     bench.cancel("z")
     assert list(bench.timers.take_at_once()) == [(MAIN_INSTANCE, "x"), (MAIN_INSTANCE, "y")]
     bench.loop.run_until(5.0)
-    assert bench.fired == [] and not bench.timers.at_once
+    assert bench.fired == []
+    assert not bench.timers.at_once
 
 
 def test_a_timer_of_no_time_at_all_that_is_set_again_fires_at_the_new_time_only(bench: Bench) -> None:
