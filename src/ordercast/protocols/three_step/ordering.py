@@ -321,23 +321,6 @@ class Ordering(Part):
         for address, proposals in by_address.items():
             self._send_proposals((site,), address, sorted(proposals, key=lambda proposal: proposal.place))
 
-    def tell_missing(self, site: SiteId, count: int) -> None:
-        """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
-        where they are over."""
-        core = self._core
-        if count < self.base:
-            core.primary.send_start(site)
-            return
-        missing = [
-            self.places[index] for index in range(count - self.base, min(len(self.places), count - self.base + 64))
-        ]
-        known = (core.entries.get(place.message) for place in missing)
-        found = [entry for entry in known if entry is not None]
-        if len(found) < len(missing):
-            core.primary.send_start(site)
-        else:
-            self.tell_standings(site, found)
-
     # ------------------------------------------------------------------ what the epochs ask
     def report(self) -> tuple[int, tuple[Place, ...], int]:
         """How many places are over, those that follow, and the clock."""
