@@ -7,16 +7,17 @@ from ordercast.core.effects import Replay, Send
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.propagation_graph import PropagationGraph
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request, Submit, Submitted, Taken
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Null, Request, Submit
+from ordercast.protocols.propagation_graph.records import Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
 from tests.mutants.registry import call_without_log, mutant
 
 
 @mutant(PropagationGraph, "take")
-def forgets_its_order(self: PropagationGraph, edge: IncomingEdge, multicast: Multicast) -> None:
+def forgets_its_order(self: PropagationGraph, edge: IncomingEdge, multicast: Multicast, queued: bool = False) -> None:
     """What is sent on and delivered is not logged: after a crash its numbers are given to other messages."""
-    call_without_log(self, Taken, PropagationGraph.take, self, edge, multicast)
+    call_without_log(self, Taken, PropagationGraph.take, self, edge, multicast, queued)
 
 
 @mutant(PropagationGraph, "on_multicast_requested", caught_by="termination")
@@ -94,7 +95,7 @@ def sends_no_nulls(self: Repair) -> None:
 def does_not_listen_to_nulls(self: Repair, sender: SiteId, packet: Null, arrival: Arrival) -> None:
     """Whoever has missed the last message does not ask for it."""
     taken = self._core.incoming_edge(sender).released
-    Repair.on_null(self, sender, Null(min(packet.highest, taken)), arrival)
+    Repair.on_null(self, sender, Null(min(packet.highest, taken), packet.graph, packet.ended), arrival)
 
 
 @mutant(PropagationGraph, "repair.on_ask_timeout", caught_by="termination")
@@ -102,12 +103,14 @@ def asks_once(self: Repair) -> None:
     """A request that is lost is not repeated."""
 
 
-@mutant(PropagationGraph, "repair._acknowledge", caught_by="termination")
+@mutant(PropagationGraph, "repair.acknowledge", caught_by="termination")
 def acknowledges_what_waits(self: Repair, edge: IncomingEdge) -> None:
     """What has come early is acknowledged with what is missing before it, and its sender forgets both."""
     edge.told = edge.released
     if edge.sender != self._core.site:
-        self._core.outbox.append(Send((edge.sender,), Acknowledge(max(edge.early, default=edge.released))))
+        self._core.outbox.append(
+            Send((edge.sender,), Acknowledge(max(edge.early, default=edge.released), self._core.number))
+        )
 
 
 @mutant(PropagationGraph, "repair.look_at_once", caught_by="termination")

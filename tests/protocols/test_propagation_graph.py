@@ -15,7 +15,8 @@ from ordercast.core.events import Consumed, MulticastRequested, Received, Recove
 from ordercast.graphs.bypass import add_bypasses
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Held, Null, Request, State, Submit
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Held, Null, Request, Submit
+from ordercast.protocols.propagation_graph.records import State
 from ordercast.protocols.propagation_graph.repair import HELD_LOOKS_MAX
 from ordercast.protocols.propagation_graph.routes import Routes
 from ordercast.sim import Simulation
