@@ -24,7 +24,7 @@ class Changes(Part):
     packets = (Decline,)
     timers = ("change",)
     records = (Wished,)
-    branches = ("asked", "asked-to-go", "joiner-gave-up", "declined")
+    branches = ("asked", "asked-to-go", "joiner-gave-up", "joiner-back")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -149,7 +149,6 @@ class Changes(Part):
         """The manager cannot let this site in."""
         core = self._core
         if sender == (core.lookup.manager if core.is_outside else core.roster.manager):
-            core.branch("declined")
             for group in self.wanted_groups:
                 self._wish(group, None)
                 core.outbox.append(JoinRefused(group, packet.reason[:255]))
@@ -174,4 +173,6 @@ class Changes(Part):
         groups = self._groups
         self.has_asked_to_go = bool(groups) and all(self.wishes.get(group) is False for group in groups)
         self._core.holding = self._core.holding or self.has_asked_to_go
+        if self._core.is_outside and self.wishes:
+            self._core.branch("joiner-back")
         self.go_on()

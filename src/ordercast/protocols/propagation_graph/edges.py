@@ -48,11 +48,13 @@ class IncomingEdge(Incoming[Numbered]):
     """The receiver's end. What is released is taken: forwarded and delivered. `early` is the wait queue: what came
     before its turn, or finds no room further on."""
 
-    __slots__ = ("asked", "requesting", "sender", "stalled", "told")
+    __slots__ = ("asked", "graph", "requesting", "sender", "stalled", "told")
 
-    def __init__(self, sender: SiteId) -> None:
+    def __init__(self, sender: SiteId, graph: int = 0) -> None:
         super().__init__()
         self.sender = sender
+        self.graph = graph
+        """The number of the graph to which it belongs."""
         self.told = 0
         """The number that was acknowledged last."""
         self.stalled = False

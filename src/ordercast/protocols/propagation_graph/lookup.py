@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival, Discovered
 from ordercast.protocols.propagation_graph.packets import Ask, Presence, Seek
-from ordercast.protocols.propagation_graph.rosters import LINEAGE_BITS, SITES_MAX, Open, Roster, Wish, announce
+from ordercast.protocols.propagation_graph.rosters import LINEAGE_BITS, SITES_MAX, Open, Roster, Wish, announce, lineage
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
@@ -58,9 +58,12 @@ class Lookup(Part):
         core.block("lookup", f"{core.site} looks for a graph to join {', '.join(wanted[:9])}: {whom}")
         core.branch("sought")
         core.send(others, Seek())
-        known = [heard for heard in self._heard.values() if heard.size]
-        if known:
-            best = max(known, key=lambda heard: (heard.size, heard.graph))
+        newest: dict[int, Presence] = {}
+        for heard in sorted(self._heard.values(), key=lambda heard: heard.graph):
+            if heard.size:
+                newest[lineage(heard.graph)] = heard
+        if newest:
+            best = max(newest.values(), key=lambda heard: heard.size)
             self.manager = best.manager
             core.send((best.manager,), Ask(Wish(wanted), best.graph))
 

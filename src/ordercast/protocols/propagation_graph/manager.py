@@ -40,7 +40,15 @@ class Manager(Part):
 
     packets = (Ask, Change, Counted, Opened)
     records = (Planned,)
-    branches = ("planned", "several-changes", "manager-moves", "asked-another", "old-wish", "group-begins")
+    branches = (
+        "planned",
+        "several-changes",
+        "manager-moves",
+        "asked-another",
+        "old-wish",
+        "group-begins",
+        "last-member-left",
+    )
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -101,6 +109,8 @@ class Manager(Part):
             core.branch("several-changes")
         if following.manager != core.site:
             core.branch("manager-moves")
+        if {group for group, _members in roster.groups}.difference(group for group, _members in following.groups):
+            core.branch("last-member-left")
         close = Close(following, tuple(self._find_counted(following, routes)))
         core.append(Planned(close))
         self.recall_planned(Planned(close))
@@ -186,7 +196,7 @@ class Manager(Part):
         if packet.multicast.id.incarnation == OPENS:
             core.passage.receive_open(sender, packet.multicast)
         elif core.is_outside or packet.graph < core.number or (packet.graph == core.number and core.closed is not None):
-            core.branch("earlier-graph")
+            core.branch("another-graph")
         elif packet.graph == core.number:
             if sender != core.roster.manager or core.routes.first_root != core.site:
                 raise WireError(f"{sender} may not close graph {packet.graph} here")

@@ -51,7 +51,10 @@ class Passage(Part):
         "bounced",
         "taken-from-queue",
         "later-graph",
-        "earlier-graph",
+        "close-while-opening",
+        "manager-back-while-closed",
+        "back-while-closed",
+        "another-graph",
         "open-waited",
         "came",
         "left",
@@ -85,7 +88,7 @@ class Passage(Part):
 
     def enter(self, multicast: Multicast) -> None:
         """`Close` enters here, at the first root, behind all that this site has taken."""
-        self._core.take(IncomingEdge(""), multicast)
+        self._core.take(IncomingEdge("", self._core.number), multicast)
 
     def close(self, multicast: Multicast, edge: IncomingEdge) -> None:
         """This site takes nothing more in the graph. What comes from sources waits here."""
@@ -113,6 +116,7 @@ class Passage(Part):
             edge.ended = True
         if self.is_leaving:
             self._owe_sources(close.roster)
+            core.source.settle()
 
     def _owe_sources(self, following: Roster) -> None:
         """From here on every source of the next graph has to be told what was taken of its messages in this one.
@@ -150,11 +154,11 @@ class Passage(Part):
         """A message of another graph than the one that is open here."""
         core = self._core
         if not core.is_later(packet.graph):
-            core.branch("earlier-graph")
+            core.branch("another-graph")
         elif not packet.multicast.groups and packet.multicast.id.incarnation == OPENS:
             self.receive_open(sender, packet.multicast)
         elif len(self._early) < EARLY_MAX:
-            core.branch("later-graph")
+            core.branch("later-graph" if packet.multicast.groups else "close-while-opening")
             self._early.append((sender, packet))
 
     def receive_open(self, sender: SiteId, multicast: Multicast) -> None:
@@ -164,14 +168,15 @@ class Passage(Part):
         if not isinstance(control, Open) or announce(control) != multicast or core.site not in control.roster.sites:
             raise WireError(f"{sender} may not open a graph here with {multicast.id}")
         if not core.is_later(graph):
-            core.send((sender,), Opened(graph))
+            if graph == core.number or core.is_earlier(graph):
+                core.send((sender,), Opened(graph))
             return
         above = routes_of(control.roster, core.options).parent[core.site]
         known = core.number + 1 < graph or core.is_outside or sender == core.roster.manager
         if sender != above and (above is not None or not known):
             raise WireError(f"{sender} may not open graph {graph} here")
         if core.is_outside and core.site in control.before:
-            core.branch("earlier-graph")
+            core.branch("another-graph")
             return
         if graph not in self._opens and len(self._opens) < GRAPHS_MAX:
             self._opens[graph] = (sender, multicast)
@@ -312,7 +317,7 @@ class Passage(Part):
                 else:
                     core.on_forward(sender, packet, Arrival())
             except WireError:
-                core.branch("earlier-graph")
+                core.branch("another-graph")
 
     # ------------------------------------------------------------------ what remains to be done in the old one
     def tell(self) -> None:
@@ -353,6 +358,8 @@ class Passage(Part):
 
     def resume(self) -> None:
         """The log has been read: say again what may not have been heard."""
+        if self._core.closed is not None:
+            self._core.branch("manager-back-while-closed" if self._core.manager.is_busy else "back-while-closed")
         self.tell()
         self._send_counts()
         self._core.manager.go_on()
@@ -387,4 +394,5 @@ class Passage(Part):
         core.changes.note_gone()
         self._opens.clear()
         self._early.clear()
+        core.source.waiting.clear()
         core.begin_outside()

@@ -110,6 +110,9 @@ class PropagationGraph(Protocol):
         self.past: dict[tuple[int, SiteId], OutgoingEdge] = {}
         """Graph and receiver -> an edge of an earlier graph of which something is not acknowledged."""
         self.outgoing: dict[SiteId, OutgoingEdge] = {}
+        self.own_pending = 0
+        """Own messages that their primary destination has not taken."""
+        self.own_pending_bytes = 0
         self.is_outside = not context.groups
         """Whether this site is in no graph."""
         if self.is_outside:
@@ -135,9 +138,6 @@ class PropagationGraph(Protocol):
         self.untaken: deque[int] = deque()
         """The bytes of each delivery that the application has not taken."""
         self.untaken_bytes = 0
-        self.own_pending = 0
-        """Own messages that their primary destination has not taken."""
-        self.own_pending_bytes = 0
 
     # ------------------------------------------------------------------ graphs
     def install(self, roster: Roster) -> None:
@@ -169,6 +169,7 @@ class PropagationGraph(Protocol):
         self.past.clear()
         self.outgoing.clear()
         self.counts = {}
+        self.own_pending = self.own_pending_bytes = 0
         self.is_outside = self.holding = True
         self._install(Roster(-1, self.site, (self.site,), ()), make_routes({}, self.options, (self.site,)))
 
@@ -188,6 +189,11 @@ class PropagationGraph(Protocol):
             left = self.passage.left
             return graph > left or lineage(graph) != lineage(left)
         return self.number < graph <= self.number + GRAPHS_MAX
+
+    def is_earlier(self, graph: int) -> bool:
+        """Whether it is a graph that this site has closed."""
+        last = self.passage.left if self.is_outside else self.number - 1
+        return graph <= last and lineage(graph) == lineage(last)
 
     def on_discovered(self, event: Discovered) -> None:
         """The driver has found other processes."""
@@ -395,7 +401,8 @@ class PropagationGraph(Protocol):
                 self.give_credit()
         else:
             edge.stalled = False
-            self._stalled.pop(edge.sender, None)
+            if edge.graph == self.number:  # with Close and Open on it, this edge belongs to the past by now
+                self._stalled.pop(edge.sender, None)
         self.repair.acknowledge_if_due(edge)
 
     def stall(self, edge: IncomingEdge) -> None:
@@ -409,8 +416,8 @@ class PropagationGraph(Protocol):
     def use_room(self) -> None:
         """There may be room again; each edge that waits has a turn."""
         for sender in tuple(self._stalled):
-            del self._stalled[sender]
-            self.drain(self.incoming[sender])
+            if self._stalled.pop(sender, self) is None:
+                self.drain(self.incoming[sender])
 
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries."""
@@ -426,7 +433,7 @@ class PropagationGraph(Protocol):
         """The edge from a site to here."""
         edge = self.incoming.get(sender)
         if edge is None:
-            edge = self.incoming[sender] = IncomingEdge(sender)
+            edge = self.incoming[sender] = IncomingEdge(sender, self.number)
         return edge
 
     def outgoing_edge(self, to: SiteId) -> OutgoingEdge:

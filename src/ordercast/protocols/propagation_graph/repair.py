@@ -117,7 +117,7 @@ class Repair(Part):
                 core.count_own(multicast, -1)
             core.give_credit()
         core.use_room()
-        if core.holding:
+        if core.holding or edge.graph != core.number:
             core.forget_if_done(edge)
             core.source.release()
             core.passage.leave_if_done()
@@ -144,6 +144,8 @@ class Repair(Part):
         core, graph = self._core, packet.graph
         if core.is_later(graph):
             core.passage.ask_for_open(sender, graph)
+        elif not core.is_earlier(graph) and graph != core.number:
+            core.branch("another-graph")
         elif packet.ended:
             core.send((sender,), Acknowledge(packet.highest, graph))
         else:
@@ -158,7 +160,7 @@ class Repair(Part):
         missing = edge.missing(edge.released + 1, edge.announced)[:MISSING_MAX]
         edge.requesting = True
         edge.asked = _last_of_an_answer(missing)
-        core.send((edge.sender,), Request(missing, core.number))
+        core.send((edge.sender,), Request(missing, edge.graph))
         if not self._asking:
             self._asking = True
             core.set_timer("ask", core.options.retransmit_seconds)
@@ -186,7 +188,7 @@ class Repair(Part):
         """What is taken is in the log: no effect leaves before the records before it are stable."""
         edge.told = edge.released
         if edge.sender != self._core.site:
-            self._core.outbox.append(Send((edge.sender,), Acknowledge(edge.released, self._core.number)))
+            self._core.outbox.append(Send((edge.sender,), Acknowledge(edge.released, edge.graph)))
 
 
 def _last_of_an_answer(missing: Intervals) -> int:

@@ -38,6 +38,7 @@ class Source(Part):
         """A new message, of which it is not clear whether it may go."""
         core = self._core
         core.changes.check_source()
+        core.branch("held")
         core.append(Submitted("", multicast))
         self.keep(multicast)
         core.give_credit()
@@ -57,16 +58,17 @@ class Source(Part):
         """It has closed: take back what it has not taken."""
         core = self._core
         graph = packet.graph
-        if core.is_later(graph):
-            return  # of a graph that is not open here: it will be said again
+        if core.passage.is_leaving or (graph != core.number and not core.is_earlier(graph)):
+            return  # this site leaves, all being taken; or the graph is not open here: it is said again
         if graph == core.number:
             core.outgoing_edge(sender)  # even where there is none yet, nothing more is to be sent there
         edge = core.find_outgoing(graph, sender)
         if edge is not None and edge.ended:
             return  # an answer to what was asked before Close: from above, all is taken in the end
-        if edge is not None and not edge.closed:
-            if not edge.acknowledged <= packet.taken <= edge.highest:
-                raise WireError(f"{sender} has taken {packet.taken} of {edge.highest}, and {edge.acknowledged} before")
+        if edge is not None and not edge.acknowledged <= packet.taken <= edge.highest and not edge.closed:
+            raise WireError(f"{sender} has taken {packet.taken} of {edge.highest}, and {edge.acknowledged} before")
+        if edge is None or not edge.closed:
+            # Even when all of it is acknowledged: the log does not say that, and nobody will say it after a crash.
             record = Resolved(graph, sender, packet.taken)
             core.append(record)
             self.recall_resolved(record)
@@ -92,6 +94,16 @@ class Source(Part):
             self.take_in(rest)
         core.holding = True
         core.forget_if_done(edge)
+
+    def settle(self) -> None:
+        """This site leaves. It has asked for that when all that it had multicast was taken, which its log does not
+        say, and nobody owes it an answer any more."""
+        core = self._core
+        for edge in [edge for edge in core.outgoing_edges() if not edge.ended]:
+            for packet in edge.acknowledge(edge.highest):
+                if type(packet) is Submit:
+                    core.count_own(packet.multicast, -1)
+            core.forget_if_done(edge)
 
     # ------------------------------------------------------------------ going on
     def release(self) -> None:
