@@ -14,6 +14,7 @@ from ordercast.core.events import Arrival
 from ordercast.protocols.parts.numbered import EARLY_MAX
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered
 from ordercast.protocols.propagation_graph.packets import (
+    Acknowledge,
     Closed,
     Counted,
     Forward,
@@ -325,9 +326,15 @@ class Passage(Part):
         for (graph, site), taken in self.untold.items():
             self._core.outbox.append(Send((site,), Closed(graph, taken)))
 
-    def answer(self, sender: SiteId, graph: int) -> None:
-        """A source asks about a graph that is closed here."""
-        self._core.send((sender,), Closed(graph, self.untold.get((graph, sender), 0)))
+    def answer(self, sender: SiteId, graph: int, highest: int) -> None:
+        """A source asks about a graph that is closed here. Of what is not known, nothing has come. Whoever has left was
+        let go when all that it had multicast was taken."""
+        core = self._core
+        present = core.roster if core.closed is None else core.closed.roster
+        if (graph, sender) not in self.untold and sender not in present.sites:
+            core.send((sender,), Acknowledge(highest, graph))
+        else:
+            core.send((sender,), Closed(graph, self.untold.get((graph, sender), 0)))
 
     def on_noted(self, sender: SiteId, packet: Noted, arrival: Arrival) -> None:
         """A source knows."""
@@ -392,6 +399,7 @@ class Passage(Part):
             core.branch("left")
             core.outbox.append(ExitGroup(group))
         core.changes.note_gone()
+        core.manager.forget()
         self._opens.clear()
         self._early.clear()
         core.source.waiting.clear()

@@ -502,7 +502,7 @@ class PropagationGraph(Protocol):
         """Take what waits here, and announce what is kept for others."""
         self.give_credit()
         own = self.incoming_edge(self.site)
-        if own.early and self.closed is None:
+        if own.early:
             own.stalled = True
             self.drain(own)
         self.repair.look_at_once()

@@ -149,7 +149,7 @@ class Repair(Part):
         elif packet.ended:
             core.send((sender,), Acknowledge(packet.highest, graph))
         else:
-            core.passage.answer(sender, graph)
+            core.passage.answer(sender, graph, packet.highest)
 
     def ask(self, edge: IncomingEdge) -> None:
         """Ask for what is missing, and again after a while if it is still missing then."""

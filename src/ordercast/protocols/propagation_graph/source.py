@@ -58,7 +58,7 @@ class Source(Part):
         """It has closed: take back what it has not taken."""
         core = self._core
         graph = packet.graph
-        if core.passage.is_leaving or (graph != core.number and not core.is_earlier(graph)):
+        if core.passage.is_leaving or not (graph == core.number or core.is_earlier(graph)):
             return  # this site leaves, all being taken; or the graph is not open here: it is said again
         if graph == core.number:
             core.outgoing_edge(sender)  # even where there is none yet, nothing more is to be sent there
