@@ -53,7 +53,7 @@ class Changes(Part):
         wish = self.wishes.get(group)
         if wish is None and group in self._groups:
             raise UsageError(f"{core.site} is in {group!r} already: leave it first")
-        if wish is False:
+        if wish is False and group in self._groups:
             raise UsageError(f"{core.site} leaves {group!r}: join it again when it has left")
         if not wish:  # an application that is started again asks again
             self._wish(group, True)
@@ -66,13 +66,12 @@ class Changes(Part):
         if wish is None and group not in self._groups:
             raise UsageError(f"{core.site} is not in {group!r}: there is nothing to leave")
         self._check_number()
-        if wish:
+        if wish is not False:
+            self._wish(group, False)
+        if group not in self._groups:
             # The manager may let it in all the same: then it leaves again.
             core.branch("joiner-gave-up")
-            self._wish(group, False)
             core.outbox.append(ExitGroup(group))
-        elif wish is None:
-            self._wish(group, False)
         self.go_on()
 
     def _check_number(self) -> None:
@@ -114,7 +113,7 @@ class Changes(Part):
     def go_on(self) -> None:
         """See to what is wanted, now and again until it is so."""
         core = self._core
-        if not self.wishes:
+        if not self.wishes or (core.is_outside and not self.wanted_groups):
             core.lookup.end()
             return
         if not self._asking:

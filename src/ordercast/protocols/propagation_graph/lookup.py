@@ -47,9 +47,6 @@ class Lookup(Part):
         """Ask everybody who was found whether there is a graph, and its manager to be let in."""
         core = self._core
         wanted = core.changes.wanted_groups
-        if not wanted:
-            self.end()
-            return
         if self._may_found():
             self._begin(wanted)
             return
@@ -58,6 +55,10 @@ class Lookup(Part):
         core.block("lookup", f"{core.site} looks for a graph to join {', '.join(wanted[:9])}: {whom}")
         core.branch("sought")
         core.send(others, Seek())
+        self._ask()
+
+    def _ask(self) -> None:
+        """Ask the manager of the largest system of which this site has heard, by its newest graph."""
         newest: dict[int, Presence] = {}
         for heard in sorted(self._heard.values(), key=lambda heard: heard.graph):
             if heard.size:
@@ -65,7 +66,7 @@ class Lookup(Part):
         if newest:
             best = max(newest.values(), key=lambda heard: heard.size)
             self.manager = best.manager
-            core.send((best.manager,), Ask(Wish(wanted), best.graph))
+            self._core.send((best.manager,), Ask(Wish(self._core.changes.wanted_groups), best.graph))
 
     def _may_found(self) -> bool:
         """Whether there is no graph to join: everyone who was found has said so. Of several who seek, the one with the
@@ -112,8 +113,13 @@ class Lookup(Part):
     def on_presence(self, sender: SiteId, packet: Presence, arrival: Arrival) -> None:
         """In which graph another site is."""
         core = self._core
-        if core.is_outside and sender in self._others and 0 <= packet.size <= SITES_MAX:
-            known = self._heard.get(sender)
-            self._heard[sender] = packet
-            if known is None or (known.graph, known.size) != (packet.graph, packet.size):
-                core.changes.go_on()
+        if not core.is_outside or sender not in self._others or not 0 <= packet.size <= SITES_MAX:
+            return
+        news = packet.size and all(packet.graph > heard.graph for heard in self._heard.values())
+        self._heard[sender] = packet
+        if not core.changes.wanted_groups:
+            return
+        if self._may_found():
+            self._begin(core.changes.wanted_groups)
+        elif news:
+            self._ask()

@@ -122,11 +122,12 @@ class Passage(Part):
     def _owe_sources(self, following: Roster) -> None:
         """From here on every source of the next graph has to be told what was taken of its messages in this one.
 
-        Whoever leaves tells everyone who may have sent something that has not come yet: later, nobody could.
+        Whoever leaves tells everyone, for anyone may have sent something, in an earlier graph, too, that has not come
+        yet: later, nobody could.
         """
         core = self._core
         sources = {edge.sender: edge.released for edge in core.incoming.values()}
-        if self.is_leaving and core.routes.is_ever_entry(core.site):
+        if self.is_leaving:
             sources = dict.fromkeys(core.roster.sites, 0) | sources
         # What came from above is all taken: its last message was Close.
         for known in (core.site, core.routes.parent[core.site]):
@@ -330,6 +331,8 @@ class Passage(Part):
         """A source asks about a graph that is closed here. Of what is not known, nothing has come. Whoever has left was
         let go when all that it had multicast was taken."""
         core = self._core
+        if core.is_outside:
+            return  # everyone who may ask was told
         present = core.roster if core.closed is None else core.closed.roster
         if (graph, sender) not in self.untold and sender not in present.sites:
             core.send((sender,), Acknowledge(highest, graph))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.core import Part
-from ordercast.core.effects import EnterGroup, Replay
+from ordercast.core.effects import EnterGroup, Recall, Replay
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge
 from ordercast.protocols.propagation_graph.packets import Forward, Submit
 from ordercast.protocols.propagation_graph.records import Edge, Passing, State, Submitted, Taken
@@ -124,6 +124,7 @@ class Recovery(Part):
     def recall_submitted(self, record: Submitted) -> None:
         """An own message."""
         core = self._core
+        core.outbox.append(Recall(record.multicast))
         if not record.to:
             core.source.keep(record.multicast)
         elif record.to == core.site:

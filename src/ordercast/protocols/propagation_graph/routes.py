@@ -57,10 +57,6 @@ class Routes:
                 self.parent[site] = None if site == first else first
                 self._level[site] = int(site != first)
 
-    def is_ever_entry(self, site: SiteId) -> bool:
-        """Whether the site is the primary destination of any address."""
-        return site in self.parent.values() or site in self.graph.primary.values()
-
     def _find(self, address: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> Way:
         groups = self.graph.groups
         known = tuple(group for group in address if group in groups)

@@ -60,6 +60,8 @@ class Source(Part):
         graph = packet.graph
         if core.passage.is_leaving or not (graph == core.number or core.is_earlier(graph)):
             return  # this site leaves, all being taken; or the graph is not open here: it is said again
+        if any(to == sender and before < graph and e.has_submissions for (before, to), e in core.past.items()):
+            return  # who leaves tells of its last graph only, and would be gone when it is asked about that one
         if graph == core.number:
             core.outgoing_edge(sender)  # even where there is none yet, nothing more is to be sent there
         edge = core.find_outgoing(graph, sender)
