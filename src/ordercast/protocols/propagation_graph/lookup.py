@@ -68,6 +68,16 @@ class Lookup(Part):
             self.manager = best.manager
             self._core.send((best.manager,), Ask(Wish(self._core.changes.wanted_groups), best.graph))
 
+    def ask_for_latest(self) -> None:
+        """Ask the manager whether there is a later graph, when something here depends on it."""
+        core = self._core
+        if not core.source.is_uncertain:
+            return
+        if core.roster.manager != core.site:
+            core.send((core.roster.manager,), Seek())
+        elif not core.manager.is_busy:
+            core.source.note_latest(core.number)
+
     def _may_found(self) -> bool:
         """Whether there is no graph to join: everyone who was found has said so. Of several who seek, the one with the
         smallest name founds. A configured system never ends: its manager comes back."""
@@ -108,11 +118,14 @@ class Lookup(Part):
         if core.is_outside or core.passage.is_leaving:
             core.send((to,), Presence(-1, "", 0, bool(core.changes.wanted_groups)))
         else:
-            core.send((to,), Presence(core.number, core.roster.manager, len(core.roster.sites), False))
+            size = len(core.roster.sites)
+            core.send((to,), Presence(core.number, core.roster.manager, size, False, core.manager.is_busy))
 
     def on_presence(self, sender: SiteId, packet: Presence, arrival: Arrival) -> None:
         """In which graph another site is."""
         core = self._core
+        if not core.is_outside and sender == core.roster.manager and not packet.changing:
+            core.source.note_latest(packet.graph)
         if not core.is_outside or sender not in self._others or not 0 <= packet.size <= SITES_MAX:
             return
         news = packet.size and all(packet.graph > heard.graph for heard in self._heard.values())

@@ -120,7 +120,8 @@ class Noted(Packet, frozen=True):
 
 
 class Seek(Packet, frozen=True):
-    """A site that is in no graph -> whomever it has found: is there one? It wants to be in one."""
+    """A site that is in no graph -> whomever it has found: is there one? It wants to be in one. Or site -> manager: is
+    this the latest?"""
 
     background = True
 
@@ -134,6 +135,8 @@ class Presence(Packet, frozen=True):
     size: int
     """How many sites it has; 0: the sender is in none, either."""
     seeking: bool
+    changing: bool = False
+    """Whether the sender, the manager, is about to make another one."""
 
 
 class Decline(Packet, frozen=True):

@@ -32,6 +32,7 @@ from ordercast.protocols.propagation_graph.rosters import (
     Open,
     Roster,
     announce,
+    lineage,
     read_control,
 )
 from ordercast.protocols.propagation_graph.routes import routes_of
@@ -79,6 +80,18 @@ class Passage(Part):
         """Whether the graph is closed here, and this site is not in the next one."""
         closed = self._core.closed
         return closed is not None and self._core.site not in closed.roster.sites
+
+    def is_later(self, graph: int) -> bool:
+        """Whether this site may come to be in a graph in which it is not yet."""
+        core = self._core
+        if core.is_outside:
+            return graph > self.left or lineage(graph) != lineage(self.left)
+        return core.number < graph <= core.number + GRAPHS_MAX
+
+    def is_earlier(self, graph: int) -> bool:
+        """Whether it is a graph that this site has closed."""
+        last = self.left if self._core.is_outside else self._core.number - 1
+        return graph <= last and lineage(graph) == lineage(last)
 
     # ------------------------------------------------------------------ the end of a graph
     def check_close(self, multicast: Multicast) -> None:
@@ -155,7 +168,7 @@ class Passage(Part):
     def receive_other(self, sender: SiteId, packet: Numbered) -> None:
         """A message of another graph than the one that is open here."""
         core = self._core
-        if not core.is_later(packet.graph):
+        if not self.is_later(packet.graph):
             core.branch("another-graph")
         elif not packet.multicast.groups and packet.multicast.id.incarnation == OPENS:
             self.receive_open(sender, packet.multicast)
@@ -169,8 +182,8 @@ class Passage(Part):
         graph = control.roster.graph
         if not isinstance(control, Open) or announce(control) != multicast or core.site not in control.roster.sites:
             raise WireError(f"{sender} may not open a graph here with {multicast.id}")
-        if not core.is_later(graph):
-            if graph == core.number or core.is_earlier(graph):
+        if not self.is_later(graph):
+            if graph == core.number or self.is_earlier(graph):
                 core.send((sender,), Opened(graph))
             return
         above = routes_of(control.roster, core.options).parent[core.site]
@@ -295,7 +308,8 @@ class Passage(Part):
                 continue
             while (packet := edge.early.get(edge.released + 1)) is not None:
                 multicast = packet.multicast
-                if not core.is_entry(multicast) or not core.has_room(multicast):
+                there = all(group in core.groups for group in multicast.groups)
+                if not there or not core.is_entry(multicast) or not core.has_room(multicast):
                     core.branch("bounced")
                     break
                 core.branch("taken-from-queue")
@@ -354,7 +368,7 @@ class Passage(Part):
     def go_on(self) -> None:
         """Say it again from time to time, while anybody has to know something."""
         core = self._core
-        if not self._passing and (self.untold or self.counts() or core.manager.is_busy):
+        if not self._passing and (self.untold or self.counts() or core.manager.is_busy or core.source.is_uncertain):
             self._passing = True
             core.set_timer("pass", core.options.retransmit_seconds)
 
@@ -364,6 +378,7 @@ class Passage(Part):
         self.tell()
         self._send_counts()
         self._core.manager.go_on()
+        self._core.lookup.ask_for_latest()
         self.go_on()
 
     def resume(self) -> None:

@@ -45,7 +45,7 @@ from ordercast.protocols.propagation_graph.passage import Passage
 from ordercast.protocols.propagation_graph.records import State, Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
-from ordercast.protocols.propagation_graph.rosters import GRAPHS_MAX, OPENS, Close, Roster, lineage
+from ordercast.protocols.propagation_graph.rosters import OPENS, Close, Roster
 from ordercast.protocols.propagation_graph.routes import Routes, make_routes, routes_of
 from ordercast.protocols.propagation_graph.source import Source
 
@@ -182,18 +182,6 @@ class PropagationGraph(Protocol):
     def sites(self) -> tuple[SiteId, ...]:
         """The sites of the graph that is open here."""
         return self.roster.sites
-
-    def is_later(self, graph: int) -> bool:
-        """Whether this site may come to be in a graph in which it is not yet."""
-        if self.is_outside:
-            left = self.passage.left
-            return graph > left or lineage(graph) != lineage(left)
-        return self.number < graph <= self.number + GRAPHS_MAX
-
-    def is_earlier(self, graph: int) -> bool:
-        """Whether it is a graph that this site has closed."""
-        last = self.passage.left if self.is_outside else self.number - 1
-        return graph <= last and lineage(graph) == lineage(last)
 
     def on_discovered(self, event: Discovered) -> None:
         """The driver has found other processes."""
@@ -362,30 +350,15 @@ class PropagationGraph(Protocol):
             # What ends the graph waits for nobody: it is the last that an edge has to keep.
             return self.closed is None
         step = self.steps[multicast.groups, multicast.destinations]
-        if step.member and self._is_reader_full():
+        if step.member and self.is_reader_full():
             return False
         history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
         return all(len(edge.kept) < history_max and edge.kept_bytes < bytes_max for edge in step.edges)
 
-    def _is_reader_full(self) -> bool:
+    def is_reader_full(self) -> bool:
+        """Whether the application has as much before it as may be."""
         options = self.options
         return len(self.untaken) >= options.reader_messages_max or self.untaken_bytes >= options.history_bytes_max
-
-    def find_holders(self, edge: IncomingEdge) -> tuple[SiteId, ...]:
-        """The sites for which an edge waits whose next message finds no room: this one, whose application is slow, or
-        those further on; where these have named others, the others. While the graph is closed, it is whoever opens the
-        next one here."""
-        if self.closed is not None:
-            above = routes_of(self.closed.roster, self.options).parent.get(self.site)
-            return (above or self.roster.manager,)
-        multicast = edge.early[edge.released + 1].multicast
-        step = self.steps[multicast.groups, multicast.destinations]
-        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
-        holders = {self.site} if step.member and self._is_reader_full() else set()
-        for onward in step.edges:
-            if len(onward.kept) >= history_max or onward.kept_bytes >= bytes_max:
-                holders.update(onward.held_by or (onward.to,))
-        return tuple(sorted(holders))
 
     def drain(self, edge: IncomingEdge) -> None:
         """Take what waits and is next, as far as there is room."""
@@ -408,7 +381,7 @@ class PropagationGraph(Protocol):
     def stall(self, edge: IncomingEdge) -> None:
         """The edge waits for room; and so do, in the end, the sources."""
         self.branch("stalled")
-        if self._is_reader_full():
+        if self.is_reader_full():
             self.block("reader", f"the application of {self.site} has not taken what is delivered")
         edge.stalled = True
         self._stalled[edge.sender] = None
@@ -424,7 +397,7 @@ class PropagationGraph(Protocol):
         # After a crash it takes what the log replays as well, which is not counted.
         for _ in range(min(event.count, len(self.untaken))):
             self.untaken_bytes -= self.untaken.popleft()
-        if not self._is_reader_full():
+        if not self.is_reader_full():
             self.block("reader", "")
         self.use_room()
 
@@ -518,8 +491,4 @@ class PropagationGraph(Protocol):
             incoming.check_invariants()
         if {edge.sender for edge in self.incoming.values() if edge.stalled} != set(self._stalled):
             raise InvariantViolation(f"{self.site}: the edges that wait for room are not those that are stalled")
-        submitted = sum(type(packet) is Submit for edge in self.outgoing_edges() for packet in edge.kept)
-        if self.own_pending != submitted + len(self.incoming_edge(self.site).early) + len(self.source.waiting):
-            raise InvariantViolation(f"{self.site}: {self.own_pending} own messages are not what is pending")
-        if (self.own_pending_bytes > 0) > (self.own_pending > 0) or self.own_pending_bytes < 0:
-            raise InvariantViolation(f"{self.site}: {self.own_pending} own messages of {self.own_pending_bytes} bytes")
+        super().check_invariants()

@@ -15,6 +15,7 @@ from ordercast.core.events import Arrival
 from ordercast.protocols.parts.numbered import Intervals
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, OutgoingEdge
 from ordercast.protocols.propagation_graph.packets import Acknowledge, Held, Null, Request, Submit
+from ordercast.protocols.propagation_graph.routes import routes_of
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
@@ -136,15 +137,32 @@ class Repair(Part):
         else:
             self.acknowledge(edge)
         if edge.stalled:
-            self._core.send((sender,), Held(self._core.find_holders(edge), packet.graph))
+            self._core.send((sender,), Held(self._find_holders(edge), packet.graph))
+
+    def _find_holders(self, edge: IncomingEdge) -> tuple[SiteId, ...]:
+        """The sites for which an edge waits whose next message finds no room: this one, whose application is slow, or
+        those further on; where these have named others, the others. While the graph is closed, it is whoever opens the
+        next one here."""
+        core = self._core
+        if core.closed is not None:
+            above = routes_of(core.closed.roster, core.options).parent.get(core.site)
+            return (above or core.roster.manager,)
+        multicast = edge.early[edge.released + 1].multicast
+        step = core.steps[multicast.groups, multicast.destinations]
+        history_max, bytes_max = core.options.history_messages_max, core.options.history_bytes_max
+        holders = {core.site} if step.member and core.is_reader_full() else set()
+        for onward in step.edges:
+            if len(onward.kept) >= history_max or onward.kept_bytes >= bytes_max:
+                holders.update(onward.held_by or (onward.to,))
+        return tuple(sorted(holders))
 
     def _answer_of_other_graph(self, sender: SiteId, packet: Null) -> None:
         """Who is in a later graph has taken all of the earlier one that came from above; and to the sources it says
         what it has taken. Who is not there yet waits for the site above it."""
         core, graph = self._core, packet.graph
-        if core.is_later(graph):
+        if core.passage.is_later(graph):
             core.passage.ask_for_open(sender, graph)
-        elif not core.is_earlier(graph) and graph != core.number:
+        elif not core.passage.is_earlier(graph) and graph != core.number:
             core.branch("another-graph")
         elif packet.ended:
             core.send((sender,), Acknowledge(packet.highest, graph))

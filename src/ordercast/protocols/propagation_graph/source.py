@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, Multicast, Part, SiteId, UsageError, WireError
+from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId, UsageError, WireError
 from ordercast.core.effects import Send
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph.packets import Closed, Noted, Submit
@@ -33,6 +33,8 @@ class Source(Part):
         self._core = core
         self.waiting: deque[Multicast] = deque()
         """In the order in which they were multicast, for each address."""
+        self._latest = -1
+        """The last graph of which the manager has said that there is no later one."""
 
     def hold(self, multicast: Multicast) -> None:
         """A new message, of which it is not clear whether it may go."""
@@ -58,7 +60,7 @@ class Source(Part):
         """It has closed: take back what it has not taken."""
         core = self._core
         graph = packet.graph
-        if core.passage.is_leaving or not (graph == core.number or core.is_earlier(graph)):
+        if core.passage.is_leaving or not (graph == core.number or core.passage.is_earlier(graph)):
             return  # this site leaves, all being taken; or the graph is not open here: it is said again
         if any(to == sender and before < graph and e.has_submissions for (before, to), e in core.past.items()):
             return  # who leaves tells of its last graph only, and would be gone when it is asked about that one
@@ -123,6 +125,9 @@ class Source(Part):
                 own.stalled = True
                 core.drain(own)
             core.give_credit()
+        if self.waiting:
+            core.lookup.ask_for_latest()
+            core.passage.go_on()
         core.holding = bool(self.waiting) or core.changes.has_asked_to_go or self._has_open_ends()
 
     def _has_open_ends(self) -> bool:
@@ -133,6 +138,26 @@ class Source(Part):
             edge.has_submissions for edge in core.past.values()
         )
 
+    @property
+    def is_uncertain(self) -> bool:
+        """Whether something waits until it is clear that its group has ended."""
+        core = self._core
+        return core.closed is None and any(
+            not self._is_certain(multicast) for multicast in self.waiting if not core.is_outside
+        )
+
+    def _is_certain(self, multicast: Multicast) -> bool:
+        """Whether its groups are there, or have ended for good. (Else: this site is late; in its graph nobody is in k,
+        and in a later one q is, since before this message was multicast.)"""
+        core = self._core
+        return self._latest == core.number or all(group in core.groups for group in multicast.groups)
+
+    def note_latest(self, graph: int) -> None:
+        """The manager says that this is the latest graph, and that it is about to make no other."""
+        if graph == self._core.number and self._latest != graph:
+            self._latest = graph
+            self.release()
+
     def _choose(self) -> list[Multicast]:
         """What need not wait: of each address, nothing is left on an edge of an earlier graph, and its primary
         destination has not closed again."""
@@ -142,7 +167,7 @@ class Source(Part):
         }
         chosen = []
         for multicast in self.waiting:
-            if multicast.groups not in held:
+            if multicast.groups not in held and self._is_certain(multicast):
                 entry = self._entry(multicast)
                 edge = core.outgoing.get(entry)
                 if edge is None or not edge.closed:
@@ -174,3 +199,12 @@ class Source(Part):
             else:
                 core.send((entry,), core.keep_submission(entry, multicast))
                 core.repair.look_soon()
+
+    def check_invariants(self) -> None:
+        """Own messages are counted as long as their primary destination has not taken them."""
+        core = self._core
+        submitted = sum(type(packet) is Submit for edge in core.outgoing_edges() for packet in edge.kept)
+        if core.own_pending != submitted + len(core.incoming_edge(core.site).early) + len(self.waiting):
+            raise InvariantViolation(f"{core.site}: {core.own_pending} own messages are not what is pending")
+        if (core.own_pending_bytes > 0) > (core.own_pending > 0) or core.own_pending_bytes < 0:
+            raise InvariantViolation(f"{core.site}: {core.own_pending} own messages of {core.own_pending_bytes} bytes")
