@@ -135,7 +135,7 @@ class Changes(Part):
         core.branch("asked")
         wish = Wish(self.wanted_groups, leaves)
         if core.roster.manager == core.site:
-            core.manager.want(core.site, wish)
+            core.manager.want(core.site, wish, core.number)
         else:
             core.send((core.roster.manager,), Ask(wish, core.number))
 

@@ -56,7 +56,8 @@ class Manager(Part):
         """The change that is under way, until the next graph is open."""
         self._counts: dict[GroupId, int] = {}
         """What the primary destinations have told of the groups that are to be counted."""
-        self._wishes: dict[SiteId, Wish] = {}
+        self._wishes: dict[SiteId, tuple[Wish, int]] = {}
+        """What each site wants, and the graph that it knew when it said so."""
 
     @property
     def is_busy(self) -> bool:
@@ -75,17 +76,17 @@ class Manager(Part):
             core.branch("old-wish")
             core.lookup.answer(sender)
         else:
-            self.want(sender, packet.wish)
+            self.want(sender, packet.wish, packet.graph)
 
     def _is_present(self, site: SiteId, graph: int) -> bool:
         """Whether a site that knows this graph wants it still, as far as one can know."""
         core = self._core
         return core.number - GRAPHS_MAX < graph <= core.number and graph >= dict(core.roster.moved).get(site, 0)
 
-    def want(self, site: SiteId, wish: Wish) -> None:
+    def want(self, site: SiteId, wish: Wish, graph: int) -> None:
         """This is what a site wants, and nothing else any more."""
         if site in self._wishes or len(self._wishes) < SITES_MAX:
-            self._wishes[site] = wish
+            self._wishes[site] = (wish, graph)
         self._begin()
 
     def _begin(self) -> None:
@@ -93,7 +94,9 @@ class Manager(Part):
         core = self._core
         if self.plan is not None or core.closed is not None or core.is_outside or core.roster.manager != core.site:
             return
-        wishes, self._wishes = self._wishes, {}
+        # A wish may have waited here for the end of a change that has overtaken it.
+        wishes = {site: wish for site, (wish, graph) in self._wishes.items() if self._is_present(site, graph)}
+        self._wishes = {}
         roster, following = core.roster, apply_wishes(core.roster, wishes, (core.options.manager,))
         for site, wish in wishes.items():
             if wish.joins and site not in following.sites:

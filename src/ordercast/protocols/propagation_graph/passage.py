@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import InvariantViolation, Multicast, Part, SiteId, WireError
+from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import EnterGroup, ExitGroup, InstallView, Send
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.numbered import EARLY_MAX
@@ -72,6 +72,8 @@ class Passage(Part):
         """Graph that is closed, and source -> what was taken of it there, until it knows."""
         self.left = -1
         """The last graph in which this site was, when it has left."""
+        self._told_offsets: dict[GroupId, tuple[int, int]] = {}
+        """Group -> how many messages it had here when the graph began, and how many whoever came in was told."""
         self._passing = False
         """Whether the timer runs."""
 
@@ -279,6 +281,7 @@ class Passage(Part):
         core, roster, offsets = self._core, control.roster, dict(control.offsets)
         were, are = before.groups_of(core.site), roster.groups_of(core.site)
         counted = dict.fromkeys((*are, *(g for g, site in core.routes.graph.primary.items() if site == core.site)))
+        self._told_offsets = {g: (core.counts[g], told) for g, told in offsets.items() if g in core.counts}
         core.counts = {group: core.counts.get(group, offsets.get(group, 0)) for group in counted}
         for group in were:
             if group not in are:
@@ -422,3 +425,11 @@ class Passage(Part):
         self._early.clear()
         core.source.waiting.clear()
         core.begin_outside()
+
+    def check_invariants(self) -> None:
+        """Those who came in began where the others were."""
+        for group, (here, told) in self._told_offsets.items():
+            if here != told:
+                raise InvariantViolation(
+                    f"{group} had {here} messages at {self._core.site}, and newcomers begin at {told}"
+                )
