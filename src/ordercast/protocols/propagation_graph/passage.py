@@ -322,8 +322,8 @@ class Passage(Part):
     def recall_queued(self, source: SiteId) -> None:
         """See `_take_queued`."""
         key = (self._core.number - 1, source)
-        if key in self.untold:
-            self.untold[key] += 1
+        # Of what only waited here when the graph was closed, the log says nothing before this.
+        self.untold[key] = self.untold.get(key, 0) + 1
 
     def _take_early(self) -> None:
         """What has come of this graph before its `Open`."""

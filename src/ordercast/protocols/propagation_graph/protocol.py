@@ -32,6 +32,7 @@ from ordercast.core.events import (
     LeaveRequested,
     MulticastRequested,
     Recovered,
+    RemovalRequested,
     Started,
 )
 from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
@@ -196,6 +197,10 @@ class PropagationGraph(Protocol):
         """The application wants to be out of a group."""
         self._check_memory("leave")
         self.changes.leave(event)
+
+    def on_removal_requested(self, event: RemovalRequested) -> None:
+        """An operator wants a site out of every group; nobody but that site can know what it has taken."""
+        raise UsageError(f"propagation-graph waits for {event.site!r}: let it come back from its log, and leave by itself")
 
     def _check_memory(self, what: str) -> None:
         if self.lost_memory:
