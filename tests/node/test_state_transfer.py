@@ -18,7 +18,9 @@ import ordercast
 from ordercast import Replicated
 from ordercast.core import Packet, WireError
 from ordercast.core.effects import EnterGroup
-from ordercast.node.state_giving import IDLE_SECONDS, STATES_MAX, TAKERS_MAX, GivenState, Givings
+from ordercast.node import replica_packing
+from ordercast.node.replica_packing import encode_steps
+from ordercast.node.state_giving import IDLE_SECONDS, STATES_MAX, TAKERS_MAX, GivenState, Givings, Head
 from ordercast.node.state_packets import (
     CHUNK_BYTES,
     FETCH_CHUNKS_MAX,
@@ -31,6 +33,7 @@ from ordercast.node.state_packets import (
     Offer,
     Soon,
     Taken,
+    recut,
 )
 from ordercast.node.state_taking import AHEAD_MAX, OFFER_SECONDS, SILENT_SECONDS, Taking
 from ordercast.node.state_window import TARGET_SECONDS, TIMEOUT_MAX, WINDOW_MIN, Window
@@ -42,7 +45,7 @@ CONTENT = Random(1).randbytes(20 * CHUNK_BYTES + 17)
 
 
 def _given(content: bytes = CONTENT, offset: int = 7, group: str = "g") -> GivenState:
-    return GivenState(group, offset, "schema", content, blake2b(content, digest_size=32).digest())
+    return GivenState(Head(group, offset, "schema"), tuple(recut([content])), blake2b(content, digest_size=32).digest())
 
 
 class _Link:
@@ -385,13 +388,13 @@ def test_replicas_that_come_at_once_ask_different_ones_and_whoever_has_no_state_
     async def main() -> None:
         async with open_nodes(make_configuration()) as nodes:
             first, second, third = await _archives(nodes, 5)
-            second._on_gap(100)
-            third._on_gap(100)
-            assert second._seeker._giver == "a"
-            assert third._seeker._giver == "b", "which has none itself"
+            second._machine._on_gap(100)
+            third._machine._on_gap(100)
+            assert second._machine._seeker._giver == "a"
+            assert third._machine._seeker._giver == "b", "which has none itself"
             for replica in (second, third):
-                replica._seeker.begin(first.applied)
-                replica._backlog.begin(first.applied)
+                replica._machine._seeker.begin(first.applied)
+                replica._machine._backlog.begin(first.applied)
             assert await third.call(Archive.touch) == 1
             assert await second.call(Archive.touch) == 2
             assert third.state is not None
@@ -404,7 +407,7 @@ def test_a_state_from_before_a_gap_is_not_taken(caplog: pytest.LogCaptureFixture
     async def main() -> None:
         async with open_nodes(make_configuration("ab")) as nodes:
             first, second = await _archives(nodes, 1)
-            second._on_gap(first.applied + 5)
+            second._machine._on_gap(first.applied + 5)
             while "its state is too old" not in caplog.text:
                 await asyncio.sleep(0)
             assert second.state is None, "what a has lacks five deliveries"
@@ -470,7 +473,7 @@ def test_a_state_that_was_given_is_kept_beside_the_log_and_outlives_all_who_coul
             journal = nodes[1].internals.engine.journal
             while (kept := journal.kept_state("replicated g")) is None:
                 await asyncio.sleep(0)
-            offset, content, schema = msgspec.msgpack.decode(kept)
+            offset, content, schema, *_ = msgspec.msgpack.decode(kept)
             given = msgspec.msgpack.decode(content, type=Archive)
             assert given.writes == 1
             assert schema == second._schema.name
@@ -489,8 +492,8 @@ def test_a_gap_that_is_read_again_from_the_log_before_what_the_state_contains_is
     async def main() -> None:
         async with open_nodes(make_configuration("a")) as nodes:
             (replica,) = await _archives(nodes, 1)
-            replica.applied += 5
-            replica._on_gap(replica._seen + 2)
+            replica._machine.applied += 5
+            replica._machine._on_gap(replica._machine._seen + 2)
             assert replica.state is not None
 
     run(main())
@@ -505,7 +508,7 @@ def test_a_replica_that_comes_to_others_with_no_longer_a_history_takes_their_sta
                 await asyncio.sleep(0)
             for page in [] if second.state is None else [second.state.pages]:
                 page.append(b"of another history")
-            second._on_gap(second.applied - less)
+            second._machine._on_gap(second.applied - less)
             assert second.state is None
             assert await second.call(Archive.touch) == 1
             assert [replica.state for replica in (first, second)] == [Archive(_pages(2), 1)] * 2
@@ -528,5 +531,73 @@ def test_a_state_that_is_damaged_or_cannot_be_kept_is_given_anew(
             (tmp_path / "log" / "a" / "states").write_text("a file in the place of the folder")
             a.internals.engine.journal.keep_state("x", b"")
             assert "cannot keep the state of x" in caplog.text
+
+    run(main())
+
+
+# ------------------------------------------------------------------ packing
+@dataclass
+class Parts:
+    """Of every kind."""
+
+    number: int
+    table: dict[Any, Any] = field(default_factory=dict)
+    rows: list[Any] = field(default_factory=list)
+    blob: bytes = b""
+    other: Any = None
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    some_name: list[int]
+
+
+class Tagged(msgspec.Struct, tag=True):
+    rows: list[int]
+
+
+PACKED = [
+    Parts(1),
+    Parts(1, {index: str(index) for index in range(70_000)}, [b"x" * 10] * 70_000, b"z" * 1_000_000, {1, 2}),
+    Parts(2, {"deep": {"deeper": list(range(3_000))}}, [(1, [2] * 1_500)] * 1_200),
+    Renamed(list(range(5_000))),
+    Tagged(list(range(5_000))),
+    Parts(3, rows=[Renamed([1])] * 1_001),
+    5,
+]
+
+
+@pytest.mark.parametrize("value", PACKED, ids=range(len(PACKED)))
+def test_a_state_that_is_packed_in_steps_is_the_same_as_in_one_go(value: Any) -> None:
+    assert b"".join(encode_steps(value)) == msgspec.msgpack.encode(value)
+
+
+def test_chunks_are_all_of_one_size_but_the_last() -> None:
+    pieces = [b"a" * 10, b"b" * (3 * CHUNK_BYTES), b"c" * CHUNK_BYTES, b"", b"d"]
+    chunks = list(recut(pieces))
+    assert b"".join(chunks) == b"".join(pieces)
+    assert [len(chunk) for chunk in chunks] == [CHUNK_BYTES] * 4 + [11]
+
+
+def test_a_state_that_is_packed_stands_still_and_calls_wait_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the asker gets a state that never was."""
+    monkeypatch.setattr(replica_packing, "TURN_SECONDS", 0.0)
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("abc")) as nodes:
+            replicas = await _archives(nodes, 300)
+            await asyncio.gather(*(replica.call(Archive.touch) for replica in replicas))
+            first, second, third = replicas
+            await _miss(nodes[2], first)
+            await _miss(nodes[1], first)
+            calls = [asyncio.ensure_future(first.call(Archive.touch)) for _ in range(50)]
+            while not calls[-1].done():
+                if first._machine._packing is not None:
+                    first._machine._take_snapshot()  # a log that is cut short just now
+                await asyncio.sleep(0)
+            writes = await third.call(Archive.touch)
+            assert await second.call(Archive.touch) == writes + 1
+            for replica in replicas:
+                while replica.state != Archive(_pages(300), writes + 1):
+                    await asyncio.sleep(0)
 
     run(main())

@@ -14,6 +14,7 @@ remembers the bytes of the state and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -59,6 +60,9 @@ class Offer(Packet, frozen=True):
     """BLAKE2b of the bytes."""
     schema: Annotated[str, msgspec.Meta(max_length=100)]
     """What the giver's class looks like."""
+    birth: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    calls: Number = 0
+    """Which state it is, and how many calls are in it (see `ordercast.node.replica_lineage`)."""
 
 
 class Soon(Packet, frozen=True):
@@ -74,6 +78,8 @@ class NoState(Packet, frozen=True):
     background = True
     transfer: Number
     reason: Annotated[str, msgspec.Meta(max_length=200)]
+    yours: bool = False
+    """The others take the one that the taker has brought along."""
 
 
 class Chunk(Packet, frozen=True):
@@ -93,6 +99,24 @@ class Taken(Packet, frozen=True):
 
 
 STATE_PACKETS = (Fetch, Offer, Soon, NoState, Chunk, Taken)
+
+
+def recut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks, all of `CHUNK_BYTES` but the last. (In one piece they would have to be copied again and
+    again while they become more.)"""
+    begun = bytearray()
+    for piece in pieces:
+        if not begun and len(piece) == CHUNK_BYTES:
+            yield piece
+            continue
+        begun += piece
+        if len(begun) >= CHUNK_BYTES:
+            whole = len(begun) - len(begun) % CHUNK_BYTES
+            for start in range(0, whole, CHUNK_BYTES):
+                yield bytes(begun[start : start + CHUNK_BYTES])
+            del begun[:whole]
+    if begun:
+        yield bytes(begun)
 
 
 def count_chunks(size: int) -> int:
