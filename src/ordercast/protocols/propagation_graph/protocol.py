@@ -200,7 +200,7 @@ class PropagationGraph(Protocol):
 
     def on_removal_requested(self, event: RemovalRequested) -> None:
         """An operator wants a site out of every group; nobody but that site can know what it has taken."""
-        raise UsageError(f"propagation-graph waits for {event.site!r}: let it come back from its log and leave by itself")
+        raise UsageError(f"propagation-graph waits for {event.site!r}: let it come back and leave by itself")
 
     def _check_memory(self, what: str) -> None:
         if self.lost_memory:
