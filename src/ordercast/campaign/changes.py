@@ -8,11 +8,13 @@ their own, so that all other runs are as they would be without.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from random import Random
 from typing import Final
 
 import msgspec
 
+from ordercast.campaign.swarm import round_trip
 from ordercast.core import GroupId, SiteId, UsageError, log_uniform, random_stream
 from ordercast.sim.change import Change, ChangeKind
 from ordercast.sim.faults import AnyFault, Crash, Partition
@@ -27,6 +29,10 @@ NEWCOMERS: Final = ("p", "q", "r", "t")
 NEW_GROUP: Final = "n"
 FROM_NOTHING_SHARE: Final = 1 / 8
 """Of the runs with changes: they begin without any group, and whoever would be in one joins it first."""
+SPLIT_SHARE: Final = 1 / 6
+"""Of the runs with changes: they tell only how a crowd comes while the network splits. Drawn apart, too."""
+CALM_SECONDS: Final = 1.0
+"""So long nothing has happened when that crowd comes: a list that is formed under faults takes any time."""
 TROUBLE_SHARE: Final = 0.5
 """Of the stories, in which something happens to somebody while they are told."""
 END: Final = 0.8
@@ -39,6 +45,11 @@ def add_changes(scenario: Scenario, attempt: int) -> tuple[Scenario, tuple[SiteI
     random = random_stream(scenario.seed, "changes", name)
     if not scenario.protocol.contract.dynamic or random.random() >= SHARE:
         return scenario, scenario.sites
+    apart = random_stream(scenario.seed, "changes", name, "split", attempt)
+    if apart.random() < SPLIT_SHARE and len(scenario.sites) > 2 and "partition" in scenario.protocol.contract.faults:
+        cast = _Cast(scenario, apart)
+        _crowd_comes_to_a_part(cast)
+        return cast.scenario()
     cast = _Cast(scenario, random_stream(scenario.seed, "changes", name, attempt))
     for _ in range(cast.random.randint(1, STORIES_MAX)):
         story = cast.random.choice(_STORIES)
@@ -90,10 +101,10 @@ class _Cast:
         return candidate, stay
 
     # ------------------------------------------------------------------ who
-    def newcomers(self, most: int) -> tuple[SiteId, ...]:
+    def newcomers(self, most: int, least: int = 1) -> tuple[SiteId, ...]:
         """Some who are not there yet, and want to say something when they are."""
         left = NEWCOMERS[len(self._newcomers) :]
-        come = left[: self.random.randint(1, most)]
+        come = left[: self.random.randint(least, most)]
         self._newcomers.extend(come)
         return come
 
@@ -108,6 +119,16 @@ class _Cast:
     def groups_of(self, sites: tuple[SiteId, ...]) -> tuple[GroupId, ...]:
         """The groups in which any of them is at the start."""
         return tuple(group for group, members in self._before.groups.items() if set(sites) & set(members))
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """All who are there at the start."""
+        return self._before.sites
+
+    @property
+    def pace(self) -> float:
+        """What a question and its answer take."""
+        return round_trip(self._before.network, self.sites) + self._before.sync_seconds
 
     def everyone(self) -> tuple[SiteId, ...]:
         """Those who are in groups from the start. (Whoever is in none would begin later.)"""
@@ -188,6 +209,14 @@ class _Cast:
         elif "crash" in faults:
             end = round(about + log_uniform(random, 0.02, 0.3 * self._before.duration), 3)
             self._faults.append(Crash(from_=about, to=end, sites=(victim,)))
+
+    def split(self, part: tuple[SiteId, ...], at: float, begin: float) -> None:
+        """The part and the others cannot reach each other for a good while, and from `at` until then nothing else
+        happens to anybody."""
+        end = begin + self.random.uniform(0.2, 0.5) * self._before.duration
+        calm = [fault for fault in self._before.faults if fault.from_ > begin or (fault.to or inf) < at - CALM_SECONDS]
+        self._before = msgspec.structs.replace(self._before, faults=tuple(calm))
+        self._faults.append(Partition(from_=round(begin, 4), to=round(end, 3), parts=(tuple(sorted(part)),)))
 
     def _cut_off(self, victim: SiteId, begin: float) -> None:
         random = self.random
@@ -285,6 +314,25 @@ def _new_group(cast: _Cast) -> None:
     cast.speak(found, NEW_GROUP, at)
     if cast.random.random() < 0.4:
         cast.ask("leave", cast.later(at), found, NEW_GROUP)
+
+
+def _crowd_comes_to_a_part(cast: _Cast) -> None:
+    """Just enough newcomers at once to make a majority of the list with them out of a minority of the one before; and
+    within the moments that it takes to let them in, the network splits between that minority and the others.
+
+    Protocols let the site with the smallest or the largest name go ahead, so these are with the newcomers mostly.
+    """
+    sites = cast.sites
+    few = (len(sites) - 1) // 2
+    crowd = len(sites) - 2 * few + 1
+    group, at = cast.group(), cast.moment()
+    come = cast.newcomers(crowd, crowd)
+    cast.ask("join", at, come, group)
+    cast.speak(come, group, at)
+    others = cast.random.sample(sites, len(sites) - few)
+    if few > 1 and cast.random.random() < 0.8:
+        others = cast.random.sample(sites[1:-1], len(sites) - few)
+    cast.split(tuple(others), at, at + log_uniform(cast.random, 2.0, 12.0) * cast.pace)
 
 
 _STORIES: Final[tuple[Callable[[_Cast], None], ...]] = (
