@@ -19,7 +19,7 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
 SEEDS = range(120)
-RARE = {"caught-up-outside", "applicant-lost", "coming-failed"}
+RARE = {"caught-up-outside", "applicant-lost", "coming-failed", "left-behind"}
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
 
 

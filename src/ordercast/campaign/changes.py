@@ -29,10 +29,10 @@ NEWCOMERS: Final = ("p", "q", "r", "t")
 NEW_GROUP: Final = "n"
 FROM_NOTHING_SHARE: Final = 1 / 8
 """Of the runs with changes: they begin without any group, and whoever would be in one joins it first."""
-SPLIT_SHARE: Final = 1 / 6
-"""Of the runs with changes: they tell only how a crowd comes while the network splits. Drawn apart, too."""
+MOMENTS_SHARE: Final = 1 / 6
+"""Of the runs with changes: something happens within the very moments in which somebody is let in. Drawn apart, too."""
 CALM_SECONDS: Final = 1.0
-"""So long nothing has happened when that crowd comes: a list that is formed under faults takes any time."""
+"""So long nothing has happened when somebody comes then: a list that is formed under faults takes any time."""
 TROUBLE_SHARE: Final = 0.5
 """Of the stories, in which something happens to somebody while they are told."""
 END: Final = 0.8
@@ -45,10 +45,11 @@ def add_changes(scenario: Scenario, attempt: int) -> tuple[Scenario, tuple[SiteI
     random = random_stream(scenario.seed, "changes", name)
     if not scenario.protocol.contract.dynamic or random.random() >= SHARE:
         return scenario, scenario.sites
-    apart = random_stream(scenario.seed, "changes", name, "split", attempt)
-    if apart.random() < SPLIT_SHARE and len(scenario.sites) > 2 and "partition" in scenario.protocol.contract.faults:
+    apart = random_stream(scenario.seed, "changes", name, "moments", attempt)
+    moments = [story for story, fault in _MOMENTS if fault in scenario.protocol.contract.faults]
+    if moments and apart.random() < MOMENTS_SHARE:
         cast = _Cast(scenario, apart)
-        _crowd_comes_to_a_part(cast)
+        apart.choice(moments)(cast)
         return cast.scenario()
     cast = _Cast(scenario, random_stream(scenario.seed, "changes", name, attempt))
     for _ in range(cast.random.randint(1, STORIES_MAX)):
@@ -139,6 +140,10 @@ class _Cast:
         members = self.everyone()
         return tuple(sorted(self.random.sample(members, self.random.randint(1, min(3, len(members))))))
 
+    def is_dying(self, site: SiteId) -> bool:
+        """Whether it never comes back from some crash."""
+        return site in self._dying
+
     def leavers(self, sites: Iterable[SiteId]) -> tuple[SiteId, ...]:
         """Those of the sites that may leave: nobody who dies, and so many are left that the dead are a minority."""
         allowed = []
@@ -210,13 +215,23 @@ class _Cast:
             end = round(about + log_uniform(random, 0.02, 0.3 * self._before.duration), 3)
             self._faults.append(Crash(from_=about, to=end, sites=(victim,)))
 
-    def split(self, part: tuple[SiteId, ...], at: float, begin: float) -> None:
-        """The part and the others cannot reach each other for a good while, and from `at` until then nothing else
-        happens to anybody."""
-        end = begin + self.random.uniform(0.2, 0.5) * self._before.duration
-        calm = [fault for fault in self._before.faults if fault.from_ > begin or (fault.to or inf) < at - CALM_SECONDS]
+    def within_moments(self, at: float) -> float:
+        """A time within the moments that it takes to let somebody in who asks at `at`; until then nothing else happens
+        to anybody."""
+        soon = at + log_uniform(self.random, 2.0, 12.0) * self.pace
+        calm = [fault for fault in self._before.faults if fault.from_ > soon or (fault.to or inf) < at - CALM_SECONDS]
         self._before = msgspec.structs.replace(self._before, faults=tuple(calm))
-        self._faults.append(Partition(from_=round(begin, 4), to=round(end, 3), parts=(tuple(sorted(part)),)))
+        return round(soon, 4)
+
+    def split(self, part: Iterable[SiteId], begin: float) -> None:
+        """The part and the others cannot reach each other for a good while."""
+        end = begin + self.random.uniform(0.2, 0.5) * self._before.duration
+        self._faults.append(Partition(from_=begin, to=round(end, 3), parts=(tuple(sorted(part)),)))
+
+    def crash(self, site: SiteId, begin: float) -> None:
+        """The site crashes, and comes back soon."""
+        end = round(begin + log_uniform(self.random, 0.02, 0.2 * self._before.duration), 3)
+        self._faults.append(Crash(from_=begin, to=end, sites=(site,)))
 
     def _cut_off(self, victim: SiteId, begin: float) -> None:
         random = self.random
@@ -318,13 +333,13 @@ def _new_group(cast: _Cast) -> None:
 
 def _crowd_comes_to_a_part(cast: _Cast) -> None:
     """Just enough newcomers at once to make a majority of the list with them out of a minority of the one before; and
-    within the moments that it takes to let them in, the network splits between that minority and the others.
+    while they are let in, the network splits between that minority and the others.
 
     Protocols let the site with the smallest or the largest name go ahead, so these are with the newcomers mostly.
     """
     sites = cast.sites
     few = (len(sites) - 1) // 2
-    crowd = len(sites) - 2 * few + 1
+    crowd = min(len(sites) - 2 * few + 1, len(NEWCOMERS))
     group, at = cast.group(), cast.moment()
     come = cast.newcomers(crowd, crowd)
     cast.ask("join", at, come, group)
@@ -332,8 +347,25 @@ def _crowd_comes_to_a_part(cast: _Cast) -> None:
     others = cast.random.sample(sites, len(sites) - few)
     if few > 1 and cast.random.random() < 0.8:
         others = cast.random.sample(sites[1:-1], len(sites) - few)
-    cast.split(tuple(others), at, at + log_uniform(cast.random, 2.0, 12.0) * cast.pace)
+    cast.split(others, cast.within_moments(at))
 
+
+def _door_falls_shut(cast: _Cast) -> None:
+    """A newcomer comes, and while it is let in, somebody crashes who may be the one that lets it in."""
+    group, at = cast.group(), cast.moment()
+    come = cast.newcomers(1)
+    cast.ask("join", at, come, group)
+    cast.speak(come, group, at)
+    victim = cast.sites[0] if cast.random.random() < 0.6 else cast.random.choice(cast.sites)
+    if not cast.is_dying(victim):
+        cast.crash(victim, cast.within_moments(at))
+
+
+_MOMENTS: Final[tuple[tuple[Callable[[_Cast], None], str], ...]] = (
+    (_crowd_comes_to_a_part, "partition"),
+    (_door_falls_shut, "crash"),
+)
+"""Each with the fault that it needs."""
 
 _STORIES: Final[tuple[Callable[[_Cast], None], ...]] = (
     _come,

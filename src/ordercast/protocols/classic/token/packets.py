@@ -164,6 +164,13 @@ class Status(Packet, frozen=True):
     settled: int
 
 
+class Elsewhere(Packet, frozen=True):
+    """Who is in no list of that lineage -> who probes."""
+
+    background = True
+    attempt: int
+
+
 class Invite(Packet, frozen=True):
     """Originator -> all: join a new list."""
 
