@@ -1,0 +1,7 @@
+"""The control hierarchy (Berket 2000, chapter 2)."""
+
+from ordercast.protocols.intergroup.control.control import Control
+from ordercast.protocols.intergroup.control.options import ControlOptions
+from ordercast.protocols.intergroup.control.report import GroupReport
+
+__all__ = ["Control", "ControlOptions", "GroupReport"]
