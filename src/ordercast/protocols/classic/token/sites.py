@@ -16,7 +16,7 @@ from ordercast.protocols.classic.token.rosters import (
 )
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version
 
-_VERSION_OF = {Status: "installed"}
+_VERSION_OF: dict[type[Packet], str] = {Status: "installed"}
 """Where the version of the sender's list stands, when it is not in `version`."""
 _FOR_STRANGERS = frozenset({Seek, Presence, Apply, Decline, Invite, Admit, Probe})
 """What a site that is in no list listens to; and whoever is in one looks at the lineage itself."""
