@@ -44,6 +44,8 @@ class Changes(Part):
         """Group -> whether this site wants to be in it, as long as that is not so."""
         self._moves: set[GroupId] = set()
         """Those of the groups to leave that are to be joined in another lineage."""
+        self.is_merging = False
+        """Whether this site gives up its lineage for another one, and is not in that yet."""
         self._applicants: dict[SiteId, float] = {}
         """Stranger -> when it was heard to want to come."""
         self._removals: set[SiteId] = set()
@@ -102,6 +104,7 @@ class Changes(Part):
 
     def move(self) -> None:
         """Leave everything, to join it in another lineage."""
+        self.is_merging = True
         for group in self.wanted_groups():
             self._moves.add(group)
             self._wish(group, None)
@@ -228,7 +231,7 @@ class Changes(Part):
         elif packet.version == FIRST_VERSION:
             self._hear_applicant(sender)
         elif packet.groups:
-            core.reformation.note_applied(sender, packet.version, packet.groups)
+            core.reformation.note_applied(sender, packet.version, packet.groups, packet.merges)
         elif packet.version == core.ledger.version:
             self._urged = True
             self.go_on()
@@ -263,6 +266,8 @@ class Changes(Part):
             self._removals.discard(site)
         self._leaves = self._leaves or is_out
         self._changed = True
+        if not self._moves and self._core.delivery.is_in:
+            self.is_merging = False
 
     def refuse(self, reason: str) -> None:
         """The joins that are wanted will not come about."""

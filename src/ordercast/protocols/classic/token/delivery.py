@@ -142,7 +142,10 @@ class Delivery(Part):
         along = (
             () if before is None else tuple(s for s, life in members.items() if _lives(before, group).get(s) == life)
         )
-        view = InstallView(f"{number}:{originator}", tuple(members), along, (group,))
+        # Whoever has come from another lineage finds those who were here, and they find it.
+        came = self.roster.merged
+        merged = tuple(site for site in members if (site in came) != (self._core.site in came)) if came else ()
+        view = InstallView(f"{number}:{originator}", tuple(members), along, (group,), merged)
         self._core.outbox.append(view)
 
     def begin(self, roster: Roster) -> None:

@@ -294,6 +294,8 @@ class Apply(Packet, frozen=True):
     background = True
     version: Version
     groups: tuple[GroupId, ...] = ()
+    merges: bool = False
+    """Whether the stranger has given up another lineage for this one."""
 
 
 class Decline(Packet, frozen=True):
