@@ -43,6 +43,8 @@ def network(lines: str) -> str:
     return changed(NETWORK, lines)
 
 
+WIDE_AREA = 'kind = "wide-area"\nregions = { eu = ["a", "b", "c"] }\nlatency = { eu = { eu = 1 } }'
+
 BAD: dict[str, tuple[str, list[str]]] = {
     # the file
     "broken-toml": (changed("seed = 1", "seed = "), ["is not valid TOML", "line 3"]),
@@ -124,6 +126,13 @@ BAD: dict[str, tuple[str, list[str]]] = {
         network('kind = "wide-area"\nregions = { eu = ["a", "b"] }\nlatency = { eu = { eu = 1 } }'),
         ["[network]", "'c' is in no region"],
     ),
+    "hops-to-an-unknown-region": (
+        network(f"{WIDE_AREA}\nhops = {{ eu = {{ us = 4 }} }}"),
+        ["[network]", "hops names the region 'us'"],
+    ),
+    "no-hops": (network(f"{WIDE_AREA}\nhops = {{ eu = {{ eu = 0 }} }}"), ["[network]", "from eu to eu", "not 0"]),
+    "half-a-hop": (network(f"{WIDE_AREA}\nhops = {{ eu = {{ eu = 1.5 }} }}"), ["[network]", "hops"]),
+    "all-is-lost-by-a-region": (network(f"{WIDE_AREA}\nshared_loss = 1.0"), ["[network]", "shared_loss"]),
     # workloads
     "unknown-source": (changed('sources = ["a"]', 'sources = ["z"]'), ["[[workload]] 1", "'z'", "known: a, b, c"]),
     "unknown-group": (changed('groups = ["g"]', 'groups = ["h"]'), ["[[workload]] 1", "no group 'h'", "known: g"]),

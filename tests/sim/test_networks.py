@@ -24,6 +24,9 @@ from ordercast.sim.networks import (
     WideArea,
     square_grid,
 )
+from ordercast.sim.networks.channels import Channel
+from ordercast.sim.traffic import Tally, Traffic, total
+from ordercast.trace.interface import Envelope
 
 P, L, T = 0.001, 0.01, 0.002
 
@@ -178,6 +181,107 @@ def test_a_small_ttl_stays_within_the_region_and_a_sender_hears_itself(ttl: int,
     assert heard["a"][0][1] == Arrival("control", hops=1)
 
 
+HOPS = {"east": {"west": 3, "far": 9}, "west": {"west": 2, "far": 5}}
+
+
+@pytest.mark.parametrize(
+    ("ttl", "reached"), [(1, "as"), (2, "as"), (3, "abcs"), (8, "abcs"), (9, "abcds"), (0, "abcds")]
+)
+def test_a_ttl_gets_as_far_as_the_hops_between_two_regions_say(ttl: int, reached: str) -> None:
+    latency = {**LATENCY, "far": {"east": 0.1, "west": 0.1, "far": 0.001}}
+    run = Simulation(
+        Beacon,
+        {"g": list("abcd")},
+        WideArea({**REGIONS, "far": ("d",)}, latency, hops=HOPS),
+        workloads=[Workload(sources=("s",), groups=("g",), rate=1.0, arrivals="regular", count=1, size=ttl)],
+        duration=2.0,
+        settle=1.0,
+    ).execute()
+    heard = {name: site.instances["main"].core.heard for name, site in run.sites.items()}  # type: ignore[attr-defined]
+    assert "".join(name for name, arrivals in heard.items() if arrivals) == reached
+    for site, hops in (("a", 1), ("b", 3), ("c", 3), ("d", 9)):
+        assert all(arrival.hops == hops for _, arrival in heard[site])
+
+
+def test_a_region_loses_a_packet_as_a_whole_and_loses_none_of_its_own() -> None:
+    workload = Workload(sources=("s",), groups=("g",), rate=1000.0, count=2000)
+    run = Simulation(
+        Fan0,
+        {"g": ["a", "b", "c", "d"]},
+        WideArea(
+            {**REGIONS, "far": ("d",)}, {"far": {"east": 0.1, "west": 0.1, "far": 0.1}, **LATENCY}, shared_loss=0.2
+        ),
+        workloads=[workload],
+        duration=5.0,
+        settle=1.0,
+    ).execute()
+    lost = {site: {row["packet_id"] for row in rows(run, "drop") if row["site"] == site} for site in "abcd"}
+    assert not lost["a"]
+    assert lost["b"] == lost["c"]
+    assert 300 < len(lost["b"]) < 500
+    assert 300 < len(lost["d"]) < 500
+    assert 40 < len(lost["b"] & lost["d"]) < 130, "each region draws for itself"
+
+
+def test_packets_and_bytes_are_counted_without_a_trace_as_a_trace_has_them() -> None:
+    def run(**changes: bool) -> Simulation:
+        return Simulation(
+            Beacon,
+            {"g": ["a", "b", "c"]},
+            WideArea(REGIONS, LATENCY, loss=0.2),
+            workloads=[Workload(sources=("s", "b"), groups=("g",), rate=50.0, size=16)],
+            duration=2.0,
+            settle=1.0,
+            **changes,  # type: ignore[arg-type]
+        ).execute()
+
+    counted = run(tracing=False, counting=True)
+    traced = run()
+    assert counted.traffic is not None
+    assert traced.traffic is None
+    for kind, tallies in (("send", counted.traffic.sent), ("receive", counted.traffic.received)):
+        expected: dict[str, Tally] = {}
+        for row in rows(traced, kind):
+            if row["peer"] != row["site"]:
+                tally = expected.setdefault(row["site"], Tally())
+                tally.packets += 1
+                tally.bytes += row["size"]
+        assert {site: by_type["Ping"] for site, by_type in tallies.items()} == expected
+    assert total(counted.traffic.sent).packets == sum(
+        tallies["Ping"].packets for tallies in counted.traffic.sent.values()
+    )
+
+
+def test_a_count_can_be_compared_with_an_earlier_one() -> None:
+    traffic = Traffic()
+    envelope = Envelope("a", "main", Ping(), "Ping", None, 10)
+    traffic.count_sent("a", envelope)
+    traffic.count_received("b", envelope)
+    before = traffic.copy()
+    traffic.count_received("b", envelope)
+    traffic.count_received("a", envelope)
+    assert before.received == {"b": {"Ping": Tally(1, 10)}}
+    assert traffic.received == {"b": {"Ping": Tally(2, 20)}}, "what a site hears of itself has crossed nothing"
+    assert total(traffic.received, lambda site, name: site == "c") == Tally()
+
+
+def test_whoever_comes_and_goes_changes_whom_a_broadcast_reaches() -> None:
+    channel = Channel()
+    for site in ("c", "a", "b", "a"):
+        channel.join(site)
+    assert channel.reached("all", None) == ("a", "b", "c")
+    assert channel.reached("near", lambda site: site < "c") == ("a", "b")
+    channel.leave("a")
+    channel.leave("z")
+    assert channel.reached("all", None) == ("b", "c")
+    assert channel.reached("near", lambda site: site < "c") == ("b",)
+    assert channel.reached(None, lambda site: site == "c") == ("c",)
+    assert channel.reached(None, lambda site: site == "b") == ("b",), "what may change is not kept"
+    channel.leave("b")
+    channel.leave("c")
+    assert not channel
+
+
 def test_a_ttl_counts_hops_in_a_topology() -> None:
     graph = nx.path_graph(["s", "a", "b", "c"])
     run = Simulation(
@@ -203,6 +307,8 @@ def test_a_ttl_counts_hops_in_a_topology() -> None:
         lambda: WideArea({"e": ("a",), "w": ("a",)}, {"e": {"e": 0.0, "w": 0.0}, "w": {"w": 0.0}}),
         lambda: WideArea({"e": ("a",)}, {"e": {"e": -1.0}}),
         lambda: WideArea({"e": ("a",)}, {"e": {"e": 0.0}}, loss=1.0),
+        lambda: WideArea({"e": ("a",)}, {"e": {"e": 0.0}}, shared_loss=1.0),
+        lambda: WideArea({"e": ("a",)}, {"e": {"e": 0.0}}, hops={"e": {"e": 0}}),
     ],
 )
 def test_a_network_that_makes_no_sense_is_refused(make) -> None:

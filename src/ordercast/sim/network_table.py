@@ -98,25 +98,37 @@ class TopologyTable(NetworkTable, frozen=True, kw_only=True, tag="topology"):
 
 
 class WideAreaTable(NetworkTable, frozen=True, kw_only=True, tag="wide-area"):
-    """Regions, and the latency between each two of them."""
+    """Regions, and the latency and the hops between each two of them."""
 
     kind: ClassVar[str] = "wide-area"
     regions: dict[str, tuple[SiteId, ...]]
     latency: dict[str, dict[str, float]]
+    hops: dict[str, dict[str, int]] | None = None
+    """None: 1 within each region, 16 between two."""
     jitter: float = 0.0
     loss: float = 0.0
+    shared_loss: float = 0.0
+    """The share of packets that a region loses as a whole."""
     processing: float = 0.00002
 
     def make(self, sites: tuple[SiteId, ...]) -> Network:
-        for region, others in self.latency.items():
-            for name in (region, *others):
+        for key, matrix in (("latency", self.latency), ("hops", self.hops or {})):
+            for name in (name for region, others in matrix.items() for name in (region, *others)):
                 if name not in self.regions:
-                    raise UsageError(f"latency names the region {name!r}; {nearest(name, self.regions)}")
+                    raise UsageError(f"{key} names the region {name!r}; {nearest(name, self.regions)}")
         placed = {site for members in self.regions.values() for site in members}
         for site in sites:
             if site not in placed:
                 raise UsageError(f"site {site!r} is in no region; add it to one")
-        return WideArea(self.regions, self.latency, self.jitter, self.loss, self.processing)
+        return WideArea(
+            self.regions,
+            self.latency,
+            jitter=self.jitter,
+            loss=self.loss,
+            processing=self.processing,
+            hops=self.hops,
+            shared_loss=self.shared_loss,
+        )
 
 
 class ServersTable(NetworkTable, frozen=True, kw_only=True, tag="servers"):

@@ -208,6 +208,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         seed: int | None = None,
         run: str | None = None,
         tracing: bool = True,
+        counting: bool = False,
         check_invariants: bool = True,
         application: Application | None = None,
     ) -> Simulation:
@@ -236,6 +237,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                 "faults": sorted({f.kind for f in self.faults}),
             },
             tracing=tracing,
+            counting=counting,
             check_invariants=check_invariants,
             application=application,
         )

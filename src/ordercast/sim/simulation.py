@@ -37,6 +37,7 @@ from ordercast.sim.kernel import EventQueue
 from ordercast.sim.memory_faults import MemoryFault
 from ordercast.sim.networks import Network
 from ordercast.sim.site import SimulatedSite
+from ordercast.sim.traffic import Traffic
 from ordercast.sim.workload import Workload
 from ordercast.trace.recorder import Recorder
 from ordercast.trace.schema import Run
@@ -91,6 +92,7 @@ class Simulation:
         run: str = "run",
         parameters: Mapping[str, Any] | None = None,
         tracing: bool = True,
+        counting: bool = False,
         check_invariants: bool = True,
         application: Application | None = None,
     ) -> None:
@@ -136,6 +138,8 @@ class Simulation:
         """A packet that a core took for malformed, and why. What is foreign never reaches a core: a site sent it."""
         self.fault_random = self.random("faults")
         self.recorder = Recorder(run) if tracing else None
+        self.traffic = Traffic() if counting else None
+        """Packets and bytes by site and type, where they are counted."""
         self._rules_of: dict[int, Rule] = {}
         self._in_force: dict[int, Fault] = {}
         names = {site for members in self.groups.values() for site in members} | set(sites)

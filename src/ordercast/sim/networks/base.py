@@ -4,11 +4,13 @@ are in force."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
-from ordercast.core import ChannelId, InstanceId, Packet, SiteId
+from ordercast.core import ChannelId, InstanceId, Packet, SiteId, encoded_size
 from ordercast.core.events import Arrival
 from ordercast.sim.flight import Flight
+from ordercast.sim.networks.channels import Channel
 from ordercast.sim.stamp import Stamp
 from ordercast.trace.interface import Envelope, describe
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from ordercast.sim.site.processor import Processor
 
 PLAIN_ARRIVAL = Arrival()
+EVERYONE = ()
+"""The scope of a broadcast that reaches everyone on its channel."""
 
 
 class Network(ABC):
@@ -41,7 +45,7 @@ class Network(ABC):
         self._packets = 0
         self.stamps: dict[int, Stamp] = {}
         """Packet -> the life of the site that sent it, and how far its log was stable, where the roll is called."""
-        self._channels: dict[tuple[InstanceId, ChannelId], set[SiteId]] = {}
+        self._channels: dict[tuple[InstanceId, ChannelId], Channel] = {}
 
     def attach(self, simulation: Simulation) -> None:
         """Called once, before anything is sent."""
@@ -49,6 +53,7 @@ class Network(ABC):
         self.queue = simulation.queue
         self.sites = simulation.sites
         self.rules = simulation.rules
+        self._traffic = simulation.traffic
 
     # ------------------------------------------------------------------ what a model says
     @abstractmethod
@@ -75,30 +80,44 @@ class Network(ABC):
         """Whether a broadcast with that TTL gets from one to the other."""
         return True
 
+    def scope(self, sender: SiteId, ttl: int | None) -> Hashable:
+        """What decides whom a broadcast reaches: equal for all broadcasts that reach the same sites at any time; None
+        where that changes while the network runs."""
+        return EVERYONE
+
     # ------------------------------------------------------------------ channels
     def join(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
         """An instance hears the channel."""
-        self._channels.setdefault((instance, channel), set()).add(site)
+        self._channels.setdefault((instance, channel), Channel()).join(site)
 
     def leave(self, site: SiteId, instance: InstanceId, channel: ChannelId) -> None:
         """An instance hears the channel no more."""
-        self._channels.get((instance, channel), set()).discard(site)
+        if (instance, channel) in self._channels:
+            self._leave(site, (instance, channel))
 
     def leave_all(self, site: SiteId, instance: InstanceId) -> None:
         """An instance has crashed."""
-        for (listener, _), members in self._channels.items():
-            if listener == instance:
-                members.discard(site)
+        for key in [key for key in self._channels if key[0] == instance]:
+            self._leave(site, key)
+
+    def _leave(self, site: SiteId, key: tuple[InstanceId, ChannelId]) -> None:
+        channel = self._channels[key]
+        channel.leave(site)
+        if not channel:
+            del self._channels[key]
 
     # ------------------------------------------------------------------ sending
     def broadcast(
         self, sender: SimulatedSite, channel: ChannelId, packet: Packet, instance: InstanceId, ttl: int | None
     ) -> None:
         """A site broadcasts a packet on a channel; it hears it itself when it has joined."""
-        members = sorted(self._channels.get((instance, channel), ()))
+        members = self._channels.get((instance, channel))
+        if members is None:
+            return
         sites, place = self.sites, sender.place
-        receivers = tuple(site for site in members if self.in_scope(place, sites[site].place, ttl))
-        self.send(sender, receivers, packet, instance, channel)
+        scope = self.scope(place, ttl)
+        is_reached = None if scope is EVERYONE else lambda site: self.in_scope(place, sites[site].place, ttl)
+        self.send(sender, members.reached(scope, is_reached), packet, instance, channel)
 
     def send(
         self,
@@ -110,7 +129,13 @@ class Network(ABC):
     ) -> None:
         """A site sends a packet to one or several sites, on a channel when it is a broadcast."""
         recorder, processor, name, place = sender.recorder, sender.processor, sender.name, sender.place
-        envelope = Envelope(name, instance, packet) if recorder is None else describe(name, instance, packet)
+        traffic = self._traffic
+        if recorder is not None:
+            envelope = describe(name, instance, packet)
+        elif traffic is None:
+            envelope = Envelope(name, instance, packet)
+        else:
+            envelope = Envelope(name, instance, packet, type(packet).__name__, None, encoded_size(packet))
         shared = self.one_frame_for_all and len(to) > 1
         quiet = not self.rules and not self.loses
         sites, schedule = self.sites, self.queue.schedule
@@ -126,6 +151,8 @@ class Network(ABC):
                     self.stamps[number] = stamp
                 if recorder is not None:
                     recorder.send(processor.cursor, None if shared else receiver, envelope, number)
+                if traffic is not None and (shared or not own):
+                    traffic.count_sent(name, envelope)
             site = sites.get(receiver)
             if site is None:
                 continue

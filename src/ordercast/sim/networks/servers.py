@@ -7,7 +7,7 @@ bit that says whether it crossed an expensive link. Hosts see nothing else of al
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ import msgspec
 from ordercast.core import ChannelId, SiteId, UsageError, encoded_size
 from ordercast.core.events import Arrival
 from ordercast.sim.flight import Flight
-from ordercast.sim.networks.base import PLAIN_ARRIVAL, Network
+from ordercast.sim.networks.base import EVERYONE, PLAIN_ARRIVAL, Network
 from ordercast.trace.interface import Envelope
 
 if TYPE_CHECKING:
@@ -265,6 +265,10 @@ class Servers(Network):
         """A TTL of n gets past n servers."""
         route = self.route(sender, receiver)
         return ttl is None or (route is not None and route.arrival.hops <= ttl)
+
+    def scope(self, sender: SiteId, ttl: int | None) -> Hashable:
+        """Ways change with the links that work."""
+        return EVERYONE if ttl is None else None
 
     def carry(self, flight: Flight, time: float) -> None:
         """Along the way that the servers know, if all of it works; `time` is when the packet leaves its sender."""

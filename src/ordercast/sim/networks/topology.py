@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from math import isqrt
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import networkx as nx
 
 from ordercast.core import ChannelId, SiteId, UsageError
 from ordercast.core.events import Arrival
-from ordercast.sim.networks.base import Network
+from ordercast.sim.networks.base import EVERYONE, Network
 
 if TYPE_CHECKING:
     from ordercast.sim.site.processor import Processor
@@ -70,3 +71,7 @@ class Topology(Network):
     def in_scope(self, sender: SiteId, receiver: SiteId, ttl: int | None) -> bool:
         """A TTL of n reaches n hops."""
         return ttl is None or self._hops[sender][receiver] <= ttl
+
+    def scope(self, sender: SiteId, ttl: int | None) -> Hashable:
+        """Each site has its own surroundings."""
+        return EVERYONE if ttl is None else (sender, ttl)

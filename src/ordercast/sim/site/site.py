@@ -102,7 +102,7 @@ class SimulatedSite:
         # Bound once, because every packet needs them.
         self.arrive: Callable[[Flight], None] = self._arrive
         """A packet reaches the site's interface."""
-        self._receive_step = self._receive
+        self._receive_step = self._receive if simulation.traffic is None else self._receive_counted
 
     # ------------------------------------------------------------------ life
     def begin(self) -> None:
@@ -269,6 +269,11 @@ class SimulatedSite:
         instance = self.instances.get(envelope.instance)
         if instance is not None:
             instance.receive(now, envelope.sender, envelope.packet, flight.arrival, envelope, flight.number)
+
+    def _receive_counted(self, now: float, flight: Flight) -> None:
+        if self.simulation.traffic is not None:
+            self.simulation.traffic.count_received(self.name, flight.envelope)
+        self._receive(now, flight)
 
     def _hear(self, roll_call: RollCall, flight: Flight) -> bool:
         """Whether a packet is for an instance that runs here, from somebody who has been accepted."""
