@@ -82,7 +82,8 @@ class Control(Part):
         """While this site starts: how many coordinators there are, as the GCons say."""
         self._groups: dict[ChannelId | None, LocalGroup] = {}
         """The local groups in which this site is, by their channels."""
-        self._distance_max = options.distance_seconds_unknown
+        self._distance_max = options.distance_seconds_unknown, -1
+        """Seconds, and in which period of the check they were worked out."""
         self.local_pace = Pace(options, host.context.random)
         self.global_pace = Pace(options, host.context.random)
         self.determination = SelfDetermination(self)
@@ -111,14 +112,21 @@ class Control(Part):
         return self.distances.to(site, coordinator)
 
     def distance_max(self) -> float:
-        """Seconds to the site that is furthest away, of those that are known; as of the last check."""
-        return self._distance_max
+        """Seconds to the site that is furthest away, of those that are known; it is worked out once in a while."""
+        seconds, tick = self._distance_max
+        if tick != self.hierarchy.tick:
+            seconds = self.distances.furthest()
+            self._distance_max = seconds, self.hierarchy.tick
+        return seconds
 
     def round_seconds(self) -> float:
         """How long it takes at the most, without loss, until what this site reports has gone through the hierarchy, and
         everyone knows: three control messages, and their ways."""
-        local = self.local_pace.usual_seconds
-        return LATE * (2 * local + self.global_seconds()) + 3 * self._distance_max
+        return self.messages_seconds() + 3 * self.distance_max()
+
+    def messages_seconds(self) -> float:
+        """How long an LCon, a GCon and a CCon wait at the most until they are sent, one after the other."""
+        return LATE * (2 * self.local_pace.usual_seconds + self.global_seconds())
 
     def receivers(self, group: GroupId) -> int:
         """How many take part in a group, as far as the system has reported."""
@@ -148,9 +156,9 @@ class Control(Part):
     def on_control_check_timeout(self) -> None:
         """Fault detection, then self-determination: both run periodically."""
         self.host.set_timer("control-check", self.options.check_seconds)
+        self._count()
         self.hierarchy.check()
         self.determination.run()
-        self._distance_max = self.distances.furthest()
 
     def on_control_local_timeout(self) -> None:
         """Figure 2.3, local send module."""
@@ -164,18 +172,16 @@ class Control(Part):
     def send_local(self) -> None:
         """An LCon from a child, a CCon from a coordinator, both from who is both; then wait."""
         hierarchy = self.hierarchy
-        size = members = 0
+        size = 0
         for group in (hierarchy.joined, hierarchy.approached):
             if group is not None:
                 size += self._send_lcon(group, group.coordinator)
-                members = max(members, group.size, len(group.locals) + 1)
         if hierarchy.own is not None:
             if hierarchy.state is State.TO_CHILD:
                 hierarchy.ask_to_leave()
             size += self._send_ccon(hierarchy.own)
-            members = max(members, len(hierarchy.own.locals))
-        # The coordinator talks, too.
-        self.host.set_timer("control-local", self.local_pace.sent(size, members + 1))
+        self._count()
+        self.host.set_timer("control-local", self.local_pace.sent(size))
 
     def send_global(self) -> None:
         """A GCon from a coordinator; then wait."""
@@ -192,8 +198,19 @@ class Control(Part):
             hierarchy.state is State.TO_CHILD,
         )
         self.host.outbox.append(Broadcast(COORDINATORS, gcon, self.options.system_ttl))
+        self._count()
         size = approximate_size(gcon, self._name_bytes)
-        self.host.set_timer("control-global", self.global_pace.sent(size, len(hierarchy.coords) + 1))
+        self.host.set_timer("control-global", self.global_pace.sent(size))
+
+    def _count(self) -> None:
+        """See how many others keep to the same bandwidth: the children and coordinator of a local group, the larger one
+        where there are two, and the coordinators."""
+        hierarchy = self.hierarchy
+        self.local_pace.members = 1 + max(
+            (max(group.size, len(group.locals) + (group is not hierarchy.own)) for group in hierarchy.local_groups()),
+            default=0,
+        )
+        self.global_pace.members = 1 + len(hierarchy.coords)
 
     def send_farewell(self, group: LocalGroup) -> None:
         """Tell a local group that this site is a child of somebody else from now on, or a coordinator."""
@@ -209,8 +226,7 @@ class Control(Part):
         return approximate_size(lcon, self._name_bytes)
 
     def _send_ccon(self, own: LocalGroup) -> int:
-        system = merge((self._group_data(own), *self.hierarchy.coords.data()))
-        self._tell(system)
+        self._tell(self._system_data(own))
         ttl, distances = self.far_ttl(), own.locals.distances()
         ccon = CCon(
             ttl,
@@ -221,7 +237,7 @@ class Control(Part):
             own.locals.pairs(),
             distances,
             self.hierarchy.coords.distances(),
-            system,
+            self._system,
             self.global_pace.usual_seconds,
         )
         self.host.outbox.append(Broadcast(own.channel, ccon, ttl))
@@ -252,8 +268,15 @@ class Control(Part):
         """The group acknowledgement: of the local group."""
         return merge((self._local_data(), *own.locals.data()))
 
+    def _system_data(self, own: LocalGroup) -> ControlData:
+        """The system acknowledgement: of all local groups. A coordinator that has not heard all others yet stays with
+        what it was told before. (Else: one that has just begun, and has heard one of five, takes what those two have
+        for what all have.)"""
+        coords = self.hierarchy.coords
+        return merge((self._group_data(own), *coords.data())) if coords.is_complete() else self._system
+
     def _tell(self, system: ControlData) -> None:
-        """The system acknowledgement: tell the host what is new."""
+        """Tell the host what is new."""
         before, self._system = self._system, system
         for group, report in system.reports.items():
             if before.reports.get(group) != report:
@@ -267,7 +290,7 @@ class Control(Part):
             return
         self._check(packet)
         if packet.coordinator != group.coordinator:
-            group.locals.depart(sender, self.hierarchy.tick + self._ticks_of_a_round())
+            group.locals.depart(sender, self._known_elsewhere_at())
             self.hierarchy.go_on()
             return
         entry = group.locals.get(sender)
@@ -278,6 +301,7 @@ class Control(Part):
         self._hear(entry, packet, arrival)
         self.local_pace.heard(approximate_size(packet, self._name_bytes))
         if group is self.hierarchy.own:
+            packet.data.check(self.options.groups_max)
             entry.data = packet.data
 
     def on_ccon(self, sender: SiteId, packet: CCon, arrival: Arrival) -> None:
@@ -302,6 +326,9 @@ class Control(Part):
         if hierarchy.own is None:
             hierarchy.coords.learn(packet.coord_distances, self._site, tick)
             if group is hierarchy.joined or hierarchy.joined is None:
+                if len(hierarchy.coords) > len(packet.coord_distances):
+                    hierarchy.coords.keep_only(packet.coord_distances)
+                packet.data.check(self.options.groups_max)
                 self._tell(packet.data)
         elif self._site in packet.coord_distances:
             hierarchy.on_known_as_coordinator()
@@ -319,8 +346,10 @@ class Control(Part):
         self._heard_coordinators = max(self._heard_coordinators, packet.num_coords)
         entry = hierarchy.coords.get(sender) or hierarchy.coords.add(sender, hierarchy.tick)
         self._hear(entry, packet, arrival)
+        packet.data.check(self.options.groups_max)
         entry.data = packet.data
-        entry.leaving = packet.leaving
+        entry.num_coords = packet.num_coords
+        (hierarchy.coords.leaving.add if packet.leaving else hierarchy.coords.leaving.discard)(sender)
         self.global_pace.heard(approximate_size(packet, self._name_bytes))
         if self._site in packet.timestamp_pairs:
             hierarchy.on_known_as_coordinator()
@@ -344,7 +373,7 @@ class Control(Part):
         if sender == self._site:
             return
         if arrival.channel == COORDINATORS:
-            self.hierarchy.coords.depart(sender, self.hierarchy.tick + self._ticks_of_a_round())
+            self.hierarchy.coords.depart(sender, self._known_elsewhere_at())
             return
         group = self._groups.get(arrival.channel)
         if group is None:
@@ -369,11 +398,12 @@ class Control(Part):
         most = self.options.processes_max
         if len(packet.timestamp_pairs) > most or not 0 <= packet.num_local <= most:
             raise WireError(f"a control message with {len(packet.timestamp_pairs)} entries, from {packet.num_local}")
-        packet.data.check(self.options.groups_max)
 
-    def _ticks_of_a_round(self) -> int:
-        """So long it takes until what somebody reports elsewhere is known here."""
-        return ticks_in(self.round_seconds(), self.options.check_seconds)
+    def _known_elsewhere_at(self) -> int:
+        """The period of the check by which the next GCon of everyone has come: whoever is listed in another local group
+        now has been reported from there."""
+        seconds = LATE * self.global_seconds() + self.distance_max()
+        return self.hierarchy.tick + 1 + ticks_in(seconds, self.options.check_seconds)
 
     def check_invariants(self) -> None:
         """The state fits what the process does."""

@@ -46,12 +46,12 @@ class Distances:
         """closeCoordDistance, for a coordinator: seconds to the nearest other one that is not far away in hops. (One
         that is 20 hops and 20 ms away: whoever becomes its child is far from its coordinator, and becomes a coordinator
         again; and so on for ever.)"""
-        boundary = self._options.boundary_ttl
+        boundary, coords = self._options.boundary_ttl, self._hierarchy.coords
         return min(
             (
                 entry.distance
-                for entry in self._hierarchy.coords
-                if not entry.leaving and entry.hops <= boundary and entry.distance is not None
+                for entry in coords
+                if entry.hops <= boundary and entry.distance is not None and entry.site not in coords.leaving
             ),
             default=float("inf"),
         )

@@ -61,7 +61,10 @@ class Hierarchy:
         if self.own is None and self.joined is not None:
             return self.joined.num_coords
         mine = self.own is not None and self.state is not State.TO_CHILD
-        return mine + sum(not entry.leaving for entry in self.coords)
+        return mine + self._others_that_stay()
+
+    def _others_that_stay(self) -> int:
+        return len(self.coords) - len(self.coords.leaving)
 
     def local_groups(self) -> Iterator[LocalGroup]:
         """Those in which the process is: one, or two while it changes, or three while it changes and moves."""
@@ -106,7 +109,7 @@ class Hierarchy:
         if self.state is State.START:
             self._host.branch("started-as-child")
             self._go(Cause.FOUND)
-            self._host.outbox.append(LeaveChannel(COORDINATORS))
+            self._stop_hearing_coordinators()
         joined = self.joined
         if purpose is Purpose.LOOK and joined is not None:
             nearer = answer.hops <= self._options.boundary_ttl < joined.head.hops
@@ -252,8 +255,7 @@ class Hierarchy:
             if alone or self.tick - self._coordinating_since > patience:
                 self._finish_coordinator()
         elif self.state is State.TO_CHILD:
-            others = sum(not entry.leaving for entry in self.coords)
-            if others < self._options.coordinators_low:
+            if self._others_that_stay() < self._options.coordinators_low:
                 # Two that leave at the same moment do not know of each other before.
                 self._stay(Cause.CANNOT_LEAVE)
             elif self.joined is not None and self.children_have_left():
@@ -270,9 +272,13 @@ class Hierarchy:
         self._host.outbox.append(Broadcast(COORDINATORS, CoordinatorLeave(), self._options.system_ttl))
         self._control.quit(self.own)
         self.own = None
-        self._host.outbox.append(LeaveChannel(COORDINATORS))
         self._host.outbox.append(LeaveChannel(SEARCH))
         self._host.cancel_timer("control-global")
+        self._stop_hearing_coordinators()
+
+    def _stop_hearing_coordinators(self) -> None:
+        self._host.outbox.append(LeaveChannel(COORDINATORS))
+        self.coords.leaving.clear()
         for entry in self.coords:
             entry.begin_anew(None)
 
@@ -299,10 +305,15 @@ class Hierarchy:
                 self._host.branch("stale-local")
         # The children of a coordinator that has crashed must report to another one before it is forgotten.
         silence = max(self._options.silence_seconds, control.local_pace.patience_seconds)
-        between = silence + self._options.search_seconds + control.round_seconds()
+        between = silence + self._options.search_seconds + control.messages_seconds()
         seconds = max(self._options.stale_seconds, between, PATIENCE_INTERVALS * control.global_seconds())
         if self.coords.remove_stale(self.tick - self._ticks(seconds), self.tick):
             self._host.branch("stale-coordinator")
+        if self.own is not None:
+            # Of those that it has heard of as a child, some may be gone for as long as others take to remove them.
+            patience = self._ticks(PATIENCE_INTERVALS * control.global_seconds())
+            if self.tick - self._coordinating_since > patience:
+                self.coords.remove_unheard()
         if self.approached is not None and self._is_lost(self.approached):
             self._bid_farewell(self.approached)
             self.approached = None

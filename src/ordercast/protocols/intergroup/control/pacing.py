@@ -29,6 +29,7 @@ class Pace:
         self.average_seconds = options.control_seconds_min / 2
         """avgLocalTime, avgGlobalTime of Figure 2.3."""
         self.members = 1
+        """How many talk in the group, as far as is known."""
 
     def begin(self) -> float:
         """The wait before the first message: half the minimum, for quicker notification."""
@@ -39,10 +40,9 @@ class Pace:
         """A control message came."""
         self.average_size += (size - self.average_size) * SIZE_GAIN
 
-    def sent(self, size: int, members: int) -> float:
-        """A control message leaves, in a group of so many: the wait before the next one."""
+    def sent(self, size: int) -> float:
+        """A control message leaves: the wait before the next one."""
         self.heard(size)
-        self.members = members
         wait = self._spread(self.expected_seconds)
         self.average_seconds += (wait - self.average_seconds) * SIZE_GAIN
         return wait

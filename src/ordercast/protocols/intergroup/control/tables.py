@@ -3,12 +3,12 @@ each process, and its distance (2.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from ordercast.core import SiteId, WireError
 from ordercast.protocols.intergroup.control.options import ControlOptions
 from ordercast.protocols.intergroup.control.packets import TimestampPair, TimestampPairs
-from ordercast.protocols.intergroup.control.report import NO_DATA, ControlData
+from ordercast.protocols.intergroup.control.report import ControlData
 
 SAMPLES = 4
 """The distance is the least of so many measured ones: a packet that waited, or a clock that was set, spoils one."""
@@ -17,7 +17,7 @@ SAMPLES = 4
 class Entry:
     """CPI: what is known of one process."""
 
-    __slots__ = ("_measured", "data", "hops", "leaving", "pair", "reported", "site", "updated")
+    __slots__ = ("_measured", "data", "hops", "num_coords", "pair", "reported", "site", "updated")
 
     def __init__(self, site: SiteId, tick: int) -> None:
         self.site = site
@@ -27,10 +27,10 @@ class Entry:
         """The distance in TTL; 0 before the first message."""
         self.updated = tick
         """lastUpdated, in periods of the check: a clock may be set."""
-        self.data: ControlData = NO_DATA
-        """What it has reported last."""
-        self.leaving = False
-        """Whether it is a coordinator that is about to become a child."""
+        self.data: ControlData | None = None
+        """What it has reported last; None before it has reported anything to this process as it is now."""
+        self.num_coords = 0
+        """How many coordinators it has counted, where it is one."""
         self.reported: float | None = None
         """Its distance from the coordinator, as that one says."""
         self._measured: list[float] = []
@@ -59,9 +59,11 @@ class Entry:
         return min(self._measured) if self._measured else None
 
     def begin_anew(self, reported: float | None) -> None:
-        """Whoever was measured is out of earshot from now on, or the other way round."""
+        """Whoever was heard is out of earshot from now on, or the other way round."""
         self._measured.clear()
         self.reported = reported
+        self.data = None
+        self.num_coords = 0
 
 
 class Table:
@@ -70,6 +72,8 @@ class Table:
     def __init__(self, options: ControlOptions) -> None:
         self._options = options
         self.entries: dict[SiteId, Entry] = {}
+        self.leaving: set[SiteId] = set()
+        """Which of them are coordinators that are about to become children."""
         self._departed: dict[SiteId, tuple[int, ControlData]] = {}
         """Who has said that it is gone -> the period of the check up to which its report still counts here, and that
         report."""
@@ -112,7 +116,8 @@ class Table:
         """A process has said that it is gone from here. What it has reported counts up to a period of the check: by
         then it has been reported from where it is now."""
         entry = self.entries.pop(site, None)
-        if entry is not None and len(self._departed) < self._options.processes_max:
+        self.leaving.discard(site)
+        if entry is not None and entry.data is not None and len(self._departed) < self._options.processes_max:
             self._departed[site] = until, entry.data.elsewhere()
 
     def remove_stale(self, before: int, tick: int) -> int:
@@ -120,6 +125,7 @@ class Table:
         stale = [entry for entry in self.entries.values() if entry.updated < before]
         for entry in stale:
             del self.entries[entry.site]
+            self.leaving.discard(entry.site)
         for site in [site for site, (until, _) in self._departed.items() if until <= tick]:
             del self._departed[site]
         return len(stale)
@@ -127,9 +133,25 @@ class Table:
     def data(self) -> Iterator[ControlData]:
         """What everyone has reported last."""
         for entry in self.entries.values():
-            yield entry.data
+            if entry.data is not None:
+                yield entry.data
         for _, data in self._departed.values():
             yield data
+
+    def keep_only(self, sites: Container[SiteId]) -> None:
+        """Whoever is not among these is gone, says somebody who has waited for it already."""
+        for site in [site for site in self.entries if site not in sites]:
+            del self.entries[site]
+
+    def remove_unheard(self) -> None:
+        """Those of whom there is only hearsay."""
+        for entry in [entry for entry in self.entries.values() if entry.data is None]:
+            del self.entries[entry.site]
+
+    def is_complete(self) -> bool:
+        """Of coordinators: whether all of them have reported, and none of them knows of more than there are here."""
+        count = len(self.entries) + 1
+        return all(entry.data is not None and entry.num_coords <= count for entry in self.entries.values())
 
     def pairs(self) -> TimestampPairs:
         """When which message of whom was received: for everyone who was heard."""
