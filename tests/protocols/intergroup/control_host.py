@@ -13,6 +13,7 @@ from ordercast.protocols.intergroup.control.states import State
 from ordercast.sim.fault import Fault
 from ordercast.sim.networks.wide_area import WideArea
 from ordercast.sim.simulation import Simulation
+from ordercast.sim.traffic import total
 
 UNITS = 1_000_000
 
@@ -55,8 +56,8 @@ class ControlHost(Protocol):
         return {"g": GroupReport(timestamp, self.site, 1)}
 
     def on_system_report(self, group: GroupId, report: GroupReport) -> None:
-        assert group == "g"
-        self.system.append((self.now, report))
+        if group == "g":
+            self.system.append((self.now, report))
 
 
 def names(count: int) -> tuple[SiteId, ...]:
@@ -109,6 +110,7 @@ class Run:
             stable=False,
             tracing=False,
             check_invariants=check_invariants,
+            counting=True,
         )
         self.branches: Counter[str] = self.simulation.branches
 
@@ -139,3 +141,8 @@ class Run:
     def changes(self) -> int:
         """How often a state has changed so far."""
         return sum(control.hierarchy.changes for control in self.controls().values())
+
+    def bytes_received(self) -> int:
+        """By all of them, so far."""
+        assert self.simulation.traffic is not None
+        return total(self.simulation.traffic.received).bytes

@@ -48,7 +48,8 @@ class RingSearch:
         self._options = options
         self._on_found = on_found
         self._on_failed = on_failed
-        self._number = 0
+        self.number = 0
+        """Of the latest search."""
         self._ttl = 0
         self._ttl_max = 0
         self._rings = 0
@@ -63,7 +64,7 @@ class RingSearch:
         self._ttl_max = self._options.boundary_ttl if looks else self._options.system_ttl
         self._ttl = 1
         self._rings = 0
-        self._number += 1
+        self.number += 1
         self._answers.clear()
         self._ask()
 
@@ -76,7 +77,7 @@ class RingSearch:
 
     def on_response(self, sender: SiteId, response: SearchResponse, hops: int) -> None:
         """A coordinator within the ring answers."""
-        if self.purpose is None or response.number != self._number:
+        if self.purpose is None or response.number != self.number:
             return
         if len(self._answers) < self._options.processes_max:
             self._answers[sender] = Answer(sender, hops, response.num_local, response.num_coords)
@@ -101,7 +102,7 @@ class RingSearch:
 
     def _ask(self) -> None:
         self._rings += 1
-        self._host.outbox.append(Broadcast(SEARCH, RingQuery(self._number, self._ttl), self._ttl))
+        self._host.outbox.append(Broadcast(SEARCH, RingQuery(self.number, self._ttl), self._ttl))
         self._host.set_timer("control-ring", self._options.ring_seconds)
 
     def _best(self) -> Answer:
