@@ -21,8 +21,7 @@ except ModuleNotFoundError:  # run as a file
 from ordercast.check import choose
 from ordercast.spark.session import open_session
 from ordercast.spark.tables import open_trace
-from ordercast.spark.verify import verify
-from ordercast.spark.verify.folder import session_settings
+from ordercast.spark.verify import session_settings, verify
 
 
 def main() -> None:

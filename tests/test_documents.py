@@ -42,6 +42,9 @@ KEPT: dict[str, Callable[[Any], int]] = {
         options.history_messages_max * BUNDLE_BYTES_MAX, options.history_bytes_max
     ),
     "broadcast-tree": lambda options: min(options.kept_messages_max * BUNDLE_BYTES_MAX, options.kept_bytes_max),
+    "intergroup": lambda options: min(
+        options.outstanding_messages_max * BUNDLE_BYTES_MAX, options.outstanding_bytes_max
+    ),
     "selective-total": lambda options: min(
         options.window_messages * BUNDLE_BYTES_MAX, options.buffer_bytes_max // (4 * options.buffer_share)
     ),

@@ -19,7 +19,11 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
 SEEDS = range(120)
-RARE = {"caught-up-outside", "applicant-lost", "coming-failed"}
+RARE = {
+    *("caught-up-outside", "applicant-lost", "coming-failed"),
+    *("overrun", "outstanding-full", "unblocked", "no-room", "gone", "began-anew", "asked-for", "asked-for-in-vain"),
+    *("stable", "cleared", "too-few-counted", "recounted", "acknowledgement-ahead", "blocked"),
+}
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
 
 

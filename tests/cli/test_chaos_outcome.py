@@ -10,8 +10,9 @@ import pytest
 from ordercast.chaos.harness import Cluster, Outcome
 from ordercast.chaos.schedule import Plan
 from ordercast.cli.chaos.outcome import describe
-from ordercast.spark.verify.folder import Verified
-from ordercast.spark.verify.summary import PropertySummary, Summary
+from ordercast.trace.pieces import Trace
+from ordercast.verify.folder import Verified
+from ordercast.verify.summary import PropertySummary, Summary
 
 CLUSTER = Cluster("two-phase", {"accounts": ("a",)}, {"a": 1.0})
 
@@ -21,7 +22,7 @@ def _describe(violated: str, forgotten: list[str]) -> tuple[int, bool]:
     outcome = Outcome(Path(), {}, Counter(), Counter(), {"a": 1}, 1.0, 1.0, [], forgotten=forgotten)
     outcome.results = {"a": books}
     found = PropertySummary(violated, claimed=1, outcomes=Counter(violated=1), violated_claims=1)
-    verified = Verified(Summary(1, 1, [found], []), {}, [], None, {})
+    verified = Verified(Trace(Path(), {}, [], []), Summary(1, 1, [found], []), {}, [], None)
     document = describe(CLUSTER, Plan(1.0, ()), outcome, verified)
     return document["violated_claims"], document["fine"]
 

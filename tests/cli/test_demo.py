@@ -9,17 +9,27 @@ from ordercast.cli import main
 from ordercast.cli.demo.simulated import bank_scenario, run_bank
 
 
+@pytest.mark.parametrize("protocol", ["three-step", "sequencer"])
 @pytest.mark.parametrize("seed", range(1, 9))
-def test_the_books_agree_under_the_sequencer(seed: int) -> None:
-    outcome = run_bank(bank_scenario("sequencer", seed))
+def test_the_books_agree(protocol: str, seed: int) -> None:
+    outcome = run_bank(bank_scenario(protocol, seed))
     assert outcome.fine
     assert outcome.ledgers["main-1"].balances == outcome.ledgers["main-2"].balances
+    assert outcome.ledgers["main-1"].balances == outcome.ledgers["main-3"].balances
     assert outcome.ledgers["main-2"].applied == outcome.orders
     assert outcome.simulation.fault_counts["crash"] == 1
     assert outcome.simulation.fault_counts["loss"] > 20
     # Orders were refused and rates changed: the balances do depend on the order.
     assert outcome.ledgers["main-1"].refused > 0
     assert outcome.ledgers["branch-1"].applied > 0
+
+
+@pytest.mark.parametrize(("protocol", "waits"), [("three-step", False), ("sequencer", True)])
+def test_the_bank_waits_for_the_one_that_orders_or_goes_on_without_it(protocol: str, waits: bool) -> None:
+    outcome = run_bank(bank_scenario(protocol, 1))
+    while_down = [outcome.applied_per_second["main-2"][second] for second in (4, 5)]
+    assert (max(while_down) == 0) is waits
+    assert outcome.applied_per_second["main-1"][4] == 0
 
 
 def test_without_a_total_order_the_books_differ_though_every_promise_is_kept() -> None:
@@ -34,7 +44,7 @@ def test_people_see_the_crash_the_diagram_the_books_and_the_verdicts(capsys: pyt
     output, errors = capsys.readouterr()
     assert errors == ""
     for words in (
-        "main-2 crashes",
+        "main-1 crashes",
         "F fails",
         "R recovered",
         "▶D branch-",
@@ -51,7 +61,7 @@ def test_machines_get_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--simulated", "--json", "--seed", "3"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["books_agree"] is document["rates_agree"] is document["complete"] is True
-    assert document["balances"]["main-1"] == document["balances"]["main-2"]
+    assert document["balances"]["main-1"] == document["balances"]["main-2"] == document["balances"]["main-3"]
     assert document["violated_claims"] == 0
     assert document["seed"] == 3
 

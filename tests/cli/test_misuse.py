@@ -117,7 +117,7 @@ def test_a_tail_that_waits_for_more_fails_when_the_node_ends(config: Path) -> No
 
 def test_the_commands_of_the_readme_suit_what_config_new_writes() -> None:
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    starter = starter_text("bank", "sequencer", "bank.key", members_text(3, 7001))
+    starter = starter_text("bank", "three-step", "bank.key", members_text(3, 7001))
     named = re.findall(r"ordercast (?:node|send|tail)(?: (\w+))? --config bank.toml --process ([\w-]+)", readme)
     assert len(named) >= 3
     for group, process in named:

@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from ordercast.sim.scenario import parse_scenario
 from ordercast.trace import iterate_runs
 from tests.cli.test_graph import FIGURE_3_2
 from tests.documents.blocks import LANGUAGES, ROOT, Block, commands, iterate_blocks
+from tests.support import RUN_ORDERCAST
 
 BLOCK_SECONDS_MAX = 60  # a deadline against hanging
 QUICK = (
@@ -198,7 +201,6 @@ ALONE = [block for block in PROGRAMS if block not in (*ON_SPARK, *ON_A_CHANNEL)]
 
 def _prepare(block: Block, folder: Path) -> None:
     """A cluster, a trace, and what the document has shown before."""
-    # The sequencer among three that a starter names is the first: it goes on alone.
     if "prices.toml" in block.text:
         shown = next(b for b in iterate_blocks("toml") if b.document == "docs/groups.md")
         # Not every machine that tests has a network.
@@ -250,10 +252,26 @@ def _run_program(block: Block, folder: Path) -> str:
         signal.signal(signal.SIGALRM, timer)
 
 
+@contextmanager
+def _fellow(block: Block, folder: Path) -> Iterator[None]:
+    """A second process runs beside a program that is node-1: two of three are the majority that it needs."""
+    if 'process="node-1"' not in block.text:
+        yield
+        return
+    words = ("node", "--config", "bank.toml", "--process", "node-2")
+    process = subprocess.Popen([sys.executable, "-c", RUN_ORDERCAST, *words], cwd=folder, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize("block", ALONE, ids=str)
 def test_a_program_that_is_shown_runs(block: Block, tmp_path: Path) -> None:
     _prepare(block, tmp_path)
-    printed = _run_program(block, tmp_path)
+    with _fellow(block, tmp_path):
+        printed = _run_program(block, tmp_path)
     assert bool(printed) == ("print(" in block.text)
 
 

@@ -146,7 +146,7 @@ def test_a_last_piece_that_is_malformed_has_its_offset_all_the_same() -> None:
     to = receiver()
     deliver(to, 1, PIECE_MARK, 1)
     deliver(to, 2, encode_bundle([b"next"]), 1)
-    assert offsets_and_gaps(to) == [1, (1, b"next")]
+    assert offsets_and_gaps(to) == [(1, b"next")], "and everybody finds that: it is no gap"
 
 
 def test_where_nobody_keeps_the_order_a_large_message_counts_when_it_is_whole() -> None:
@@ -173,3 +173,24 @@ def test_a_large_message_that_is_in_the_making_when_the_log_is_cut_is_not_lost()
 def test_an_attachment_of_an_earlier_version_has_no_pieces() -> None:
     before = msgspec.msgpack.encode({"offsets": {"g": 3}, "untaken": [], "snapshot": None, "named": {}})
     assert msgspec.msgpack.decode(before, type=Attachment).pieces == []
+
+
+def test_a_last_piece_without_the_others_is_set_aside_by_whoever_has_heard_its_source_before() -> None:
+    """Everybody saw a gap at once, and no replica had a state any more."""
+    first, *_, last = encode_pieces(1, large(1))
+    always, newcomer = receiver(), receiver()
+    newcomer.enter("g", 0)
+    for to in (always, newcomer):
+        deliver(to, 1, last, 1)
+        deliver(to, 2, encode_bundle([b"next"]), 1)
+        deliver(to, 3, last, 1)
+        deliver(to, 4, PIECE_MARK + b"no head", 1)
+        deliver(to, 5, encode_bundle([b"end"]), 1)
+    assert offsets_and_gaps(always) == [(1, b"next"), (4, b"end")]
+    assert offsets_and_gaps(newcomer) == [1, (1, b"next"), (4, b"end")], "it may have missed how that began"
+    assert always.counters["bad-bundles"] == 3
+    assert newcomer.counters["bad-bundles"] == 2
+    newcomer.enter("g", 5)
+    deliver(newcomer, 6, first, 0)
+    deliver(newcomer, 7, last, 1)
+    assert newcomer.counters["bad-bundles"] == 3, "it has seen how this one began"

@@ -558,6 +558,52 @@ def test_a_new_configuration_is_valid_as_it_is(
         assert len(read_keys(folder / "shop.key").used) == 32
 
 
+@pytest.mark.parametrize(
+    ("arguments", "protocol"),
+    [
+        ([], "three-step"),
+        (["--processes", "3"], "three-step"),
+        (["--processes", "2"], "sequencer"),
+        (["--processes", "1"], "sequencer"),
+        (["--processes", "5", "--protocol", "token"], "token"),
+        (["--discovery"], "token"),
+    ],
+)
+def test_a_new_cluster_goes_on_without_any_one_process_where_that_can_be(
+    arguments: list[str], protocol: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = folder / "shop.toml"
+    assert main(["config", "new", str(file), *arguments]) == 0
+    assert read_configuration(file, {}, {}).protocol == protocol
+    capsys.readouterr()
+    assert main(["config", "validate", str(file)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+GROUPS_OF_GOOD = 'accounts = ["main-1", "main-2"]\nrates = ["main-1", "main-2", "branch-1"]'
+
+
+@pytest.mark.parametrize(
+    ("groups", "warned"),
+    [
+        ('everyone = ["main-1", "main-2", "branch-1"]', []),
+        ('everyone = ["main-1", "main-2"]', ["the processes main-1, main-2 are a cell of their own"]),
+        (GROUPS_OF_GOOD, ["the process branch-1 is a cell of its own", "the processes main-1, main-2 are a cell"]),
+    ],
+)
+def test_cells_of_one_and_two_are_warned_of_in_one_line_that_says_what_to_do(
+    groups: str, warned: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = changed(GROUPS_OF_GOOD, groups, changed('protocol = "sequencer"', 'protocol = "three-step"'))
+    assert main(["config", "validate", str(written(folder, text))]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(warned)
+    for line, words in zip(lines, warned, strict=True):
+        assert line.startswith(f"warning: {words}")
+        assert "tolerates no failure" in line
+        assert line.endswith("put at least three processes in the same groups")
+
+
 def test_every_key_that_a_new_configuration_leaves_commented_out_has_its_default_there(folder: Path) -> None:
     file = folder / "shop.toml"
     assert main(["config", "new", str(file)]) == 0

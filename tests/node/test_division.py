@@ -47,8 +47,8 @@ class Divided:
 
     async def join(self, *names: str, make: Callable[[], Replicated[Notes]]) -> None:
         """These become replicas."""
-        for name in names:
-            self.replicas[name] = await make().join(self.nodes[name], "g")
+        joined = await asyncio.gather(*(make().join(self.nodes[name], "g") for name in names))
+        self.replicas |= dict(zip(names, joined, strict=True))
 
     async def view(self, *sides: str) -> None:
         """From now on the processes are in these views, one letter for each; what is under way comes before."""
@@ -78,7 +78,7 @@ class Divided:
 
     async def until_settled(self, names: str) -> None:
         """Until these have a state and apply calls."""
-        while any(self.replicas[name]._arrival is not None for name in names):
+        while any(self.replicas[name]._machine.arrival is not None for name in names):
             await asyncio.sleep(0)
 
 
@@ -238,7 +238,7 @@ def test_a_newcomer_takes_the_state_of_the_only_side_that_there_is() -> None:
             assert await cluster.replicas["a"].call(Notes.add, "alone") == 1
             await cluster.join("b", make=lambda: Replicated(Notes(["not the group's"]), merge=unite))
             replica = cluster.replicas["b"]
-            replica._division._side = ""  # type: ignore[union-attr]
+            replica._machine._division._side = ""  # type: ignore[union-attr]
             await cluster.view("ab")
             await cluster.until_settled("ab")
             assert replica.state is not None

@@ -19,7 +19,7 @@ from ordercast import Replicated
 from ordercast.core.effects import EnterGroup
 from ordercast.node.replica_backlog import Backlog
 from ordercast.node.replica_messages import Announce, Call, encode_message
-from ordercast.node.replicated import SENDING_MAX
+from ordercast.node.replica_sending import SENDING_MAX
 from tests.node.cluster import make_configuration, open_nodes, run
 
 
@@ -96,7 +96,7 @@ def test_mistakes_of_the_caller_are_told_before_anything_is_sent() -> None:
                 await replica.call(Ledger.add)  # type: ignore[call-arg]
             with pytest.raises(ordercast.UsageError, match="not a public method of Ledger"):
                 await replica.call(dict.clear)  # type: ignore[arg-type]
-            assert replica.applied == 0
+            assert replica._machine.calls._number == 0
 
     run(main())
 
@@ -445,11 +445,11 @@ def test_a_call_in_a_group_that_cannot_go_on_raises_group_blocked_and_what_comes
             replica = await Replicated(Ledger()).join(c, "g")
             with pytest.raises(ordercast.GroupBlocked, match="add may be applied all the same"):
                 await replica.call(Ledger.add, "x")
-            sent = replica._number
+            sent = replica._machine.calls._number
             with pytest.raises(ordercast.GroupBlocked, match="add was not sent, and can be called again later"):
                 await replica.call(Ledger.add, "x")
-            assert replica._number == sent
-            assert not replica._calls
+            assert replica._machine.calls._number == sent
+            assert not len(replica._machine.calls)
 
     run(main())
 
@@ -476,7 +476,7 @@ def test_a_call_takes_no_longer_than_the_replicas_timeout() -> None:
             replica = await Replicated(Ledger(), timeout=0.2).join(b, "g")
             with pytest.raises(TimeoutError, match=r"no result of add in 0.2 s: .*; it may be applied all the same"):
                 await replica.call(Ledger.add, "x")
-            assert not replica._calls
+            assert not len(replica._machine.calls)
 
     run(main())
     with pytest.raises(ordercast.UsageError, match="timeout=0"):
@@ -510,7 +510,7 @@ def test_a_cancelled_call_leaves_nothing_behind(caplog: pytest.LogCaptureFixture
                 call.cancel()
             await asyncio.wait(calls)
             assert all(call.cancelled() for call in calls)
-            assert not replica._calls
+            assert not len(replica._machine.calls)
             b.kill()
             await asyncio.sleep(0)
             assert asyncio.all_tasks() == before
@@ -533,19 +533,26 @@ def test_a_replica_that_waits_for_its_state_is_blocked_like_others_and_asks_no_m
             for node in (a, b):
                 node.kill()
         async with ordercast.open(configuration, "b") as b:
-            second = await Replicated(Ledger()).join(b, "g")
-            waiting = asyncio.create_task(second.call(Ledger.add, "x"))
-            await asyncio.sleep(0)
+            second = Replicated(Ledger())
+            waiting = asyncio.create_task(second.join(b, "g"))
+            while not b.status()["transfers"]:
+                await asyncio.sleep(0)
             assert second.state is None
             b.kill()
             with pytest.raises(ordercast.NodeClosed):
                 await waiting
         async with ordercast.open(configuration, "b") as b:
-            second = await Replicated(Ledger()).join(b, "g")
+            second = Replicated(Ledger())
+            with pytest.raises(TimeoutError, match=r"process b has no state of group g after 0.01 s: the process sta"):
+                await second.join(b, "g", timeout=0.01)
+            while not b.status()["transfers"]:
+                await asyncio.sleep(0)
+            with pytest.raises(TimeoutError, match=r"process b has no state of group g after 0.01 s: nobody of a, b"):
+                await second.join(b, "g", timeout=0.01)
             with pytest.raises(ordercast.GroupBlocked, match="add was not sent"):
                 await second.call(Ledger.add, "x")
-        assert second._seeker._timer is not None
-        assert second._seeker._timer.cancelled()
+        assert second._machine._seeker._timer is not None
+        assert second._machine._seeker._timer.cancelled()
 
     run(main())
 
@@ -588,8 +595,8 @@ def test_what_a_replica_says_to_a_group_that_takes_nothing_makes_no_heap() -> No
         async with ordercast.open(make_configuration("ab"), "b") as b:
             replica = await Replicated(Ledger()).join(b, "g")
             for _ in range(10 * SENDING_MAX):
-                replica._versions.announce(is_answer=True)
-            assert len(replica._sending) == SENDING_MAX
+                replica._machine._versions.announce(is_answer=True)
+            assert len(replica._machine._sending._tasks) == SENDING_MAX
             b.kill()
 
     run(main())
@@ -670,5 +677,28 @@ def test_a_cancelled_sender_leaves_no_waiter_behind() -> None:
             waiting.cancel()
             await asyncio.gather(waiting, return_exceptions=True)
             assert not sender._waiters
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    "bad", [b"", b"\xff\xff", b"\xc1", b"\xc1" + bytes(3) + b"\x01" + bytes(3) + b"\x01" + bytes(3) + b"\x02"]
+)
+def test_a_malformed_bundle_is_skipped_by_all_replicas_and_none_loses_its_state(bad: bytes) -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as nodes:
+            replicas = await _replicas(nodes)
+            await replicas[0].call(Ledger.add, "before")
+            nodes[1].internals.engine.site.request(bad, ("g",), None, 3)
+            await nodes[1].flush()
+            for replica in replicas:
+                await replica.call(Ledger.add, "after")
+            for node, replica in zip(nodes, replicas, strict=True):
+                while replica.state is None or len(replica.state.lines) < 4:
+                    await asyncio.sleep(0)
+                assert replica._machine._seeker._rounds == 0
+                assert node.status()["dropped"]["bad-bundles"] == 1
+                assert "skipped-messages" not in node.status()["dropped"]
+            assert len({replica.applied for replica in replicas}) == 1
 
     run(main())

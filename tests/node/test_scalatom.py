@@ -43,7 +43,11 @@ def test_cells_that_tolerate_no_failure_are_named_at_the_start(caplog: pytest.Lo
 
     run(main())
     named = [text for text in caplog.messages if "tolerates no failure" in text]
-    assert [text.split(" are ")[0] for text in named] == ["the sites a, b", "the sites c", "the sites d, e"]
+    assert [text.partition(" a cell ")[0] for text in named] == [
+        "the processes a, b are",
+        "the process c is",
+        "the processes d, e are",
+    ]
     validated = find_warnings(read_configuration(configuration, {}, {}))
     assert [warning for warning in validated if "tolerates no failure" in warning] == named
     fine = make_configuration("abc", protocol="scalatom")

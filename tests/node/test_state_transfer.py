@@ -18,7 +18,7 @@ import ordercast
 from ordercast import Replicated
 from ordercast.core import Packet, WireError
 from ordercast.core.effects import EnterGroup
-from ordercast.node.state_giving import IDLE_SECONDS, STATES_MAX, TAKERS_MAX, GivenState, Givings
+from ordercast.node.state_giving import IDLE_SECONDS, STATES_MAX, TAKERS_MAX, GivenState, Givings, Head
 from ordercast.node.state_packets import (
     CHUNK_BYTES,
     FETCH_CHUNKS_MAX,
@@ -42,7 +42,7 @@ CONTENT = Random(1).randbytes(20 * CHUNK_BYTES + 17)
 
 
 def _given(content: bytes = CONTENT, offset: int = 7, group: str = "g") -> GivenState:
-    return GivenState(group, offset, "schema", content, blake2b(content, digest_size=32).digest())
+    return GivenState(Head(group, offset, "schema"), content, blake2b(content, digest_size=32).digest())
 
 
 class _Link:
@@ -385,13 +385,13 @@ def test_replicas_that_come_at_once_ask_different_ones_and_whoever_has_no_state_
     async def main() -> None:
         async with open_nodes(make_configuration()) as nodes:
             first, second, third = await _archives(nodes, 5)
-            second._on_gap(100)
-            third._on_gap(100)
-            assert second._seeker._giver == "a"
-            assert third._seeker._giver == "b", "which has none itself"
+            second._machine._on_gap(100)
+            third._machine._on_gap(100)
+            assert second._machine._seeker._giver == "a"
+            assert third._machine._seeker._giver == "b", "which has none itself"
             for replica in (second, third):
-                replica._seeker.begin(first.applied)
-                replica._backlog.begin(first.applied)
+                replica._machine._seeker.begin(first.applied)
+                replica._machine._backlog.begin(first.applied)
             assert await third.call(Archive.touch) == 1
             assert await second.call(Archive.touch) == 2
             assert third.state is not None
@@ -404,7 +404,7 @@ def test_a_state_from_before_a_gap_is_not_taken(caplog: pytest.LogCaptureFixture
     async def main() -> None:
         async with open_nodes(make_configuration("ab")) as nodes:
             first, second = await _archives(nodes, 1)
-            second._on_gap(first.applied + 5)
+            second._machine._on_gap(first.applied + 5)
             while "its state is too old" not in caplog.text:
                 await asyncio.sleep(0)
             assert second.state is None, "what a has lacks five deliveries"
@@ -470,7 +470,7 @@ def test_a_state_that_was_given_is_kept_beside_the_log_and_outlives_all_who_coul
             journal = nodes[1].internals.engine.journal
             while (kept := journal.kept_state("replicated g")) is None:
                 await asyncio.sleep(0)
-            offset, content, schema = msgspec.msgpack.decode(kept)
+            offset, content, schema, *_ = msgspec.msgpack.decode(kept)
             given = msgspec.msgpack.decode(content, type=Archive)
             assert given.writes == 1
             assert schema == second._schema.name
@@ -489,8 +489,8 @@ def test_a_gap_that_is_read_again_from_the_log_before_what_the_state_contains_is
     async def main() -> None:
         async with open_nodes(make_configuration("a")) as nodes:
             (replica,) = await _archives(nodes, 1)
-            replica.applied += 5
-            replica._on_gap(replica._seen + 2)
+            replica._machine.applied += 5
+            replica._machine._on_gap(replica._machine._seen + 2)
             assert replica.state is not None
 
     run(main())
@@ -505,7 +505,7 @@ def test_a_replica_that_comes_to_others_with_no_longer_a_history_takes_their_sta
                 await asyncio.sleep(0)
             for page in [] if second.state is None else [second.state.pages]:
                 page.append(b"of another history")
-            second._on_gap(second.applied - less)
+            second._machine._on_gap(second.applied - less)
             assert second.state is None
             assert await second.call(Archive.touch) == 1
             assert [replica.state for replica in (first, second)] == [Archive(_pages(2), 1)] * 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     assert live == usual
 
 
-FITTING = {
+FITTING: dict[str, dict[str, Any]] = {
     "fan-0": {},
     "fan-1": {"log_messages_max": 109},
     "fan-2": {"log_messages_max": 109},
@@ -66,10 +66,11 @@ FITTING = {
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
     "three-step": {"window_messages": 8, "acknowledge_every": 2},
     "selective-total": {"window_messages": 8},
+    "intergroup": {"control_seconds_min": 0.02, "outstanding_messages_max": 128},
 }
 """Four processes with the usual buffers."""
 
-TIGHT = {
+TIGHT: dict[str, dict[str, Any]] = {
     "fan-0": {},
     "fan-1": {"log_messages_max": 8},
     "fan-2": {"log_messages_max": 8},
@@ -83,6 +84,7 @@ TIGHT = {
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
     "three-step": {"window_messages": 4, "acknowledge_every": 1},
     "selective-total": {"window_messages": 4},
+    "intergroup": {"control_seconds_min": 0.02, "outstanding_messages_max": 64},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 

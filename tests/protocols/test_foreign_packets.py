@@ -88,6 +88,7 @@ def near(random: Random, packet: Packet, sender: str) -> Packet:
         "propagation-graph",
         "broadcast-tree",
         "selective-total",
+        "three-step",
     ],
 )
 def test_a_packet_of_invented_names_and_numbers_is_taken_ignored_or_refused(name: str, seed: int) -> None:

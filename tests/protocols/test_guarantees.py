@@ -26,6 +26,17 @@ MINIMUM: dict[str, set[str]] = {
     "scalatom": TOTAL | {"uniform-agreement", "termination", "genuineness", "message-size"},
     "three-step": TOTAL | {"uniform-agreement", "termination", "genuineness", "message-size"},
     "propagation-graph": TOTAL | {"uniform-agreement", "termination"},
+    "intergroup": {
+        "integrity",
+        "no-duplication",
+        "source-order",
+        "reliable-source-order",
+        "causal-order",
+        "timestamp-order",
+        "reliable-timestamp-order",
+        "view-termination",
+        "self-inclusion",
+    },
     "selective-total": TOTAL | {"selective-information", "order-equivalence", "source-order", "atomic-receipt"},
 }
 

@@ -27,7 +27,8 @@ def broken_claims(protocol: type[ThreeStep], seed: int) -> set[str]:
     except InvariantViolation:
         return {"invariant"}
     verdicts = judge(simulation.header(), simulation.table())
-    return {name for name, verdict in verdicts.items() if verdict.claimed and verdict.verdict == "violated"}
+    broken = {name for name, verdict in verdicts.items() if verdict.claimed and verdict.verdict == "violated"}
+    return broken | {"wire-error"} if simulation.wire_errors else broken
 
 
 def b_starts_with_its_own_clock(self: Primary, reports: list[Promise]) -> int:

@@ -6,17 +6,19 @@ import tomllib
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from ordercast.check import judge
 from ordercast.core import Context, Protocol, UsageError
 from ordercast.core.effects import Credit
-from ordercast.core.events import Discovered, MulticastRequested, Started
+from ordercast.core.events import Discovered, JoinRequested, MulticastRequested, ServiceChosen, Started
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
 from ordercast.sim.scenario import Scenario, dump_scenario, parse_scenario
 from ordercast.sim.site.membership import DISCOVERY_SECONDS
 from tests.sim.desk import CLOSED, Ask, Desk
+from tests.sim.kiosk import Kiosk
 
 DOCUMENT = """
 protocol = "desk"
@@ -35,7 +37,7 @@ LEAVE = '[[change]]\nkind = "leave"\nat = 5.2\nsites = ["d"]\ngroup = "g"\n'
 
 
 def find(name: str) -> type[Protocol]:
-    return {"desk": Desk, "heirs": Heirs}.get(name) or find_protocol(name)
+    return {"desk": Desk, "heirs": Heirs, "choosy": Choosy, "kiosk": Kiosk}.get(name) or find_protocol(name)
 
 
 class Heirs(Desk):
@@ -48,6 +50,22 @@ Heirs.contract = type(Heirs.contract)(
     **{name: getattr(Desk.contract, name) for name in Desk.contract.__struct_fields__}
     | {"name": "heirs", "another_process": True, "faults": ("crash",)}
 )
+
+
+asked: list[tuple[str, str]] = []
+
+
+class Choosy(Heirs):
+    """Remembers with which service sites join."""
+
+    contract = replace(Heirs.contract, name="choosy")
+
+    def on_join_requested(self, event: JoinRequested) -> None:
+        asked.append((self.site, event.service))
+        super().on_join_requested(event)
+
+    def on_service_chosen(self, event: ServiceChosen) -> None:
+        """It is all the same here."""
 
 
 def scenario(text: str) -> Scenario:
@@ -297,6 +315,43 @@ def test_what_is_wrong_with_a_change_is_told_in_one_line(change: str, complaint:
 def test_a_protocol_that_is_not_dynamic_has_no_changes() -> None:
     with pytest.raises(UsageError, match="sequencer has the same groups and sites all the time"):
         scenario(DOCUMENT.replace('"desk"', '"sequencer"') + JOIN)
+
+
+KIOSK = DOCUMENT.replace('"desk"', '"kiosk"').replace('["a", "d"]', '["a"]')
+CHOICE = '[[change]]\nkind = "service"\nat = 3.0\nsites = ["b"]\ngroup = "g"\nservice = "in-order"\n'
+
+
+def test_where_groups_stay_as_they_are_services_can_be_chosen_all_the_same() -> None:
+    run = executed(KIOSK + CHOICE + 'sources = ["a"]\n')
+    served = [(row["time"] > 3.0, row["service"]) for row in rows(run, "deliver", site="b")]
+    assert set(served) == {(False, "as-it-comes"), (True, "in-order")}
+    (chosen,) = [row for row in rows(run, "activate", site="b") if row["service"] == "in-order"]
+    assert (chosen["groups"], chosen["source"]) == (["g"], "a")
+    assert run.change_counts == {"service": 1}
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (CHOICE.replace('service = "in-order"', 'service = "in-oder"'), "kiosk has no service 'in-oder'; did you mean"),
+        (CHOICE.replace('["b"]', '["b", "c"]'), "'c' is not in g; its members are a, b"),
+        (CHOICE + 'sources = ["z"]\n', "there is no site 'z'"),
+        (JOIN, "kiosk knows no change of kind 'join'; known: service"),
+    ],
+)
+def test_what_cannot_be_chosen_is_told_in_one_line(change: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as error:
+        scenario(KIOSK.replace("settle", 'sites = ["c", "d"]\nsettle') + change)
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_whoever_succeeds_a_crashed_site_asks_for_the_service_that_was_chosen_there() -> None:
+    chosen = CHOICE.replace("in-order", "fast") + CHOICE.replace("3.0", "3.5").replace("in-order", "slow")
+    crash = '[[fault]]\nkind = "crash"\nfrom = 4.0\nto = 4.5\nsites = ["b"]\n'
+    run = executed(KIOSK.replace('"kiosk"', '"choosy"') + chosen + crash)
+    assert asked == [("b#1", "slow")]
+    assert not run.refused_requests
 
 
 def test_groups_may_be_left_out_only_where_somebody_joins_one() -> None:

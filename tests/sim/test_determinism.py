@@ -47,6 +47,8 @@ def write_all(folder: Path, protocols: list[str]) -> None:
             # Beyond its fault model it may stop loudly.
             faults = [fault for fault in DOCUMENT["fault"] if fault["kind"] in contract.faults]
             changed |= {"network": {"kind": "broadcast"}, "fault": faults}
+        if contract.members_only:
+            changed["workload"] = [DOCUMENT["workload"][0] | {"groups": ["all"]}]
         scenario = parse_scenario(DOCUMENT | changed, find_protocol)
         simulation = scenario.simulation().execute()
         for form in FORMATS:

@@ -23,6 +23,7 @@ from ordercast.spark.tables import compact, open_trace, read_events
 from ordercast.spark.verify import verify
 from ordercast.trace import EVENTS, Run, write_trace
 from ordercast.trace import read_events as read_in_memory
+from ordercast.verify import Here, verify_folder
 from tests.naive import CHECKERS
 from tests.naive.generate import PROFILES, generate
 from tests.naive.test_agreement import PROPERTIES_OF_PROFILE
@@ -92,6 +93,11 @@ def test_the_layout_of_a_trace_changes_no_verdict(spark: SparkSession, layout: s
     folder = write(tmp_path / "trace", layout, runs)
     found = found_by_spark(spark, folder)
     assert found == {run.run: judge(run, table, EVERYTHING) for run, table in runs}
+    here = verify_folder(Here(), str(folder), EVERYTHING).verdicts
+    assert here == {
+        run: {name: msgspec.structs.replace(verdict, all_witnesses=[]) for name, verdict in of_run.items()}
+        for run, of_run in found.items()
+    }
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

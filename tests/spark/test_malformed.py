@@ -16,7 +16,7 @@ from ordercast.trace import EVENTS, Run
 from tests.check.build import events
 from tests.spark.traces import by_hand, refused, verify_json, write_runs
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("place")
 
 TEXT = "a multicast m g\na deliver m\nb deliver m"
 DESCRIBED = Run("run", groups={"g": ["a", "b"]}, guarantees=["integrity", "no-duplication"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from ordercast.core.errors import UsageError
-from ordercast.spark.measure.cells import Grouping
-from ordercast.spark.measure.folder import Measured, measure_folder
+from ordercast.measure import Grouping, Measured, measure_here
+from ordercast.spark.measure.folder import measure_folder
 from ordercast.trace import write_trace
 from tests.check.build import describe, events
 
@@ -166,9 +167,18 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+Measure = Callable[[Path, Grouping], Measured]
+
+
+@pytest.fixture(scope="module", params=["here", "spark"])
+def measure(request: pytest.FixtureRequest) -> Measure:
+    """The same tables, in this process and on Spark."""
+    return measure_here if request.param == "here" else partial(measure_folder, request.getfixturevalue("spark"))
+
+
 @pytest.fixture(scope="module")
-def measured(spark: SparkSession, trace: Path) -> Measured:
-    return measure_folder(spark, trace, Grouping("run"))
+def measured(measure: Measure, trace: Path) -> Measured:
+    return measure(trace, Grouping("run"))
 
 
 def lines(measured: Measured, measure: str, run: str, **more: Any) -> list[dict[str, Any]]:
@@ -289,8 +299,8 @@ def test_a_run_without_messages_has_no_latency_and_no_rate(measured: Measured) -
     assert lines(measured, "throughput", "views") == []
 
 
-def test_windows_partition_the_run_and_show_where_nothing_happened(spark: SparkSession, trace: Path) -> None:
-    measured = measure_folder(spark, trace, Grouping("run", 2.0))
+def test_windows_partition_the_run_and_show_where_nothing_happened(measure: Measure, trace: Path) -> None:
+    measured = measure(trace, Grouping("run", 2.0))
     crash = lines(measured, "throughput", "crash")
     assert [(row["from"], row["to"]) for row in crash] == [(0, 2), (2, 4), (4, 6), (6, 8), (8, 10)]
     assert [row["deliveries"] for row in crash] == [3, 0, 0, 0, 1]
@@ -300,8 +310,8 @@ def test_windows_partition_the_run_and_show_where_nothing_happened(spark: SparkS
     latency = lines(measured, "latency", "crash", at="each")
     assert [(row["from"], row["count"], row["max"]) for row in latency] == [(0, 4, 8.0)]
     for run in RUNS:
-        for measure, name in (("packets", "packets"), ("load", "load"), ("drops", "packets")):
-            whole = sum(row[name] for row in lines(measured, measure, run))
+        for table, name in (("packets", "packets"), ("load", "load"), ("drops", "packets")):
+            whole = sum(row[name] for row in lines(measured, table, run))
             assert whole == {
                 ("repairs", "packets"): 8,
                 ("ethernet", "packets"): 4,
@@ -311,12 +321,12 @@ def test_windows_partition_the_run_and_show_where_nothing_happened(spark: SparkS
                 ("plain", "load"): 2,
                 ("repairs", "drops"): 3,
                 ("ethernet", "drops"): 1,
-            }.get((run, measure), 0)
+            }.get((run, table), 0)
     # The repetition of what was first sent in an earlier window.
     repeated = lines(measured, "retransmissions", "repairs", packet="Data")
     assert {row["from"]: row["packets"] for row in repeated} == {0: 0, 2: 1, 4: 1}
 
 
-def test_windows_that_are_far_too_short_are_refused(spark: SparkSession, trace: Path) -> None:
+def test_windows_that_are_far_too_short_are_refused(measure: Measure, trace: Path) -> None:
     with pytest.raises(UsageError, match="choose longer ones"):
-        measure_folder(spark, trace, Grouping("run", 1e-6))
+        measure(trace, Grouping("run", 1e-6))

@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from scipy import stats
 
-from ordercast.spark.measure import bootstrap
-from ordercast.spark.measure.bootstrap import bootstrap_quantiles, sample
-from ordercast.spark.measure.cells import SLICES, Grouping
-from ordercast.spark.measure.folder import COLUMNS
-from ordercast.spark.measure.intervals import ratio_interval
+from ordercast.measure.bootstrap import bootstrap_quantiles
+from ordercast.measure.grouping import SLICES, Grouping
+from ordercast.measure.intervals import ratio_interval
+from ordercast.measure.measures import COLUMNS, QUANTILES
+from ordercast.spark.measure import intervals
+from ordercast.spark.measure.intervals import sample
 from ordercast.spark.measure.prepare import prepare
-from ordercast.spark.measure.quantiles import QUANTILES
-from ordercast.spark.measure.tables import latency_rows, latency_table, rows_of
+from ordercast.spark.measure.tables import SparkMeasures, latency_table, rows_of
 from ordercast.spark.tables import open_trace, read_events
 from ordercast.trace import Run, write_trace
 from tests.check.build import events
@@ -48,9 +48,10 @@ def found(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict
     write_trace(folder, [random_run(protocol, number) for protocol, runs in RUNS.items() for number in range(runs)])
     trace = open_trace(spark, folder)
     with prepare(read_events(spark, trace, columns=COLUMNS), list(trace.runs.values())) as prepared:
-        by_protocol, exact = latency_rows(prepared, Grouping("protocol"))
+        measures = SparkMeasures(prepared)
+        by_protocol, exact = measures.latency(Grouping("protocol"))
         assert exact
-        by_run, _ = latency_rows(prepared, Grouping("run"))
+        by_run, _ = measures.latency(Grouping("run"))
         table, exact = latency_table(prepared, Grouping("protocol"), exact_max=100)
         assert not exact
         return {
@@ -139,7 +140,7 @@ def test_approximate_quantiles_are_close_to_the_exact_ones(found: dict[str, Any]
 
 
 def test_a_sample_is_bounded_even_and_always_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "SAMPLE_MAX", 500)
+    monkeypatch.setattr(intervals, "SAMPLE_MAX", 500)
     rows = spark.range(20_000).select((F.col("id") % 2).alias("key"), "id")
     sizes = rows.groupBy("key").agg(F.count("*").alias("size"))
     taken = [row.id for row in sample(rows, ["key"], sizes, ["id"]).collect()]

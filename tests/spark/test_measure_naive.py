@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -12,10 +13,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from ordercast.measure import Grouping, Measured, measure_here
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import load_scenario
-from ordercast.spark.measure.cells import Grouping
-from ordercast.spark.measure.folder import Measured, measure_folder
+from ordercast.spark.measure.folder import measure_folder
 from ordercast.trace import EVENTS, Run
 from tests.naive.generate import PROFILES, generate
 from tests.spark.plans import compiled
@@ -52,10 +53,19 @@ def traced() -> list[Traced]:
 
 
 @pytest.fixture(scope="module")
-def measured(spark: SparkSession, traced: list[Traced], tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    folder = tmp_path_factory.mktemp("naive") / "trace"
+def trace(traced: list[Traced], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_scattered(tmp_path_factory.mktemp("naive") / "trace", traced, files=2)
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark: SparkSession, trace: Path) -> Measured:
     with compiled(spark):
-        return measure_folder(spark, write_scattered(folder, traced, files=2), Grouping("run"))
+        return measure_folder(spark, trace, Grouping("run"))
+
+
+@pytest.fixture(scope="module", params=["here", "spark"])
+def measured(request: pytest.FixtureRequest, trace: Path) -> Measured:
+    return measure_here(trace, Grouping("run")) if request.param == "here" else request.getfixturevalue("on_spark")
 
 
 class Naive:
@@ -205,3 +215,22 @@ def test_retransmissions_agree(traced: list[Traced], measured: Measured) -> None
         assert found[run.run] == wanted, run.run
         total += sum(wanted.values())
     assert total > 100
+
+
+@pytest.mark.parametrize("grouping", [Grouping("run"), Grouping("protocol"), Grouping("protocol", 0.25)], ids=str)
+def test_this_process_and_spark_measure_the_same(
+    spark: SparkSession, trace: Path, on_spark: Measured, grouping: Grouping
+) -> None:
+    with compiled(spark):
+        there = on_spark if grouping == Grouping("run") else measure_folder(spark, trace, grouping)
+    here = measure_here(trace, grouping)
+    assert (here.exact, here.runs, here.events) == (there.exact, there.runs, there.events)
+    assert list(here.rows) == list(there.rows)
+    for name, rows in there.rows.items():
+        assert len(here.rows[name]) == len(rows), name
+        for mine, other in zip(here.rows[name], rows, strict=True):
+            assert set(mine) == set(other), name
+            for key, value in mine.items():
+                # Sums of floating-point numbers depend on the order in which they are added.
+                wanted = pytest.approx(other[key], rel=1e-9, abs=1e-12) if isinstance(value, float) else other[key]
+                assert value == wanted, (name, key, mine, other)

@@ -7,9 +7,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from ordercast.spark.event_file import tidy
-from ordercast.spark.verify.plan import TASK_ROWS_MAX, TASK_ROWS_MIN, Assignment, cut
+from ordercast.trace.event_file import tidy
 from ordercast.trace.schema import Run
+from ordercast.verify.plan import TASK_ROWS_MAX, TASK_ROWS_MIN, Assignment, cut
 
 
 def runs(*files: tuple[str, list[int]]) -> list[Assignment]:

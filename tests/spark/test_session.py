@@ -84,7 +84,7 @@ def test_master_errors_are_one_line_of_the_command(
 def test_no_java_is_one_line(tmp_path: Path) -> None:
     folder = by_hand(tmp_path / "trace", TEXT)
     environment = {**os.environ, "ORDERCAST_JAVA": str(tmp_path)}
-    result = run_python(RUN_ORDERCAST, "verify", str(folder), environment=environment)
+    result = run_python(RUN_ORDERCAST, "verify", "--spark", str(folder), environment=environment)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == f"ordercast verify: ORDERCAST_JAVA={tmp_path} is no Java home with Java 17 or newer\n"
 
@@ -98,15 +98,23 @@ def test_a_java_that_does_not_start_is_one_line(tmp_path: Path) -> None:
     program.chmod(0o755)
     folder = by_hand(tmp_path / "trace", TEXT)
     environment = {**os.environ, "ORDERCAST_JAVA": str(home)}
-    result = run_python(RUN_ORDERCAST, "verify", str(folder), environment=environment)
+    result = run_python(RUN_ORDERCAST, "verify", "--spark", str(folder), environment=environment)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == "ordercast verify: Spark did not start: out of coffee\n"
 
 
 def test_no_pyspark_is_one_line(tmp_path: Path) -> None:
-    result = run_ordercast("verify", str(tmp_path), blocked=["pyspark"])
+    folder = by_hand(tmp_path / "trace", TEXT)
+    result = run_ordercast("verify", "--spark", str(folder), blocked=["pyspark"])
     assert result.returncode == 2
     assert result.stderr == "ordercast verify needs the extra [spark]: pip install 'ordercast[spark]'\n"
+
+
+@pytest.mark.parametrize("command", ["verify", "measure"])
+def test_a_small_trace_needs_no_spark_at_all(command: str, tmp_path: Path) -> None:
+    folder = by_hand(tmp_path / "trace", TEXT, claims=["integrity"])
+    result = run_ordercast(command, str(folder), blocked=["pyspark", "py4j"])
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_a_missing_matplotlib_is_noticed_before_the_work(tmp_path: Path) -> None:
@@ -192,17 +200,18 @@ def test_on_the_bundled_java_and_an_empty_environment_nothing_is_said_and_nothin
 INTERRUPTED = """
 import sys
 from ordercast.cli import main
-from ordercast.spark import event_file, tables
+from ordercast.spark import tables
+from ordercast.trace import event_file
 
 def wait(piece):
     import time
-    print("waiting", file=open(sys.argv[3], "w"))
+    print("waiting", file=open(sys.argv[4], "w"))
     time.sleep(600)
     yield from ()
 
 import ordercast.spark.verify.verification as verification
 verification.judge_files = wait
-sys.exit(main(sys.argv[1:3]))
+sys.exit(main(sys.argv[1:4]))
 """
 
 
@@ -210,9 +219,9 @@ sys.exit(main(sys.argv[1:3]))
 def test_ctrl_c_ends_everything_with_exit_code_130(tmp_path: Path) -> None:
     folder = by_hand(tmp_path / "trace", TEXT, claims=["integrity"])
     waiting = tmp_path / "waiting"
-    code = INTERRUPTED.replace("sys.argv[3]", repr(str(waiting)))
+    code = INTERRUPTED.replace("sys.argv[4]", repr(str(waiting)))
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "verify", str(folder)],
+        [sys.executable, "-c", code, "verify", str(folder), "--spark"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

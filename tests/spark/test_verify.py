@@ -15,10 +15,12 @@ from pyspark.sql import SparkSession
 from ordercast.check import PROPERTIES, judge
 from ordercast.cli import main
 from ordercast.spark import tables
-from ordercast.spark.tables import Trace, open_trace
-from ordercast.spark.verify import plan, verify
+from ordercast.spark.tables import open_trace
 from ordercast.spark.verify import verification as verification_module
+from ordercast.spark.verify import verify
 from ordercast.trace import write_trace
+from ordercast.trace.pieces import Trace
+from ordercast.verify import plan
 from tests.check.build import describe, events
 from tests.check.test_acyclic import CYCLE
 from tests.check.test_causality import CAUSE
@@ -26,7 +28,7 @@ from tests.check.test_failures import ALLOWED_ANOMALY, FORBIDDEN_TWIN, SENT
 from tests.check.test_views import two_sites
 from tests.spark.traces import by_hand, refused, verify_json, write_per_site, write_scattered
 
-pytestmark = pytest.mark.usefixtures("spark")
+pytestmark = pytest.mark.usefixtures("place")
 
 AGREED = SENT + "b deliver m\nb deliver n\nc deliver m\nc deliver n\na deliver m\na deliver n"
 

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.campaign.changes import add_changes
 from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
+from ordercast.campaign.services import add_services
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds
 from ordercast.campaign.varied import vary
 from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
@@ -35,7 +36,10 @@ MESSAGES_MIN, MESSAGES_MAX = 12, 48
 """Of a run, all sources together: enough for gaps, windows and inversions, few enough for ten milliseconds."""
 DURATION_MIN, DURATION_MAX = 6.0, 12.0
 _NETWORK_WEIGHTS = {"point-to-point": 4, "broadcast": 3, "wide-area": 2, "topology": 1}
-
+_HOPS = (1, 2, 4, 8, 15, 16, 24, 32)
+"""Between two regions: from one ring of a search to beyond all of them."""
+_SHARED_LOSS_MAX = 0.15
+"""It does not heal: what was promised has to come true through it."""
 
 Sources = Literal["promised", "several", "outside"]
 """Who multicasts: whoever may according to the contract; several sites in any case; or sites that are in no group."""
@@ -102,7 +106,8 @@ def draw_scenario(
     duration = round(random.uniform(DURATION_MIN, DURATION_MAX), 2)
     weights = tuning.networks or _NETWORK_WEIGHTS
     kind = network or random.choices(tuple(weights), tuple(weights.values()))[0]
-    table = _draw_network(random, kind, sites)
+    table = _draw_far_regions(random, sites) if kind == "wide-area" and tuning.channels else None
+    table = table or _draw_network(random, kind, sites)
     delay_max = DELAY_SECONDS_MAX
     if "loss" not in contract.faults:
         # Whoever cannot stand a loss cannot stand a packet that is later than phi_n either: nobody could tell the two
@@ -142,7 +147,9 @@ def draw_scenario(
         sync_seconds=0.0 if calm else sync_seconds,
         options={}
         if calm
-        else tuning.options(Situation(random, sites, members, _round_trip(table, sites), bool(dying))),
+        else tuning.options(
+            Situation(random, sites, members, _round_trip(table, sites), bool(dying), _sources_of(workloads))
+        ),
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )
@@ -150,6 +157,7 @@ def draw_scenario(
         return scenario
     scenario, stay = add_changes(scenario, attempt)
     fragile = tuple(site for site in fragile if site in stay)
+    scenario = add_services(scenario, attempt)
     return vary(add_rare_fault(scenario, fragile, attempt), fragile, attempt)
 
 
@@ -232,6 +240,29 @@ def _draw_network(random: Random, kind: str, sites: tuple[SiteId, ...]) -> Netwo
     return PointToPointTable(processing=processing, latency=latency)
 
 
+def _draw_far_regions(random: Random, sites: tuple[SiteId, ...]) -> NetworkTable:
+    """One to four regions, near each other or far in hops, with lines that lose packets for a whole region."""
+    names = ("north", "south", "west", "east")[: random.randint(1, min(4, len(sites)))]
+    latency = round(log_uniform(random, 0.0002, 0.02), 5)
+    hops = {
+        name: {other: 1 if name == other else random.choice(_HOPS) for other in names[place:]}
+        for place, name in enumerate(names)
+    }
+    matrix = {
+        name: {
+            other: latency if name == other else round(latency * random.uniform(1.0, 4.0), 5) for other in hops[name]
+        }
+        for name in names
+    }
+    return WideAreaTable(
+        regions={name: sites[place :: len(names)] for place, name in enumerate(names)},
+        latency=matrix,
+        hops=hops,
+        jitter=round(random.choice((0.0, random.uniform(0.0, 2 * latency))), 5),
+        shared_loss=round(random.choice((0.0, random.uniform(0.01, _SHARED_LOSS_MAX))), 3),
+    )
+
+
 def _draw_one_channel(random: Random) -> NetworkTable:
     """Receivers from five times as fast as the channel to six times as slow, with few buffers or many."""
     frame = round(log_uniform(random, 0.000005, 0.0001), 7)
@@ -292,6 +323,9 @@ def _draw_workloads(
     sources = tuple(sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites)))))
     count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // len(sources))
     every = tuple(groups)
+    if protocol.contract.members_only:
+        yield from _draw_members_workloads(random, groups, duration)
+        return
     choose = _choose(random, protocol, every)
     yield Workload(
         sources=sources, groups=every, choose=choose, count=count, rate=_rate(count, duration), size=_size(random)
@@ -305,6 +339,24 @@ def _draw_workloads(
         yield Workload(
             sources=some, destinations=destinations, count=few, rate=_rate(few, duration), size=_size(random)
         )
+
+
+def _draw_members_workloads(
+    random: Random, groups: dict[GroupId, tuple[SiteId, ...]], duration: float
+) -> Iterator[Workload]:
+    """The same where only members multicast to a group: some of each group, all the time, and sometimes in bursts."""
+    for group, members in groups.items():
+        sources = tuple(sorted(random.sample(members, random.randint(1, len(members)))))
+        count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // (len(sources) * len(groups)))
+        yield Workload(sources=sources, groups=(group,), count=count, rate=_rate(count, duration), size=_size(random))
+        if random.random() < 0.4:
+            some = tuple(sorted(random.sample(sources, random.randint(1, len(sources)))))
+            yield _burst(random, some, (group,), None, duration)
+
+
+def _sources_of(workloads: tuple[Workload, ...]) -> tuple[SiteId, ...]:
+    """Those who multicast, sorted."""
+    return tuple(sorted({source for workload in workloads for source in workload.sources}))
 
 
 def _choose(random: Random, protocol: type[Protocol], groups: tuple[GroupId, ...]) -> int:

@@ -164,7 +164,7 @@ def _unseen(simulation: Simulation, run: Run) -> Iterator[Violation]:
         yield Violation(WIRE_ERROR, simulation.first_wire_error)
     # Who delivers everything in the end takes everything in the end; where somebody was refused, or a contract promises
     # no end, the others may wait for ever.
-    if "termination" in run.guarantees:
+    if "termination" in run.guarantees or "view-termination" in run.guarantees:
         up = [site for site in simulation.sites.values() if site.up]
         for site in up:
             reasons = f" ({site.blocked_reasons[-1]})" if site.blocked_reasons else ""

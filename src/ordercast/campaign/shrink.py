@@ -14,7 +14,9 @@ from msgspec.structs import replace
 from ordercast.campaign.outcome import STARVED, UNANSWERED, Trial, run_scenario
 from ordercast.check import CLAIMED, PROPERTIES, choose
 from ordercast.core import GroupId, SiteId, UsageError
+from ordercast.sim.change import Change
 from ordercast.sim.faults import AnyFault, Cut, Delay, Duplication, Partition
+from ordercast.sim.network_table import WideAreaTable
 from ordercast.sim.scenario import Scenario
 from ordercast.sim.workload import Workload
 
@@ -134,6 +136,9 @@ def _cost(scenario: Scenario) -> tuple[float, ...]:
         len(scenario.faults),
         sum((scenario.duration if fault.to is None else fault.to) - fault.from_ for fault in scenario.faults),
         sum(len(change.sites) for change in scenario.changes),
+        sum(len(change.sources) for change in scenario.changes),
+        sum(bool(change.service or change.role) for change in scenario.changes if change.kind == "join"),
+        _trouble_in_network(scenario),
         len(scenario.sites),
         sum(len(members) for members in scenario.groups.values()),
         sum((workload.count or 0) * len(workload.sources) for workload in workloads),
@@ -146,6 +151,12 @@ def _cost(scenario: Scenario) -> tuple[float, ...]:
         not scenario.stable,
         scenario.checkpoint_records is not None,
     )
+
+
+def _trouble_in_network(scenario: Scenario) -> float:
+    """What a network does without any fault."""
+    network = scenario.network
+    return network.shared_loss + bool(network.hops) if isinstance(network, WideAreaTable) else 0.0
 
 
 # ---------------------------------------------------------------------- faults
@@ -165,15 +176,25 @@ def _parts_left_out(items: Sequence[Item]) -> Iterator[tuple[Item, ...]]:
 
 # ---------------------------------------------------------------------- changes
 def _fewer_changes(scenario: Scenario, _property: str) -> Iterator[Scenario]:
-    """Leave out halves of the changes, …, single ones, then single sites of one. A site that does not come is not
-    there, unless it is one that was in a group."""
+    """Leave out halves of the changes, …, single ones, then single sites of one, then what one asks for in particular.
+    A site that does not come is not there, unless it is one that was in a group."""
     for kept in _parts_left_out(scenario.changes):
         yield _without_strangers(replace(scenario, changes=kept))
     for place, change in enumerate(scenario.changes):
-        for gone in change.sites if len(change.sites) > 1 else ():
-            fewer = replace(change, sites=tuple(site for site in change.sites if site != gone))
+        for fewer in _smaller_changes(change):
             changes = (*scenario.changes[:place], fewer, *scenario.changes[place + 1 :])
             yield _without_strangers(replace(scenario, changes=changes))
+
+
+def _smaller_changes(change: Change) -> Iterator[Change]:
+    for gone in change.sites if len(change.sites) > 1 else ():
+        yield replace(change, sites=tuple(site for site in change.sites if site != gone))
+    if change.sources:
+        yield replace(change, sources=())
+    for gone in change.sources if len(change.sources) > 1 else ():
+        yield replace(change, sources=tuple(site for site in change.sources if site != gone))
+    if change.kind == "join" and (change.service or change.role):
+        yield replace(change, service="", role="")
 
 
 def _without_strangers(scenario: Scenario) -> Scenario:
@@ -211,7 +232,12 @@ def without_site(scenario: Scenario, gone: SiteId) -> Scenario:
     groups = {group: members for group, members in groups.items() if members}
     faults = (_fault_without(fault, left) for fault in scenario.faults)
     workloads = (replace(workload, sources=left(workload.sources)) for workload in scenario.workloads)
-    changes = (replace(each, sites=left(each.sites), sources=left(each.sources)) for each in scenario.changes)
+    # A choice for one source would become one for everyone.
+    changes = (
+        replace(each, sites=left(each.sites), sources=left(each.sources))
+        for each in scenario.changes
+        if each.sources != (gone,)
+    )
     return _consistent(
         replace(
             scenario,
@@ -342,6 +368,10 @@ def _simpler(scenario: Scenario, _property: str) -> Iterator[Scenario]:
         yield replace(scenario, stable=True)
     if scenario.checkpoint_records is not None:
         yield replace(scenario, checkpoint_records=None)
+    network = scenario.network
+    if isinstance(network, WideAreaTable) and _trouble_in_network(scenario):
+        yield replace(scenario, network=replace(network, shared_loss=0.0))
+        yield replace(scenario, network=replace(network, hops=None))
     for place, workload in enumerate(scenario.workloads):
         if workload.size:
             workloads = list(scenario.workloads)

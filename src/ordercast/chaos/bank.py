@@ -13,7 +13,7 @@ import msgspec
 
 from ordercast.core import GroupId, SiteId
 
-MAIN_COMPUTERS: tuple[SiteId, ...] = ("main-1", "main-2")
+MAIN_COMPUTERS: tuple[SiteId, ...] = ("main-1", "main-2", "main-3")
 BRANCHES: tuple[SiteId, ...] = ("branch-1", "branch-2", "branch-3")
 GROUPS: dict[GroupId, tuple[SiteId, ...]] = {
     "accounts": MAIN_COMPUTERS,

@@ -21,7 +21,7 @@ from ordercast.chaos.floods import Floods, Recording
 from ordercast.chaos.histories import Histories
 from ordercast.chaos.processes import Processes
 from ordercast.chaos.proxy import CALM, FLAT, Proxy, Tap, Terrain, Weather
-from ordercast.chaos.record import Absence, Record, Refusal, Tell
+from ordercast.chaos.record import Absence, Record, Refusal, Strike, Tell
 from ordercast.chaos.schedule import (
     Action,
     Away,
@@ -102,6 +102,8 @@ class Outcome(msgspec.Struct):
     """Process -> the most memory that it took."""
     acknowledged: dict[SiteId, list[str]] = {}
     """Process -> the orders of which it has told whoever gave them that they were applied."""
+    strikes: list[Strike] = []
+    """When who was killed, stopped or cut off."""
     forgotten: list[SiteId] = []
     """Who has come back with an older log that nobody refused: it delivers once more what it has forgotten."""
 
@@ -202,6 +204,7 @@ class Harness:
             record.flooded,
             processes.peaks,
             {name: _read_receipts(self._folder, name) for name in names},
+            record.strikes,
             record.forgotten,
         )
 
@@ -360,12 +363,14 @@ class Harness:
                 # On a busy machine the start after the kill before may not have happened yet; were it overtaken, two
                 # processes of that name would run, of which only one is known.
                 async with self._turns[process]:
-                    await self._kill(process, action.seconds)
+                    with record.striking("kill", process):
+                        await self._kill(process, action.seconds)
             case Pause(process=process):
-                processes.signal(process, signal.SIGSTOP)
-                record.say(f"{process} is stopped for {action.seconds:.1f} s")
-                await asyncio.sleep(action.seconds)
-                processes.signal(process, signal.SIGCONT)
+                with record.striking("pause", process):
+                    processes.signal(process, signal.SIGSTOP)
+                    record.say(f"{process} is stopped for {action.seconds:.1f} s")
+                    await asyncio.sleep(action.seconds)
+                    processes.signal(process, signal.SIGCONT)
                 record.happened["pause"] += processes.is_running(process)
             case Start(process=process):
                 await processes.start(process)
@@ -376,7 +381,8 @@ class Harness:
                 self._partitions.append(cut)
                 self._set_weather()
                 record.say(f"{', '.join(side)} cut off from the others for {action.seconds:.1f} s")
-                await asyncio.sleep(action.seconds)
+                with record.striking("partition", *side):
+                    await asyncio.sleep(action.seconds)
                 self._partitions.remove(cut)
                 self._set_weather()
                 record.happened["partition"] += 1

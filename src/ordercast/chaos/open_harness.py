@@ -24,9 +24,7 @@ class OpenHarness(Harness):
 
     def _more_work(self, process: SiteId) -> dict[str, Any]:
         (group,) = self._cluster.groups
-        late = any(isinstance(action, Join) and action.process == process for action in self._plan.actions)
-        plan = self._plan
-        return {"group": group, "founds": not late, "loss": plan.loss, "duplication": plan.duplication}
+        return {"group": group, "loss": self._plan.loss, "duplication": self._plan.duplication}
 
     def _build(self) -> None:
         (self._group,) = self._cluster.groups
@@ -98,9 +96,6 @@ class OpenHarness(Harness):
         self._record.say(f"{process} has come: it is in after {time.monotonic() - began:.1f} s")
 
     async def _leave(self, process: SiteId) -> None:
-        # Whoever is the last one to have the books must not leave before others have them.
-        for each in self._living():
-            await self._wait_in(each)
         began = time.monotonic()
         await self._ask(process, {"command": "leave", "group": self._group, "timeout": CHANGE_SECONDS})
         taken = time.monotonic() - began

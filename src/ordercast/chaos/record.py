@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -36,6 +37,15 @@ class Absence(msgspec.Struct, frozen=True):
     """What those who did not go on said."""
 
 
+class Strike(msgspec.Struct, frozen=True):
+    """A fault that has really struck, on the clock of the traces."""
+
+    kind: str
+    processes: tuple[SiteId, ...]
+    began: float
+    ended: float
+
+
 class Record:
     """One run's."""
 
@@ -45,6 +55,8 @@ class Record:
         self.problems: list[str] = []
         """What went wrong with the processes themselves."""
         self.refusals: list[Refusal] = []
+        self.strikes: list[Strike] = []
+        """Kills, pauses and partitions."""
         self.forgotten: list[SiteId] = []
         """Who has come back with an older log that nobody refused."""
         self.absences: list[Absence] = []
@@ -61,6 +73,15 @@ class Record:
     def say(self, words: str) -> None:
         """One line for people."""
         self._tell(self.seconds, words)
+
+    @contextmanager
+    def striking(self, kind: str, *processes: SiteId) -> Iterator[None]:
+        """A fault lasts as long as this."""
+        began = time.time()
+        try:
+            yield
+        finally:
+            self.strikes.append(Strike(kind, processes, began, time.time()))
 
     def refused(self, who: str, after: str, why: str) -> None:
         """Somebody was not let in."""

@@ -94,14 +94,18 @@ async def _main(work: Work) -> None:
     async with ordercast.open(work.config, work.process) as node:
         if work.loss or work.duplication:
             _make_weather(node, work, no_more)
-        while not work.founds and not node.status()["peers"]:
-            await wait(stop, 0.05)
         group = work.group or next(iter(node.groups))
-        replica = await ordercast.Replicated(Books()).join(node, group)
+        stopping = asyncio.create_task(stop.wait())
+        replica = ordercast.Replicated(Books())
+        joining = asyncio.create_task(replica.join(node, group))
+        await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not joining.done():
+            joining.cancel()
+            raise ordercast.UsageError("no other replica has given its books")
+        joining.result()
         branch = Branch(replica, work)
         giving = asyncio.create_task(branch.give_orders(no_more))
         ended = asyncio.create_task(node.wait_failed())
-        stopping = asyncio.create_task(stop.wait())
         await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
         no_more.set()
         await giving

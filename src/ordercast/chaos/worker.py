@@ -37,9 +37,6 @@ class Work(msgspec.Struct, frozen=True):
     """How many times the process was started before in this run, whatever its log says."""
     group: str = ""
     """To be joined, where no file names any."""
-    founds: bool = True
-    """Whether the process may be the first in the group. Else it waits until it has found another one: who finds nobody
-    and founds a group of its own gives up what was ordered there when it meets the others."""
     loss: float = 0.0
     duplication: float = 0.0
     """Shares of its own datagrams, which it loses and repeats itself, where no relay can."""

@@ -39,10 +39,10 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
     "verify": CommandEntry(
-        "ordercast.cli.verify.command", "Every property of a trace, checked on Spark, with counterexamples.", ("spark",)
+        "ordercast.cli.verify.command", "Every property of a trace, checked, with counterexamples.", ("lab",)
     ),
     "measure": CommandEntry(
-        "ordercast.cli.measure.command", "Latency, throughput, packets and load of a trace, on Spark.", ("spark",)
+        "ordercast.cli.measure.command", "Latency, throughput, packets and load of a trace.", ("lab",)
     ),
     "reproduce": CommandEntry(
         "ordercast.cli.reproduce",

@@ -30,6 +30,8 @@ from ordercast.wire.keys import create_key_file, read_keys
 FIRST_PORT = 7001
 PROCESSES_MAX = 64
 """More than one machine has a use for."""
+MAJORITY_PROCESSES_MIN = 3
+"""With so many, most are left when one is gone."""
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The cluster's configuration.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -56,7 +58,11 @@ def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to write it; there must be no such file yet.")],
     processes: Annotated[int, typer.Option(min=1, max=PROCESSES_MAX, help="How many, on this machine.")] = 3,
     protocol: Annotated[
-        str | None, typer.Option(help="See `ordercast protocols`; by default sequencer, with --discovery token.")
+        str | None,
+        typer.Option(
+            help="See `ordercast protocols`; by default three-step, for one or two processes sequencer, with "
+            "--discovery token."
+        ),
     ] = None,
     discovery: Annotated[
         bool, typer.Option("--discovery", help="No names in the file: processes find each other, and come and go.")
@@ -75,7 +81,7 @@ def new(
     key_file = None if insecure else file.with_suffix(".key")
     if file == key_file:
         raise UsageError(f"{file}: is the name of the key file; name the configuration {file.with_suffix('.toml')}")
-    chosen = protocol or ("token" if discovery else "sequencer")
+    chosen = protocol or _usual_protocol(processes, discovery)
     find_protocol(chosen)
     check_name(cluster or file.stem)
     members = discovery_text() if discovery else members_text(processes, port)
@@ -101,6 +107,13 @@ def new(
             start = f"start each process: ordercast node --config {file} --process node-1"
         print(start, file=sys.stderr)
     return 0
+
+
+def _usual_protocol(processes: int, discovery: bool) -> str:
+    """What goes on without any one process, where that can be: two processes have no majority without one of them."""
+    if discovery:
+        return "token"
+    return "three-step" if processes >= MAJORITY_PROCESSES_MIN else "sequencer"
 
 
 def _create(file: Path, text: str) -> None:

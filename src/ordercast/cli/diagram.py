@@ -160,7 +160,8 @@ def short_name(message: str) -> str:
 # ---------------------------------------------------------------------- what is shown
 def what_happens(events: pa.Table, only_messages: set[str] | None = None, packets: bool = True) -> Iterator[Happening]:
     """The rows of the diagram, in order of time; a receipt and the deliveries that it leads to are one row."""
-    columns = ["site", "seq", "time", "kind", "message", "groups", "peer", "messages", "view", "members", "service"]
+    columns = ["site", "seq", "time", "kind", "message", "source", "groups", "peer", "messages", "view", "members"]
+    columns.append("service")
     table = events.select(columns).filter(pc.not_equal(events.column("kind"), "send"))
     several_groups = _names_several_groups(events)
     times = pc.min_max(table.column("time"))
@@ -238,7 +239,8 @@ def _alone(row: dict[str, Any], several_groups: bool) -> Iterator[Happening]:
     elif kind == "view":
         text = f"V {row['view']}" + _ADDRESS + ",".join(row["members"] or ())
     elif kind == "activate":
-        text = f"S {row['service']}" + _ADDRESS + ",".join(row["groups"] or ())
+        of = f" of {row['source']}" if row["source"] else ""
+        text = f"S {row['service']}{of}" + _ADDRESS + ",".join(row["groups"] or ())
     elif kind in ("join", "leave"):
         text = f"{_LETTERS[kind]} {','.join(row['groups'] or ())}"
     elif kind == "multicast":

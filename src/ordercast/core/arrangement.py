@@ -33,6 +33,8 @@ class Situation(msgspec.Struct, frozen=True):
     """Seconds there and back, without faults."""
     somebody_dies: bool
     """Whether sites crash that never come back."""
+    sources: tuple[SiteId, ...] = ()
+    """The sites that multicast."""
 
     def rarely(self, usual: int, low: int, high: int) -> int:
         """The default, or in one run of three something small. Where somebody dies, the default: what is kept for the
@@ -62,6 +64,9 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     begun. Packets that the last fault delayed come before that."""
     networks: Mapping[str, int] | None = None
     """Kinds of network and their weights; None: those that every protocol is tried on."""
+    channels: bool = False
+    """Whether the protocol broadcasts on channels, with a TTL: then wide-area networks have hops for each two regions,
+    and regions that lose packets as a whole."""
     sites_max: int | None = None
     """More sites than usual, in one run of sixteen and never in calm ones, for many sites make many events; None: the
     usual few."""

@@ -124,6 +124,8 @@ class Contract(msgspec.Struct, frozen=True):
     """Whether a message can be addressed to sites instead of groups."""
     several_groups: bool = True
     """Whether a message can be addressed to several groups at once."""
+    members_only: bool = False
+    """Whether only members of a group can multicast to it."""
     one_channel: bool = False
     """Whether the protocol needs a network on which everyone hears all broadcasts in the same order."""
     dynamic: bool = False
@@ -135,6 +137,8 @@ class Contract(msgspec.Struct, frozen=True):
     differ, and a replicated state needs a rule (`Replicated(…, quorum=N)` or `merge=function`)."""
     services: Mapping[str, tuple[str, ...]] = {}
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
+    roles: tuple[str, ...] = ()
+    """What a member of a group can be there, where it can choose."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands
     """The contract with these options, for a protocol that has a weaker mode, or one for other faults."""
 

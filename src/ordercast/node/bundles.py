@@ -29,6 +29,9 @@ PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size
 MAKING_MAX = 16
 """Large messages of a source that are in the making at a time: a source has fewer bundles than that under way."""
 
+PIECES_MAX = (1 << 32) // PIECE_BYTES_MAX + 1
+"""Of the largest message that any configuration allows."""
+
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
@@ -61,6 +64,11 @@ def _join(number: int, index: int, total: int, piece: Payload) -> bytes:
     return b"".join((PIECE_MARK, _PIECE.pack(number, index, total), piece))
 
 
+def is_first_piece(payload: Payload) -> bool:
+    """Whether a piece is the one with which a large message begins."""
+    return len(payload) >= len(PIECE_MARK) + _PIECE.size and _PIECE.unpack_from(payload, len(PIECE_MARK))[1] == 0
+
+
 def decode_bundle(payload: Payload, count: int) -> list[bytes]:
     """The messages of a bundle; `WireError` when it is none."""
     try:
@@ -79,6 +87,10 @@ class Piece(msgspec.Struct, frozen=True, array_like=True):
     incarnation: int
     groups: tuple[GroupId, ...]
     payload: bytes
+
+
+class TooLarge(WireError):
+    """A message is larger than this process takes; others may be configured otherwise."""
 
 
 class _Making:
@@ -113,12 +125,15 @@ class Assembly:
         self._making: dict[tuple[SiteId, tuple[GroupId, ...]], _Making] = {}
 
     def add(self, message: MessageId, groups: tuple[GroupId, ...], payload: Payload) -> bytes | None:
-        """The whole message when this was its last piece; `WireError` for what is no piece."""
+        """The whole message when this was its last piece; `WireError` for what is no piece, and then everybody finds
+        that; `TooLarge` for a piece of a message that is too large here."""
         if len(payload) < len(PIECE_MARK) + _PIECE.size:
             raise WireError("a piece without its head")
         number, index, total = _PIECE.unpack_from(payload, len(PIECE_MARK))
-        if not 0 <= index < total or (total - 1) * PIECE_BYTES_MAX >= self._payload_max:
-            raise WireError(f"piece {index} of {total}: more than payload_max ({self._payload_max} bytes), or none")
+        if not 0 <= index < total <= PIECES_MAX:
+            raise WireError(f"piece {index} of {total}")
+        if (total - 1) * PIECE_BYTES_MAX >= self._payload_max:
+            raise TooLarge(f"piece {index} of {total}: more than payload_max ({self._payload_max} bytes)")
         making = self._making.get((message.source, groups))
         if making is None or making.incarnation < message.incarnation:
             # A source that crashed in the middle never sends the rest: what there is of the old one goes.

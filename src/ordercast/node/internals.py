@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from threading import get_ident
@@ -100,6 +100,8 @@ class Internals:
         self._peer_waiters: list[asyncio.Future[None]] = []
         self._is_started = False
         self._take_snapshots: dict[str, Callable[[], bytes | None]] = {}
+        self.hand_over: dict[GroupId, Callable[[], Coroutine[None, None, None]]] = {}
+        """What a group that was joined is not left before: its state is given to others."""
 
     # ------------------------------------------------------------------ the end
     def end(self, settled: bool) -> None:
@@ -298,9 +300,14 @@ class Internals:
             return
         mine = [name for name, members in self.engine.groups.items() if self.process in members]
         joined = [name for name in mine if not self.engine.is_configured(name)]
+        await self._hand_over(joined)
         with suppress(OrdercastError, TimeoutError):
             async with asyncio.timeout(CLOSE_STILL_SECONDS):
                 await asyncio.gather(*map(self.membership.give_up, joined))
+
+    async def _hand_over(self, names: list[GroupId]) -> None:
+        """Before groups are left."""
+        await asyncio.gather(*(self.hand_over[name]() for name in names if name in self.hand_over))
 
     async def remove_process(self, name: SiteId) -> None:
         """Take a process out of every group that is gone for good; done when that is delivered here."""
@@ -328,6 +335,7 @@ class Internals:
         exits: list[asyncio.Future[None]] = []
         try:
             if joined:
+                await self._hand_over(joined)
                 await self.senders.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS)
         finally:
             # Whoever stops waiting has left all the same.
@@ -363,6 +371,17 @@ class Internals:
         does."""
         own = [obstacles for name, obstacles in self._obstacles_in.items() if not groups or name in groups]
         return "; ".join(each.told for each in (self.obstacles, *own) if each.told)
+
+    @property
+    def searching(self) -> str:
+        """Who is looked for, where no file says who there is."""
+        discovery = self.engine.discovery
+        looked_for = [] if discovery is None else discovery.status()["looked_for"]
+        return f"looking for {', '.join(looked_for)}" if looked_for else ""
+
+    def why_not_in(self, groups: Sequence[GroupId]) -> str:
+        """Why a join takes long."""
+        return self.told_obstacles(groups) or self.searching or "those who are in it do not answer"
 
     @property
     def obstacle_reasons(self) -> str:

@@ -182,16 +182,9 @@ class Node:
         except TimeoutError:
             if not limit.expired():
                 raise
-            why = internals.told_obstacles(names) or self._searching() or "those who are in it do not answer"
             raise TimeoutError(
-                f"process {self.process} is not in {', '.join(names)} after {timeout} s: {why}"
+                f"process {self.process} is not in {', '.join(names)} after {timeout} s: {internals.why_not_in(names)}"
             ) from None
-
-    def _searching(self) -> str:
-        """Who is looked for, where no file says who there is."""
-        discovery = self.internals.engine.discovery
-        looked_for = [] if discovery is None else discovery.status()["looked_for"]
-        return f"looking for {', '.join(looked_for)}" if looked_for else ""
 
     def direct(self) -> Group:
         """Messages that are addressed to this process, not to a group."""

@@ -11,7 +11,7 @@ import msgspec
 
 from ordercast.core import AddressMemo, GroupId, InstanceId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.node.bundles import PIECE_MARK, Assembly
+from ordercast.node.bundles import PIECE_MARK, Assembly, TooLarge, is_first_piece
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.deliveries import Shared, View
 from ordercast.node.history import History
@@ -52,11 +52,14 @@ class Receiver:
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
         self._with_history = with_history
+        self._heard: dict[GroupId, set[SiteId]] = {}
+        """Group that this process has come to, perhaps behind a gap -> sources that have begun a message there since.
+        Of one that has not, a piece may be the rest of a message that began before."""
         self._inboxes: list[Inbox] = []
         first = {view.group: view for view in views}
         # Groups that were joined while the process ran are in the attachment alone.
         for name in dict.fromkeys((*first, *attachment.offsets, DIRECT)):
-            inbox = self.open(name, attachment.offsets.get(name, 0))
+            inbox = self._open(name, attachment.offsets.get(name, 0))
             if name in first:
                 inbox.install(first[name], 0)
         for waiting in attachment.untaken:
@@ -70,13 +73,15 @@ class Receiver:
         payload: Payload = multicast.payload
         unpacked: list[bytes] | None = None
         if payload[:1] == PIECE_MARK:
-            whole = self._add_piece(multicast, payload)
-            if whole is None:
+            unpacked = self._add_piece(multicast, payload)
+            if unpacked is None:
                 self._on_taken()
                 return
-            payload, unpacked = whole, [whole]
-            if not self._in_source_order:
+            payload = unpacked[0] if unpacked else b""
+            if unpacked and not self._in_source_order:
                 multicast = msgspec.structs.replace(multicast, count=1)  # perhaps it is not the last piece
+        elif self._heard:
+            self._hear(multicast)
         route = self._routes[multicast.groups, None]
         if not route:
             self._on_taken()
@@ -92,33 +97,57 @@ class Receiver:
             if view.group in inbox.groups:
                 inbox.install(view, self._ordinal)
 
-    def _add_piece(self, multicast: Multicast, payload: Payload) -> bytes | None:
+    def _add_piece(self, multicast: Multicast, payload: Payload) -> list[bytes] | None:
+        """The message of which this is the last piece; no message where it stands that everybody sets aside."""
         message, groups = multicast.id, multicast.groups
+        if self._heard and is_first_piece(payload):
+            self._hear(multicast)
         try:
             whole = self._assembly.add(message, groups, payload)
-            if whole is None and multicast.count and self._in_source_order:
-                # The last piece, and others have not come: they lie in a gap.
-                self._assembly.give_up(message, groups, payload)
-                self._skip(multicast)
-            return whole
-        except WireError as error:
-            self.counters["bad-bundles"] += 1
+        except TooLarge as error:
             logger.warning("dropped from %s: %s", message.source, error)
+            self.counters["bad-bundles"] += 1
             self._skip(multicast)
             return None
+        except WireError as error:
+            return self._set_aside(multicast, str(error))
+        if whole is not None:
+            return [whole]
+        if multicast.count and self._in_source_order:
+            self._assembly.give_up(message, groups, payload)
+            if all(message.source in self._heard.get(group, (message.source,)) for group in groups):
+                return self._set_aside(multicast, "the last piece of a message of which others were never sent")
+            # They lie in a gap.
+            self._skip(multicast)
+        return None
+
+    def _hear(self, multicast: Multicast) -> None:
+        for group in multicast.groups:
+            if group in self._heard:
+                self._heard[group].add(multicast.id.source)
+
+    def _set_aside(self, multicast: Multicast, why: str) -> list[bytes] | None:
+        """A source has done something wrong that everybody sees: it has its place in the order, and no message."""
+        logger.warning("bundle %s of %s is set aside: %s", multicast.id, multicast.id.source, why)
+        self.counters["bad-bundles"] += 1
+        return [] if multicast.count else None
 
     def _skip(self, multicast: Multicast) -> None:
         """What this counts for is delivered elsewhere, or has its place there; not here."""
         for inbox in self._routes[multicast.groups, None]:
             if multicast.count and len(inbox.groups) == 1 and inbox.groups[0] != DIRECT:
-                self.enter(inbox.groups[0], inbox.offset + multicast.count)
+                self._go_on(inbox, inbox.offset + multicast.count)
 
     def _find_route(self, groups: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> tuple[Inbox, ...]:
         wanted = groups or (DIRECT,)
         return tuple(inbox for inbox in self._inboxes if not set(inbox.groups).isdisjoint(wanted))
 
-    def open(self, group: GroupId, offset: int) -> Inbox:
-        """Deliveries of a group are kept from now on; the next one has this offset."""
+    def open(self, group: GroupId, offset: int) -> None:
+        """This process has come to a group, whose deliveries are kept from now on; the next one has this offset."""
+        self._heard[group] = set()
+        self._open(group, offset)
+
+    def _open(self, group: GroupId, offset: int) -> Inbox:
         inbox = Inbox((group,), offset, self.counters, self._callbacks)
         if self._with_history:
             inbox.history = self.histories[group] = History(group, offset)
@@ -135,6 +164,7 @@ class Receiver:
         inbox = self.find(group)
         if inbox is not None:
             self.release(inbox)
+        self._heard.pop(group, None)
         history = self.histories.pop(group, None)
         if history is not None:
             history.end()
@@ -142,16 +172,21 @@ class Receiver:
     def enter(self, group: GroupId, offset: int, elsewhere: bool = False) -> None:
         """The group's deliveries go on at an offset; what was ordered before, and has not come, never will. Where they
         go on `elsewhere`, among others who have the group too, that may be an offset that was here before."""
+        self._heard[group] = set()
         for inbox in self._inboxes:
             if inbox.groups != (group,):
                 continue
             if offset > inbox.offset:
-                self.counters["skipped-messages"] += offset - inbox.offset
-                logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
-                inbox.skip(offset, self._ordinal)
+                self._go_on(inbox, offset)
             elif elsewhere:  # at the same offset, too: what stands before it is not what was here
                 logger.warning("group %s goes on at offset %d, and had %d here", group, offset, inbox.offset)
                 inbox.skip(offset, self._ordinal)
+
+    def _go_on(self, inbox: Inbox, offset: int) -> None:
+        group = inbox.groups[0]
+        self.counters["skipped-messages"] += offset - inbox.offset
+        logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
+        inbox.skip(offset, self._ordinal)
 
     # ------------------------------------------------------------------ who takes it
     def claim(self, names: tuple[GroupId, ...], views: Mapping[GroupId, View]) -> Inbox:

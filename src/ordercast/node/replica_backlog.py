@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from ordercast.core import UsageError
-from ordercast.node.replica_messages import Call
+from ordercast.node.replica_messages import Call, Want
 
 BACKLOG_BYTES_MAX = 1 << 29
 """Beyond, something is wrong, and memory is short."""
@@ -20,7 +20,7 @@ class Backlog:
     def __init__(self) -> None:
         self.needed_from = 0
         """The first delivery that this process has."""
-        self._calls: deque[tuple[int, Call, int]] = deque()
+        self._calls: deque[tuple[int, Call | Want, int]] = deque()
         self._bytes = 0
 
     def begin(self, offset: int) -> None:
@@ -29,8 +29,9 @@ class Backlog:
         self._calls.clear()
         self._bytes = 0
 
-    def add(self, offset: int, call: Call, size: int) -> None:
-        """Keep a call of so many bytes; `UsageError` when there is no end to them."""
+    def add(self, offset: int, call: Call | Want, size: int) -> None:
+        """Keep a call of so many bytes, or a question that may change the state; `UsageError` when there is no end to
+        them."""
         self._bytes += size + CALL_BYTES
         if self._bytes > BACKLOG_BYTES_MAX:
             raise UsageError(
@@ -39,7 +40,7 @@ class Backlog:
             )
         self._calls.append((offset, call, size))
 
-    def pop(self) -> tuple[int, Call] | None:
+    def pop(self) -> tuple[int, Call | Want] | None:
         """The next call and its place in the order; None when there is no more."""
         if not self._calls:
             return None

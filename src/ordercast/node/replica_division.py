@@ -24,6 +24,7 @@ from ordercast.core import SiteId
 from ordercast.node.deliveries import View
 from ordercast.node.internals import Internals
 from ordercast.node.replica_messages import Stand, encode_value
+from ordercast.node.state_giving import Head
 from ordercast.node.state_packets import Offer
 
 logger = logging.getLogger("ordercast.node")
@@ -156,7 +157,8 @@ class Division(Generic[State]):
                 self._parts[side] = self._replica.unpack(content, "its own state", self._schema)
                 if speaker == self._internals.process:
                     others = [name for name in view.members if name != speaker]
-                    self._internals.transfer.give_packed(others, number, self._group, 0, self._schema, content)
+                    head = Head(self._group, 0, self._schema)
+                    self._internals.transfer.give_packed(others, number, head, content)
 
     def take_part(self, view: View, side: str, state: State, sides: int, merge: Callable[[list[State]], State]) -> None:
         """The state of another side is here; with the last one, all become one."""
@@ -224,6 +226,10 @@ class _Part(Generic[State]):
         """It is here."""
         state = self._division.unpack(content, giver, offer.schema)
         self._division.take_part(self._view, self._side, state, self._sides, self._merge)
+
+    def on_followed(self, giver: SiteId) -> None:
+        """Nobody says that here: each side has its part."""
+        self.on_no_state(giver, "")
 
     def on_no_state(self, giver: SiteId, reason: str) -> None:
         """Nobody else speaks for that side: it gives it later, or a view without it comes."""

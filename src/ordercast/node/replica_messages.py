@@ -17,6 +17,8 @@ FORMAT = 1
 
 _PREFIX = MARK + bytes((FORMAT,))
 
+BirthName: TypeAlias = Annotated[str, msgspec.Meta(max_length=300)]
+
 SchemaName: TypeAlias = Annotated[str, msgspec.Meta(max_length=100)]
 """Bounded, for replicas remember it."""
 
@@ -47,6 +49,10 @@ class Want(msgspec.Struct, frozen=True, tag="want", array_like=True):
     """The name of the transfer."""
     since: Number
     """The asker has every delivery from this offset on, so a state from there or later will do."""
+    birth: BirthName = ""
+    calls: Number = 0
+    """What the asker had before it came here, where it comes from others who had the group, too: the name of that state
+    and how many calls are in it (see `ordercast.node.replica_lineage`)."""
 
 
 class Stand(msgspec.Struct, frozen=True, tag="stand", array_like=True):
@@ -56,6 +62,20 @@ class Stand(msgspec.Struct, frozen=True, tag="stand", array_like=True):
     view: str
     line: int
     side: str
+
+
+class Hold(msgspec.Struct, frozen=True, tag="hold", array_like=True):
+    """A replica has the state of the group, and goes on with it when others are gone."""
+
+    process: SiteId
+    asks: bool
+    """Whether everybody else who has it shall say so, too."""
+
+
+class Part(msgspec.Struct, frozen=True, tag="part", array_like=True):
+    """A replica leaves soon: from here on nobody relies on it to have the state."""
+
+    process: SiteId
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
@@ -78,7 +98,7 @@ class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
     """Whether it answers the announcement of another, to which nobody answers again."""
 
 
-ReplicaMessage: TypeAlias = Call | Want | Announce | Stand | Ask | Give
+ReplicaMessage: TypeAlias = Call | Want | Announce | Stand | Hold | Part | Ask | Give
 
 _marked: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)
 _unmarked: msgspec.msgpack.Decoder[Call | Ask | Give] = msgspec.msgpack.Decoder(Call | Ask | Give)
@@ -113,7 +133,9 @@ def decode_message(payload: bytes, source: SiteId) -> ReplicaMessage | None:
 
 def _of(source: SiteId, message: ReplicaMessage) -> ReplicaMessage | None:
     match message:
-        case Call(caller=name) | Want(asker=name) | Announce(process=name) | Stand(process=name) | Ask(asker=name):
+        case Call(caller=name) | Want(asker=name) | Ask(asker=name):
+            return message if name == source else None
+        case Announce(process=name) | Stand(process=name) | Hold(process=name) | Part(process=name):
             return message if name == source else None
         case Give():
             return message

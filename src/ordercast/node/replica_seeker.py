@@ -36,14 +36,19 @@ class Seeker:
         group: Group,
         send: Callable[[Want], asyncio.Task[None] | None],
         on_state: Callable[[SiteId, Offer, bytearray, int], None],
+        on_followed: Callable[[], None],
         counts_alike: bool,
     ) -> None:
-        """`send` multicasts a question to the group; `on_state` gets the state, who gave it, and where it stands.
-        `counts_alike`: whether a delivery has the same offset at every member."""
+        """`send` multicasts a question to the group; `on_state` gets the state, who gave it, and where it stands;
+        `on_followed` hears that the others take the state that this replica has brought along. `counts_alike`: whether
+        a delivery has the same offset at every member."""
         self._node = node
         self._group = group
         self._send = send
         self._on_state = on_state
+        self._on_followed = on_followed
+        self._brings: tuple[str, int] = ("", 0)
+        """The name of the state that this replica has brought along, and its calls."""
         self._counts_alike = counts_alike
         self._givers: Collection[SiteId] | None = None
         """Who may be asked; None: every member of the group."""
@@ -60,7 +65,7 @@ class Seeker:
         self._question: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def begin(self, since: int, givers: Collection[SiteId] | None = None) -> None:
+    def begin(self, since: int, givers: Collection[SiteId] | None = None, brings: tuple[str, int] = ("", 0)) -> None:
         """Seek a state from this offset or a later one, of these or of any; one that is on its way is from before a
         gap."""
         self.stop()
@@ -68,6 +73,7 @@ class Seeker:
         # Where others count from elsewhere, only the state at the question itself will do.
         self._since = since if self._counts_alike else NOWHERE
         self._givers = givers
+        self._brings = brings
         self._tried.clear()
         self._next()
 
@@ -110,7 +116,8 @@ class Seeker:
         """Send the question, and again when it was not delivered after a while: a group that is blocked takes none."""
         if self._transfer is not None and (self._question is None or self._question.done()):
             node = self._node
-            self._question = self._send(Want(node.process, node.incarnation, self._giver, self._transfer, self._since))
+            want = Want(node.process, node.incarnation, self._giver, self._transfer, self._since, *self._brings)
+            self._question = self._send(want)
         self._timer = asyncio.get_running_loop().call_later(ASK_AGAIN_SECONDS, self._ask)
 
     def on_delivered(self, want: Want, offset: int) -> None:
@@ -134,6 +141,11 @@ class Seeker:
         """Somebody cannot give one: it has none, or it has died meanwhile."""
         self._tried.add(giver)
         self._next()
+
+    def on_followed(self, giver: SiteId) -> None:
+        """This replica need not take one."""
+        self.stop()
+        self._on_followed()
 
     def on_state(self, giver: SiteId, offer: Offer, content: bytearray) -> None:
         """It is here."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from typing import TypeVar
 
 import msgspec
 
+from ordercast.node.errors import NodeFailed
 from ordercast.node.node import Node
+
+State = TypeVar("State")
 
 
 class Snapshot(msgspec.Struct, frozen=True, array_like=True):
@@ -17,6 +21,9 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     state: bytes
     schema: str = ""
     """What the class looked like. Version 0.2.0 does not say."""
+    birth: str = ""
+    calls: int = 0
+    """See `ordercast.node.replica_lineage`."""
 
 
 def find_snapshot(kept: bytes | None, node: Node, name: str) -> Snapshot | None:
@@ -35,3 +42,16 @@ def find_snapshot(kept: bytes | None, node: Node, name: str) -> Snapshot | None:
         if snapshot is None or found.offset > snapshot.offset:
             return found
     return snapshot
+
+
+def unpack_state(
+    content: bytes | bytearray, state_class: type[State], what: str, schema: str, own_schema: str
+) -> State:
+    """Bytes -> a state. `NodeFailed` says what the bytes are, and which schemas do not fit."""
+    try:
+        return msgspec.msgpack.decode(content, type=state_class)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise NodeFailed(
+            f"{what} does not fit {state_class.__name__}: {error}; its schema is {schema or 'of ordercast 0.2.0'}, "
+            f"{own_schema}: install here the version that wrote it"
+        ) from None

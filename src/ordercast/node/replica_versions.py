@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from ordercast.core import SiteId
+from ordercast.core import GroupId, SiteId
 from ordercast.node.replica_messages import Announce
 
 logger = logging.getLogger("ordercast.node")
@@ -60,6 +60,17 @@ class Versions:
                 schema,
                 self._process,
                 self._schema,
+            )
+
+    def tell_stranger(self, message: str, source: SiteId, group: GroupId) -> None:
+        """Something came that no replica sends."""
+        if self.tell_once("stranger", source):
+            logger.warning(
+                "skipped message %s to group %s: it is no call of a replica; send it to a group that has no replicas "
+                "(more from process %s is counted, and not logged)",
+                message,
+                group,
+                source,
             )
 
     def tell_once(self, *what: str) -> bool:

@@ -22,13 +22,22 @@ IDLE_SECONDS = 30.0
 """Until a state is forgotten that nobody has fetched anything of: longer than any taker waits for an answer."""
 
 
-class GivenState(msgspec.Struct, frozen=True):
-    """A state as it was at one place of the order, as bytes."""
+class Head(msgspec.Struct, frozen=True):
+    """What there is to know of a state beside its bytes."""
 
     group: GroupId
     offset: int
     """The group's next delivery that it does not contain."""
     schema: str
+    birth: str = ""
+    calls: int = 0
+    """Which state it is, and how many calls are in it."""
+
+
+class GivenState(msgspec.Struct, frozen=True):
+    """A state as it was at one place of the order, as bytes."""
+
+    head: Head
     content: bytes
     digest: bytes
 
@@ -56,7 +65,7 @@ class Givings:
         """A state that is given to somebody already, and that serves whoever has everything since that offset."""
         for giving in self._givings.values():
             state = giving.state
-            if state is not None and state.group == group and state.offset >= since:
+            if state is not None and state.head.group == group and state.head.offset >= since:
                 return state
         return None
 
@@ -124,7 +133,7 @@ class Givings:
         """Who takes what, and how much of it was sent."""
         return [
             {
-                "group": giving.state.group,
+                "group": giving.state.head.group,
                 "to": taker,
                 "bytes": min(giving.sent * CHUNK_BYTES, len(giving.state.content)),
                 "of": len(giving.state.content),
@@ -135,4 +144,5 @@ class Givings:
 
 
 def _offer(transfer: int, state: GivenState) -> Offer:
-    return Offer(transfer, state.offset, len(state.content), state.digest, state.schema)
+    head = state.head
+    return Offer(transfer, head.offset, len(state.content), state.digest, head.schema, head.birth, head.calls)

@@ -59,6 +59,9 @@ class Offer(Packet, frozen=True):
     """BLAKE2b of the bytes."""
     schema: Annotated[str, msgspec.Meta(max_length=100)]
     """What the giver's class looks like."""
+    birth: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    calls: Number = 0
+    """Which state it is, and how many calls are in it (see `ordercast.node.replica_lineage`)."""
 
 
 class Soon(Packet, frozen=True):
@@ -74,6 +77,8 @@ class NoState(Packet, frozen=True):
     background = True
     transfer: Number
     reason: Annotated[str, msgspec.Meta(max_length=200)]
+    yours: bool = False
+    """The others take the one that the taker has brought along."""
 
 
 class Chunk(Packet, frozen=True):

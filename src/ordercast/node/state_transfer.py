@@ -17,7 +17,7 @@ import msgspec
 
 from ordercast.core import GroupId, Packet, SiteId
 from ordercast.net.site import LiveSite
-from ordercast.node.state_giving import GivenState, Givings
+from ordercast.node.state_giving import GivenState, Givings, Head
 from ordercast.node.state_packets import (
     CHUNK_BYTES,
     DIGEST_BYTES,
@@ -60,6 +60,9 @@ class Taker(Protocol):
 
     def on_no_state(self, giver: SiteId, reason: str) -> None:
         """It will not come from there."""
+
+    def on_followed(self, giver: SiteId) -> None:
+        """The others take the state that this replica has brought along."""
 
 
 class _Entry(msgspec.Struct):
@@ -126,54 +129,48 @@ class StateTransfer:
         self,
         taker: SiteId,
         transfer: int,
-        group: GroupId,
         since: int,
-        offset: int,
-        schema: str,
+        head: Head,
         take: Callable[[], bytes],
     ) -> None:
-        """Let somebody take the state of a group as it is now, before the delivery `offset`; `take` makes bytes of it.
-        It has all deliveries from `since` on itself, so that an older state which somebody else takes may do."""
+        """Let somebody take the state of a group as it is now; `take` makes bytes of it. The taker has all deliveries
+        from `since` on itself, so that an older state which somebody else takes may do."""
         if self._givings.knows(taker, transfer):
             return  # the question was sent twice
         now = self._loop.time()
-        given = self._givings.find(group, since)
+        given = self._givings.find(head.group, since)
         if given is not None:
             self._say_soon(taker, self._givings.give(taker, transfer, given, now))
         elif self._givings.is_full:
             self.refuse(taker, transfer, "it gives states to others")
         else:
-            self._give_packed([taker], transfer, group, offset, schema, take())
+            self._give_packed([taker], transfer, head, take())
         self._set_timer()
 
-    def give_packed(
-        self, takers: Sequence[SiteId], transfer: int, group: GroupId, offset: int, schema: str, content: bytes
-    ) -> None:
+    def give_packed(self, takers: Sequence[SiteId], transfer: int, head: Head, content: bytes) -> None:
         """Let others take a state that is bytes already."""
         if self._givings.is_full:
             for taker in takers:
                 self.refuse(taker, transfer, "it gives states to others")
         else:
-            self._give_packed(takers, transfer, group, offset, schema, content)
+            self._give_packed(takers, transfer, head, content)
         self._set_timer()
 
-    def _give_packed(
-        self, takers: Sequence[SiteId], transfer: int, group: GroupId, offset: int, schema: str, content: bytes
-    ) -> None:
+    def _give_packed(self, takers: Sequence[SiteId], transfer: int, head: Head, content: bytes) -> None:
         now = self._loop.time()
         for taker in takers:
             self._givings.prepare(taker, transfer, now)
         logger.info(
             "process %s gives the state of group %s, %.1f MB, to %s",
             self._process,
-            group,
+            head.group,
             len(content) / MEGABYTE,
             ", ".join(takers),
         )
 
         def digested(future: asyncio.Future[bytes]) -> None:
             if not self._stopped and not future.cancelled():
-                given = GivenState(group, offset, schema, content, future.result())
+                given = GivenState(head, content, future.result())
                 self._site.step(lambda now: self._offer(takers, transfer, given, now))
 
         # In a thread: it takes a second for each gigabyte.
@@ -183,9 +180,9 @@ class StateTransfer:
         for taker in takers:
             self._say(taker, self._givings.give(taker, transfer, given, now))
 
-    def refuse(self, taker: SiteId, transfer: int, reason: str) -> None:
-        """Let somebody know that there is no state to take here."""
-        self._say_soon(taker, NoState(transfer, reason))
+    def refuse(self, taker: SiteId, transfer: int, reason: str, yours: bool = False) -> None:
+        """Let somebody know that there is no state to take here; or that the others take its own."""
+        self._say_soon(taker, NoState(transfer, reason, yours))
 
     # ------------------------------------------------------------------ taking
     def draw_number(self) -> int:
@@ -296,6 +293,9 @@ class StateTransfer:
                 self._on_offer(entry, packet, now)
             elif isinstance(packet, Soon):
                 entry.taking.on_soon(now)
+            elif packet.yours:
+                self.give_up(packet.transfer)
+                entry.taker.on_followed(sender)
             else:
                 self._fail(entry, packet.reason)
         self._set_timer()

@@ -1,5 +1,5 @@
-"""Changes: what applications ask of dynamic protocols while a run goes on. A site that no group names begins with its
-first one."""
+"""Changes: what applications ask of protocols while a run goes on. Where groups and sites come and go, a site that no
+group names begins with its first one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def check(self, sites: Collection[SiteId], groups: Collection[GroupId], contract: Contract) -> None:
         """Raise `UsageError` when it makes no sense for these sites, groups and protocol."""
-        if not contract.dynamic:
+        offered = _offered(contract)
+        if not offered:
             raise UsageError(f"{contract.name} has the same groups and sites all the time; leave out [[change]]")
+        if self.kind not in offered:
+            raise UsageError(f"{contract.name} knows no change of kind {self.kind!r}; {nearest(self.kind, offered)}")
         if self.at < 0:
             raise UsageError(f"at is 0 or later, not {self.at}")
         if not self.sites:
@@ -52,14 +55,27 @@ class Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             raise UsageError(f"service belongs to a join or a service, not to a {self.kind}")
         if self.sources and self.kind != "service":
             raise UsageError(f"sources belongs to a service, not to a {self.kind}")
-        for kind, given in (("role", self.role), ("service", self.service)):
+        for kind, given, known in (
+            ("role", self.role, contract.roles),
+            ("service", self.service, tuple(contract.services)),
+        ):
             if self.kind == kind and not given:
                 raise UsageError(f"a {kind} needs {kind} = the one that is chosen")
+            if given and known and given not in known:
+                raise UsageError(f"{contract.name} has no {kind} {given!r}; {nearest(given, known)}")
 
     def begin(self, simulation: Simulation) -> None:
         """Each site's application asks; a site that has not begun does so first."""
         for site in sorted(self.sites):
             simulation.at(site).ask(self)
+
+
+def _offered(contract: Contract) -> tuple[ChangeKind, ...]:
+    """The kinds of change that a protocol knows of."""
+    if contract.dynamic:
+        return CHANGE_KINDS
+    roles: tuple[ChangeKind, ...] = ("role",) if contract.roles else ()
+    return (*roles, "service") if contract.services else roles
 
 
 def late_sites(changes: Iterable[Change], groups: Iterable[Iterable[SiteId]]) -> frozenset[SiteId]:

@@ -138,6 +138,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         for number, change in enumerate(self.changes, 1):
             try:
                 change.check(self.sites, self.all_groups, self.protocol.contract)
+                self._check_members(change)
                 if change.at >= self.duration:
                     raise UsageError(f"at = {change.at} is not before the end, duration = {self.duration}")
             except UsageError as error:
@@ -168,6 +169,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                 f'write kind = "one-channel" (or "broadcast")'
             )
         self._check_core()
+
+    def _check_members(self, change: Change) -> None:
+        """Where nobody can join, only a member can choose."""
+        members = self.groups.get(change.group, ())
+        for site in change.sites:
+            if not self.protocol.contract.dynamic and site not in members:
+                raise UsageError(f"{site!r} is not in {change.group}; its members are {', '.join(members)}")
 
     def _check_core(self, changes: Mapping[str, Any] = {}, where: str = "[options]") -> None:
         """A protocol may refuse options that make no sense for these sites: ask it before anything runs."""

@@ -6,8 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
 from ordercast.core.errors import UsageError
-from ordercast.spark.event_file import EventFile
-from ordercast.spark.tables import Trace
+from ordercast.trace.event_file import EventFile
+from ordercast.trace.pieces import Trace
 from ordercast.trace.schema import KINDS, KINDS_WITH_MESSAGE, REQUIRED
 
 

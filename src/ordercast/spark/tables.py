@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -23,107 +23,22 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ordercast.core.errors import InvariantViolation, UsageError
-from ordercast.spark.event_file import EventFile
-from ordercast.spark.tasks import plain_errors, spread
-from ordercast.trace.json_lines import decode_lines
-from ordercast.trace.read import event_files, read_runs
+from ordercast.spark.tasks import gather, plain_errors, spread
+from ordercast.trace.event_file import EventFile
+from ordercast.trace.pieces import Trace, find_trace
 from ordercast.trace.schema import EVENTS, Run
 from ordercast.trace.write import TraceWriter, write_part
-
-FILES_PER_TASK = 16
-"""Looking into a file takes a millisecond or ten, starting a task ten."""
 
 BATCH_ROWS = 100_000
 
 
-class Piece(msgspec.Struct, frozen=True):
-    """The rows of one run in one file."""
-
-    file: str
-    run: str
-    rows: int
-    exact: bool
-    """Whether the file's columns have exactly the types of the schema, so that Spark's own reader can take them."""
-
-
-@dataclass(frozen=True)
-class Trace:
-    """A trace that has been looked through: what its files hold is known, what its rows say is not."""
-
-    folder: Path
-    runs: Mapping[str, Run]
-    files: Sequence[str]
-    pieces: Sequence[Piece]
-
-    @property
-    def rows(self) -> int:
-        return sum(piece.rows for piece in self.pieces)
-
-    def pieces_of_runs(self) -> dict[str, list[Piece]]:
-        """Run -> where its rows are, for every run that runs.jsonl describes, those without events too."""
-        found: dict[str, list[Piece]] = {run: [] for run in self.runs}
-        for piece in self.pieces:
-            found[piece.run].append(piece)
-        return found
-
-
 # ---------------------------------------------------------------------- looking through
-def trace_bytes(folder: str | Path) -> int:
-    """What a trace takes on disk. A file that is not there counts nothing: whoever reads it says what is wrong."""
-    return sum(os.path.getsize(file) for file in event_files(Path(folder)) if os.path.exists(file))
-
-
 def open_trace(spark: SparkSession, folder: str | Path, files: Sequence[str] | None = None) -> Trace:
     """Find out, on the workers, which file holds which runs; files that do not fit the schema are refused.
 
     `files` overrules which files of the folder are read.
     """
-    root = Path(folder)
-    runs = {run.run: run for run in read_runs(root)}
-    # Workers have working folders of their own.
-    chosen = [str(file.resolve()) for file in event_files(root)] if files is None else list(files)
-    parts = [chosen[at : at + FILES_PER_TASK] for at in range(0, len(chosen), FILES_PER_TASK)]
-    todo = [msgspec.json.encode(part) for part in parts]
-    if len(todo) == 1:
-        # Sooner done than handed out.
-        found = pa.Table.from_batches(_look_through(todo[0]), _PIECES)
-    else:
-        with plain_errors():
-            found = spread(spark, todo, _look_through, _PIECES).toArrow()
-    pieces = [Piece(**row) for row in found.to_pylist()]
-    for piece in pieces:
-        if piece.run not in runs:
-            raise UsageError(
-                f"{piece.file}: has events of run {piece.run!r}, which runs.jsonl does not describe; add it there"
-            )
-    order = {file: number for number, file in enumerate(chosen)}
-    pieces.sort(key=lambda piece: (order[piece.file], piece.run))
-    return Trace(root, runs, chosen, pieces)
-
-
-_PIECES = pa.schema([("file", pa.string()), ("run", pa.string()), ("rows", pa.int64()), ("exact", pa.bool_())])
-
-
-def _look_through(piece: bytes) -> Iterator[pa.RecordBatch]:
-    for file in msgspec.json.decode(piece, type=list[str]):
-        counts, exact = _count_runs(Path(file))
-        rows = [{"file": file, "run": run, "rows": rows, "exact": exact} for run, rows in counts.items()]
-        yield pa.RecordBatch.from_pylist(rows, schema=_PIECES)
-
-
-class _RunOnly(msgspec.Struct):
-    run: str
-
-
-def _count_runs(file: Path) -> tuple[dict[str, int], bool]:
-    counts: dict[str, int] = {}
-    if file.suffix == ".jsonl":
-        for line in decode_lines(file, _RunOnly):
-            counts[line.run] = counts.get(line.run, 0) + 1
-        return counts, False
-    # Refuses what cannot be read and columns that do not fit.
-    events = EventFile(file)
-    return events.count_runs(), events.exact
+    return find_trace(partial(gather, spark), folder, files)
 
 
 # ---------------------------------------------------------------------- as a DataFrame

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any, Final
 
@@ -18,8 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.core.errors import UsageError
 from ordercast.spark.internals import frame_of_bytes
-
-Work = Callable[[bytes], Iterable[pa.RecordBatch]]
+from ordercast.trace.pieces import Work
 
 ASKED_AT_ONCE: Final = 3
 """Questions side by side. To plan a query keeps one processor busy; with more of them than that, each only gets less of
@@ -37,6 +36,12 @@ def spread(spark: SparkSession, pieces: Sequence[bytes], work: Work, schema: pa.
                 yield from work(piece)
 
     return frame_of_bytes(spark, pieces).mapInArrow(do, from_arrow_schema(schema))
+
+
+def gather(spark: SparkSession, pieces: Sequence[bytes], work: Work, schema: pa.Schema) -> pa.Table:
+    """The same, brought to the driver."""
+    with plain_errors():
+        return spread(spark, pieces, work, schema).toArrow().cast(schema)
 
 
 def ask_together(spark: SparkSession, questions: Sequence[Callable[[], Any]]) -> list[Any]:

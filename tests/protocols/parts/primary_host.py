@@ -192,7 +192,8 @@ class PrimaryHost(Host):
 
     # ------------------------------------------------------------------ what the epochs ask
     def report(self) -> tuple[int, tuple[Place, ...], int]:
-        return 0, tuple(Place(message, index + 1) for index, message in enumerate(self.places)), 0
+        places = tuple(Place(message, index + 1) for index, message in enumerate(self.places))
+        return 0, places, len(places)
 
     def has_bodies(self, holder: SiteId, places: tuple[Place, ...]) -> bool:
         missing = [place.message for place in places if place.message not in self.got]
@@ -216,6 +217,9 @@ class PrimaryHost(Host):
 
     def resumption_for(self, site: SiteId) -> Resumption | None:
         return None
+
+    def check_resumption(self, sender: SiteId, resumption: Resumption) -> None:
+        raise NotImplementedError
 
     def go_behind(self, resumption: Resumption) -> None:
         raise NotImplementedError

@@ -44,7 +44,7 @@ def register(app: typer.Typer) -> None:
 
 
 def chaos(
-    protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "sequencer",
+    protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "three-step",
     processes: Annotated[int, typer.Option(min=2, max=16, help="Members of the group, all of them sources.")] = 5,
     changes: Annotated[
         int, typer.Option(min=0, help="Processes that come and go: two become as many as --processes, and two again.")

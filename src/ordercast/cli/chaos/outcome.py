@@ -13,8 +13,9 @@ from ordercast.chaos.harness import Cluster, Outcome
 from ordercast.chaos.schedule import Plan, describe_action
 from ordercast.chaos.verdict import MEMORY_MAX_MIB, judge_run
 from ordercast.cli.chaos.clusters import describe_crossings
+from ordercast.cli.chaos.waits import delivery_times, describe_waits, find_waits, waits_text
 from ordercast.protocols import find_protocol
-from ordercast.spark.verify.folder import Verified
+from ordercast.verify.folder import Verified
 
 ONCE_ONLY = ("no-duplication", "R1")
 """What a trace cannot show of a process that came back with an older log on which nobody relied: it delivers again what
@@ -66,6 +67,7 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
         "acknowledged": sum(map(len, outcome.acknowledged.values())),
         "memory_mib": {process: round(kib / 1024, 1) for process, kib in sorted(outcome.memory_kib.items())},
         "memory_max_mib": MEMORY_MAX_MIB,
+        "waits": describe_waits(find_waits(cluster.groups, outcome.strikes, delivery_times(outcome.trace))),
         "verdict": msgspec.to_builtins(verdict),
         "wrong": verdict.lines(),
         "verdicts": {each.name: each.verdict for each in verified.summary.properties},
@@ -107,6 +109,8 @@ def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) ->
     faults = ", ".join(f"{count} × {kind}" for kind, count in sorted(outcome.happened.items())) or "none"
     people.print(Text(f"faults: {faults}; datagrams: {network}", "dim"))
     people.print(Text(f"{document['acknowledged']:,} orders were acknowledged", "dim"))
+    if document["waits"] is not None:
+        people.print(Text(waits_text(document["waits"]), "dim"))
     for refusal in outcome.refusals:
         people.print(Text(f"refused at {refusal.at:.1f} s, after {refusal.after}: {refusal.who}: {refusal.why}", "dim"))
     for process in outcome.forgotten:

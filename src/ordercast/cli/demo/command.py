@@ -25,19 +25,22 @@ from ordercast.cli.terminal import make_console
 from ordercast.cli.verify.summary import show
 from ordercast.cli.verify.work import verify_and_report
 from ordercast.core import UsageError
+from ordercast.measure import Grouping, measure_here
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
-from ordercast.spark.verify.folder import Verified
 
 ORDERS_PER_SECOND = 60.0
 """Of each branch."""
 REPORT = "ordercast-demo"
 """Where the page with pictures goes by default."""
 
+KILLED = MAIN_COMPUTERS[0]
+"""Orders first, under protocols in which one process does."""
+
 PLAN = Plan(
     seconds=12.0,
     actions=(
-        Kill(at=3.0, process="main-2", seconds=2.5),
+        Kill(at=3.0, process=KILLED, seconds=3.0),
         Partition(at=8.0, side=("main-2", "branch-1"), seconds=2.0),
     ),
     loss=0.1,
@@ -53,7 +56,7 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     seed: Annotated[int, typer.Option(min=0, max=SEED_MAX, help="Another day at the bank.")] = 1,
-    protocol: Annotated[str, typer.Option(help="How the bank multicasts; see `ordercast protocols`.")] = "sequencer",
+    protocol: Annotated[str, typer.Option(help="How the bank multicasts; see `ordercast protocols`.")] = "three-step",
     report: Annotated[Path, typer.Option(metavar="DIR", help="Where the page with pictures goes.")] = Path(REPORT),
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep traces, logs and configurations in this new folder.")
@@ -64,7 +67,7 @@ def demo(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
-    """A replicated bank: two main computers and three branches as processes, lost packets, a kill, a partition.
+    """A replicated bank: three main computers and three branches as processes, lost packets, a kill, a partition.
 
     Do the books agree in the end? Exit code 1 when they do not, or when the protocol breaks a promise.
 
@@ -83,14 +86,16 @@ def demo(
         outcome = run_cluster(cluster, PLAN, seed, folder, people)
         people.print(Text("the processes have ended; their traces go through Spark", "dim"))
         verified, page = verify_and_report(
-            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, speed=True
+            str(outcome.trace), report=str(report), show_progress=not as_json and not headless, spark=True
         )
-    document = describe(cluster, PLAN, outcome, verified) | {
+        speed = measure_here(outcome.trace, Grouping()).rows
+        described = describe(cluster, PLAN, outcome, verified)
+    document = described | {
         "balances": {
             site: outcome.results[site]["ledger"]["balances"] for site in MAIN_COMPUTERS if site in outcome.results
         },
-        "latency": verified.speed["latency"],
-        "throughput": verified.speed["throughput"],
+        "latency": speed["latency"],
+        "throughput": speed["throughput"],
         "report": page,
         "demo_seconds": round(time.monotonic() - began, 1),
     }
@@ -98,7 +103,7 @@ def demo(
         print(json.dumps(document, indent=2))
     else:
         show(people, verified.summary, verified.examples, None)
-        _conclude(people, outcome, verified, document)
+        _conclude(people, outcome, document)
     return 0 if document["fine"] else 1
 
 
@@ -113,15 +118,15 @@ def _check(protocol: str) -> None:
 
 def _introduce(people: Console, protocol: str, seed: int) -> None:
     lines = [
-        f"Five processes: {', '.join(MAIN_COMPUTERS)} keep the accounts; {', '.join(BRANCHES)} take orders.",
+        f"Six processes: {', '.join(MAIN_COMPUTERS)} keep the accounts; {', '.join(BRANCHES)} take orders.",
         "Group accounts: the main computers. Group rates: everyone. What an order does depends on its place.",
-        f"One datagram in {round(1 / PLAN.loss)} is lost, all are delayed; main-2 is killed; the network splits.",
+        f"One datagram in {round(1 / PLAN.loss)} is lost. {KILLED}, which orders first, is killed; the network splits.",
     ]
     title = Text.assemble(("a replicated bank", "bold"), f" on {protocol}, seed {seed}")
     people.print(Panel(Text("\n".join(lines)), title=title, title_align="left", border_style="dim", padding=(0, 1)))
 
 
-def _conclude(people: Console, outcome: Outcome, verified: Verified, document: dict[str, Any]) -> None:
+def _conclude(people: Console, outcome: Outcome, document: dict[str, Any]) -> None:
     people.print()
     people.print(Text("The books in the end", "bold"))
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
@@ -135,12 +140,15 @@ def _conclude(people: Console, outcome: Outcome, verified: Verified, document: d
     _row(table, "orders applied", [f"{ledger['applied']:,}" for ledger in ledgers.values()])
     _row(table, "orders refused", [f"{ledger['refused']:,}" for ledger in ledgers.values()])
     people.print(table)
-    latency = {row["at"]: row for row in verified.speed["latency"]}
+    latency = {row["at"]: row for row in document["latency"]}
     last = latency.get("all", next(iter(latency.values()), None))
     if last is not None:
         half, most = seconds_text(last["p50"]), seconds_text(last["p99"])
         words = f"half of the messages were everywhere within {half}, 99 % within {most}"
         people.print(Text(f"{document['messages_per_second']:,.0f} orders a second; {words}, faults included", "dim"))
+    for wait in document["waits"]["kills"] if document["waits"] else ():
+        words = f"{wait['killed']}, which orders first, was killed: the other main computers stood still for"
+        people.print(Text(f"{words} {wait['seconds']:.2f} s at the most", "dim"))
     people.print(Text(f"the page with pictures: {document['report']}", "dim"))
     for problem in (*document["wrong"], *outcome.problems):
         people.print(Text(problem, "bold red"))

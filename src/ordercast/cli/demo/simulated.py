@@ -42,8 +42,9 @@ LOSS_RATE = 0.1
 CRASH_SECONDS = 3.0
 DOWN_SECONDS = 3.0
 RECOVERY_SECONDS = CRASH_SECONDS + DOWN_SECONDS
-CRASHES: SiteId = "main-2"
-BAR_WIDTH = 24
+CRASHES: SiteId = MAIN_COMPUTERS[0]
+"""The one that orders, under protocols in which one does."""
+BAR_WIDTH = 18
 
 
 class Outcome(msgspec.Struct):
@@ -59,9 +60,13 @@ class Outcome(msgspec.Struct):
 
     @property
     def books_agree(self) -> bool:
-        """Whether both main computers show the same balances."""
-        first, second = (self.ledgers[site] for site in MAIN_COMPUTERS)
-        return (first.balances, first.applied, first.refused) == (second.balances, second.applied, second.refused)
+        """Whether all main computers show the same balances."""
+        books = [
+            (ledger.balances, ledger.applied, ledger.refused)
+            for ledger in map(self.ledgers.get, MAIN_COMPUTERS)
+            if ledger
+        ]
+        return all(each == books[0] for each in books)
 
     @property
     def rates_agree(self) -> bool:

@@ -1,22 +1,21 @@
-"""`ordercast measure`: latency, throughput, packets, load, retransmissions, drops and views of a trace, on Spark."""
+"""`ordercast measure`: latency, throughput, packets, load, retransmissions, drops and views of a trace."""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ordercast.cli.measure.tables import show_measures
-from ordercast.cli.spark_session import command_session
+from ordercast.cli.verify.work import wants_spark
 from ordercast.core import UsageError
-from ordercast.spark.measure.cells import Grouping
-from ordercast.spark.measure.folder import measure_folder
-from ordercast.spark.measure.intervals import CONFIDENCE
-from ordercast.spark.session import BRIEF
-from ordercast.spark.tables import trace_bytes
+from ordercast.measure import Grouping, Measured, Measures, measure_here
+from ordercast.measure.intervals import CONFIDENCE
+from ordercast.trace.pieces import trace_bytes
 from ordercast.trace.read import read_runs
 
 if TYPE_CHECKING:
@@ -46,13 +45,19 @@ def measure(
     window: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="Cut time into windows of this length; a line for each.")
     ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="On Spark even where this process would be done sooner.")
+    ] = False,
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark master, by default ORDERCAST_MASTER or this machine.")
+        str | None,
+        typer.Option(metavar="URL", help="On this Spark master; else ORDERCAST_MASTER, else this machine."),
     ] = None,
     report: Annotated[str | None, typer.Option(metavar="DIR", help="Write a page with plots to this folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """Measure a trace, simulated or live: what messages cost, how long they take, and how sure one can be of it.
+
+    Some million events are measured in this process; larger traces, and those for which a master is named, on Spark.
 
     Example: ordercast measure trace --window 1 --report page
     """
@@ -60,9 +65,11 @@ def measure(
     # Spark takes seconds to start: a folder that is not there is complained about before.
     read_runs(trace)
     page = None if report is None else _open_report(report, trace)
-    settings = BRIEF if trace_bytes(trace) <= BRIEF_BYTES else None
-    with command_session("measure", master, not as_json, settings) as spark:
-        measured = measure_folder(spark, trace, grouping, None if page is None else page.take)
+    also = None if page is None else page.take
+    if spark or wants_spark(trace, master):
+        measured = _measure_on_spark(trace, master, grouping, also, not as_json)
+    else:
+        measured = measure_here(trace, grouping, also)
     document: dict[str, Any] = {
         "trace": trace,
         "by": by.value,
@@ -80,6 +87,23 @@ def measure(
     else:
         show_measures(document, None if page is None else page.file)
     return 0
+
+
+def _measure_on_spark(
+    trace: str,
+    master: str | None,
+    grouping: Grouping,
+    also: Callable[[Measures, Grouping, Measured], None] | None,
+    show_progress: bool,
+) -> Measured:
+    # Imported here: small traces need no Spark, and their users may not have it.
+    from ordercast.cli.spark_session import command_session
+    from ordercast.spark.measure.folder import measure_folder
+    from ordercast.spark.session import BRIEF
+
+    settings = BRIEF if trace_bytes(trace) <= BRIEF_BYTES else None
+    with command_session("measure", master, show_progress, settings) as session:
+        return measure_folder(session, trace, grouping, also)
 
 
 def choose_grouping(by: By, window: float | None) -> Grouping:

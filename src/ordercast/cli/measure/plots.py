@@ -10,7 +10,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ordercast.spark.measure.latency import ALL, EACH
+from ordercast.measure.measures import ALL, EACH
 
 SITES_MAX = 40
 """Bars that can still be told apart; the most loaded sites are drawn."""

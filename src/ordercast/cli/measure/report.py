@@ -9,10 +9,7 @@ from typing import Any
 from ordercast.cli.measure.plots import plot_latency, plot_load, plot_packets, plot_throughput
 from ordercast.cli.measure.tables import TABLES, key_cells, summary_line
 from ordercast.cli.report import Page
-from ordercast.spark.measure.cells import Grouping
-from ordercast.spark.measure.folder import Measured
-from ordercast.spark.measure.prepare import Prepared
-from ordercast.spark.measure.tables import curve_rows, load_rows, packets_rows, throughput_rows
+from ordercast.measure import Grouping, Measured, Measures
 
 WINDOWS_DRAWN = 100
 """Points of the curve over time, unless --window says otherwise."""
@@ -32,16 +29,16 @@ class Report:
         """Where the page is written."""
         return self._page.file
 
-    def take(self, trace: Prepared, grouping: Grouping, measured: Measured) -> None:
+    def take(self, measures: Measures, grouping: Grouping, measured: Measured) -> None:
         """Measure what the plots show, which is by protocol, whatever the tables are by."""
         by_protocol = Grouping("protocol")
         same = grouping == by_protocol
-        over_time = Grouping("protocol", grouping.window_seconds or _window_seconds(trace))
-        load = measured.rows["load"] if same else load_rows(trace, by_protocol)
-        packets = measured.rows["packets"] if same else packets_rows(trace, by_protocol)
+        over_time = Grouping("protocol", grouping.window_seconds or _window_seconds(measures))
+        load = measured.rows["load"] if same else measures.load(by_protocol)
+        packets = measured.rows["packets"] if same else measures.packets(by_protocol)
         self._plots = {
-            "Latency": plot_latency(curve_rows(trace, by_protocol)),
-            "Throughput over time": plot_throughput(throughput_rows(trace, over_time)),
+            "Latency": plot_latency(measures.curves(by_protocol)),
+            "Throughput over time": plot_throughput(measures.throughput(over_time)),
             "Packets by type": plot_packets(packets),
             "Load of the sites": plot_load(load),
         }
@@ -65,9 +62,9 @@ class Report:
         page.write()
 
 
-def _window_seconds(trace: Prepared) -> float:
+def _window_seconds(measures: Measures) -> float:
     """So long that there are about WINDOWS_DRAWN of them, in seconds that people count in."""
-    longest = max((last - first for first, last in trace.times.values()), default=0.0)
+    longest = max((last - first for first, last in measures.times.values()), default=0.0)
     least = longest / WINDOWS_DRAWN
     steps = [digit * 10.0**power for power in range(-6, 9) for digit in (1, 2, 5)]
     return next((step for step in steps if step >= least), steps[-1])

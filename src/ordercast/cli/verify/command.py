@@ -1,4 +1,4 @@
-"""`ordercast verify`: check a trace for every property that it claims, on Spark."""
+"""`ordercast verify`: check a trace for every property that it claims, in this process or on Spark."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from ordercast.check import choose
 from ordercast.cli.terminal import make_console
 from ordercast.cli.verify.summary import show
 from ordercast.cli.verify.work import verify_and_report
-from ordercast.spark.verify import LARGE_ROWS
-from ordercast.spark.verify.folder import Verified
+from ordercast.verify.folder import Verified
 
 
 def register(app: typer.Typer) -> None:
@@ -31,8 +30,12 @@ def verify_trace(
     properties: Annotated[
         list[str] | None, typer.Option("--property", metavar="P", help="Check this one, claimed or not; repeatable.")
     ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="On Spark even where this process would be done sooner.")
+    ] = False,
     master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark master; else ORDERCAST_MASTER, else this machine.")
+        str | None,
+        typer.Option(metavar="URL", help="On this Spark master; else ORDERCAST_MASTER, else this machine."),
     ] = None,
     quarantine: Annotated[
         str | None, typer.Option(metavar="DIR", help="Set rows that do not fit aside in this new folder, and go on.")
@@ -41,12 +44,16 @@ def verify_trace(
         str | None, typer.Option(metavar="DIR", help="Write a page with pictures to this folder.")
     ] = None,
     large_rows: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Runs with more events are judged by several workers.")
-    ] = LARGE_ROWS,
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="On Spark; runs with more events (20 million) are judged by several workers."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """Check a trace, simulated or live, for what it claims, and draw the first counterexample.
 
+    Some million events are judged in this process; larger traces, and those for which a master is named, on Spark.
     Exit code 1 when a claimed property is violated.
 
     Example: ordercast verify crash-7 --report page
@@ -54,6 +61,7 @@ def verify_trace(
     verified, page = verify_and_report(
         trace,
         choose(properties or None, everything),
+        spark=spark,
         master=master,
         quarantine=quarantine,
         report=report,

@@ -9,8 +9,8 @@ from ordercast.check import Verdict
 from ordercast.cli.pictures import delivery_figure, space_time_figure
 from ordercast.cli.report import Cell, Page
 from ordercast.cli.verify.summary import claimed_words, shown_events, shown_sites
-from ordercast.spark.verify.folder import Verified
-from ordercast.spark.verify.summary import Summary
+from ordercast.verify.folder import Verified
+from ordercast.verify.summary import Summary
 
 RUNS_MAX = 200
 """Lines of the list of runs with violated claims; --json has all."""

@@ -12,9 +12,9 @@ from rich.text import Text
 
 from ordercast.cli.diagram import draw_rich
 from ordercast.cli.run_report import DIAGRAM_ROWS_MAX, DIAGRAM_SITES_MAX, VERDICT_STYLES, with_legend
-from ordercast.spark.verify.folder import Counterexample
-from ordercast.spark.verify.summary import PropertySummary, Summary
 from ordercast.trace.schema import EVENTS
+from ordercast.verify.folder import Counterexample
+from ordercast.verify.summary import PropertySummary, Summary
 
 EXAMPLES_SHOWN = 1
 EXAMPLES_MAX = 6

@@ -1,1 +1,6 @@
-"""InterGroup: delivery services that each receiver chooses (Berket 2000)."""
+"""InterGroup: delivery services that each receiver chooses (Berket 2000). See README.md beside this file."""
+
+from ordercast.protocols.intergroup.options import InterGroupOptions
+from ordercast.protocols.intergroup.protocol import InterGroup
+
+__all__ = ["InterGroup", "InterGroupOptions"]

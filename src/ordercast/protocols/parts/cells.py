@@ -46,11 +46,18 @@ class Cells:
 
     def warnings(self) -> tuple[str, ...]:
         """What to tell the operator at the start, one line each."""
-        return tuple(
-            f"the sites {', '.join(cell)} are a cell of their own, which tolerates no failure: what is addressed to "
-            f"{', '.join(self._common(cell))} waits while one of them is down; put at least three sites in the same "
-            "groups"
-            for cell in self.fragile()
+        return tuple(map(self._warning, self.fragile()))
+
+    def _warning(self, cell: tuple[SiteId, ...]) -> str:
+        several = len(cell) > 1
+        who = (
+            f"the processes {', '.join(cell)} are a cell of their own"
+            if several
+            else f"the process {cell[0]} is a cell of its own"
+        )
+        return (
+            f"{who}, which tolerates no failure: what is addressed to {', '.join(self._common(cell))} waits while "
+            f"{'one of them' if several else 'it'} is down; put at least three processes in the same groups"
         )
 
     def _common(self, cell: tuple[SiteId, ...]) -> list[GroupId]:

@@ -256,6 +256,11 @@ class ReliableMulticast(Part):
             self._patience = min(2 * self._patience, PATIENCE_MAX)
             self._host.set_timer("want", self._patience * self._want_seconds)
 
+    @property
+    def missing(self) -> int:
+        """So many messages are known by name only."""
+        return len(self._wanted)
+
     def on_want(self, sender: SiteId, want: Want, arrival: Arrival) -> None:
         """Send what we have to whoever is a destination of it."""
         for message in want.wanted[:WANTED_MAX]:

@@ -32,8 +32,10 @@ from ordercast.protocols.parts.primary_packets import (
 
 DOUBT_TICKS = 8
 """Intervals for which a site looks at the primary because another one has asked it to."""
-PLACES_MAX = 1 << 17
-"""Places in one report: more than any host keeps."""
+PLACES_MAX = 1 << 16
+"""Places in one report, where the host does not keep more: several times what it keeps as a rule."""
+TIMESTAMP_MAX = 1 << 62
+"""No clock comes so far by itself, and behind it no packet can tell one."""
 
 
 class Ordered(Shape):
@@ -66,6 +68,10 @@ class Ordered(Shape):
     @abstractmethod
     def resumption_for(self, site: SiteId) -> Resumption | None:
         """What we no longer have for a site of the cell."""
+
+    @abstractmethod
+    def check_resumption(self, sender: SiteId, resumption: Resumption) -> None:
+        """`WireError` for a state in which no site of the cell can be."""
 
     @abstractmethod
     def go_behind(self, resumption: Resumption) -> None:
@@ -101,12 +107,15 @@ class Primary(Part):
         ordered: Ordered,
         *,
         retry_seconds: float,
+        places_max: int = PLACES_MAX,
     ) -> None:
         self._host = host
         self.cell = cell
         self._detector = detector
         self._ordered = ordered
         self._retry_seconds = retry_seconds
+        self._sites = frozenset(host.context.sites)
+        self._places_max = max(places_max, PLACES_MAX)
         self.mates = tuple(site for site in cell if site != host.site)
         self.majority = len(cell) // 2 + 1
         self.promised = 0
@@ -210,6 +219,8 @@ class Primary(Part):
         alone, and is out for ever); of a lower one the sender is told better. Whether it is the one we have promised.
         """
         self.check(sender)
+        if epoch < 0:
+            raise WireError(f"{sender} speaks of epoch {epoch}")
         if epoch > self.promised:
             self._host.branch("followed")
             self._promise(epoch)
@@ -260,7 +271,7 @@ class Primary(Part):
 
     def on_promise(self, sender: SiteId, packet: Promise, arrival: Arrival) -> None:
         """A report. Who comes when the epoch has begun gets the start."""
-        _check_places(packet.places)
+        self._check_report(sender, packet)
         if self.primary_of(packet.epoch) != self._host.site:
             raise WireError(f"{sender} promised epoch {packet.epoch} to {self._host.site}, whose it is not")
         if packet.started >= packet.epoch:
@@ -344,7 +355,7 @@ class Primary(Part):
 
     def on_start(self, sender: SiteId, packet: Start, arrival: Arrival) -> None:
         """Take it whole, when the bodies are here; else ask for them."""
-        _check_places(packet.places)
+        self._check_report(sender, packet)
         if self.primary_of(packet.epoch) != sender:
             raise WireError(f"{sender} starts epoch {packet.epoch}, which is not its own")
         if not self.hear(sender, packet.epoch):
@@ -407,13 +418,26 @@ class Primary(Part):
         if self.started > self.promised:
             raise InvariantViolation(f"epoch {self.started} has begun and {self.promised} is promised")
 
-
-def _check_places(places: tuple[Place, ...]) -> None:
-    """Timestamps ascend with the places."""
-    if len(places) > PLACES_MAX:
-        raise WireError(f"{len(places)} places in one packet")
-    last = 0
-    for place in places:
-        if place.timestamp <= last:
-            raise WireError(f"the timestamp {place.timestamp} stands behind {last}")
-        last = place.timestamp
+    def _check_report(self, sender: SiteId, packet: Promise | Start) -> None:
+        """Timestamps ascend with the places, up to the clock; each message has one, and a source that there is. What
+        the sender no longer has for us is a state that a site of our cell can be in."""
+        self.check(sender)
+        places = packet.places
+        if len(places) > self._places_max:
+            raise WireError(f"{sender} names {len(places)} places in one packet")
+        last = 0
+        for place in places:
+            message = place.message
+            if (
+                place.timestamp <= last
+                or message.source not in self._sites
+                or min(message.incarnation, message.number - 1) < 0
+            ):
+                raise WireError(f"{sender} says that {place} stands behind {last}")
+            last = place.timestamp
+        if not (packet.base >= 0 and packet.epoch >= 0 and last <= packet.clock <= TIMESTAMP_MAX):
+            raise WireError(f"{sender} has {packet.base} places in epoch {packet.epoch}, {last}, clock {packet.clock}")
+        if len({place.message for place in places}) < len(places):
+            raise WireError(f"{sender} gives a message two places")
+        if packet.resumption is not None:
+            self._ordered.check_resumption(sender, packet.resumption)

@@ -9,16 +9,15 @@ from collections.abc import Iterable
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ordercast.core import Part, SiteId, WireError
+from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Answer, Ask, Asked, Told
+from ordercast.protocols.three_step.refusals import ASKED_MAX, check_asked, check_told
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
 
-ASKED_MAX = 128
-"""Messages in one question: some kilobytes, and what one answer can bring."""
 NAMELESS_TICKS = 256
 """Intervals after which a message is forgotten that nobody has more of than the name: all who had it are gone."""
 
@@ -120,12 +119,11 @@ class Asking(Part):
     def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
         """Say what we know."""
         core = self._core
+        check_asked(core, sender, packet)
         told: list[Told] = []
         standing: list[Entry] = []
         for asked in packet.asked:
             address = core.addresses.named(asked.cells)
-            if core.site not in address.sites or sender not in (*address.sites, asked.message.source):
-                raise WireError(f"{sender} asks {core.site} about {asked.message}, which does not concern both")
             entry = core.entries.note(asked.message, address)
             if entry is None:
                 told.append(Told(asked.message, 0, True))
@@ -164,6 +162,7 @@ class Asking(Part):
     def on_answer(self, sender: SiteId, packet: Answer, arrival: Arrival) -> None:
         """What somebody has delivered. Its final timestamp is everybody's."""
         core = self._core
+        check_told(core, sender, packet)
         core.source.note_reached(sender, packet.reached)
         for told in packet.told:
             entry = core.entries.get(told.message)

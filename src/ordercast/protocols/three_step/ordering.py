@@ -14,13 +14,12 @@ from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
 from ordercast.protocols.three_step.entries import Entry, Standing
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
+from ordercast.protocols.three_step.refusals import check_proposals, check_resumption
 from ordercast.protocols.three_step.voices import Voices
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
 
-EARLY_MAX = 1 << 15
-"""Places by which a proposal may be ahead of what is accepted here: more than a primary has under way."""
 PROPOSALS_MAX = 256
 """Proposals in one packet: some kilobytes."""
 
@@ -52,6 +51,8 @@ class Ordering(Part):
         """What may have got its last proposal, or a higher one, since the last turn."""
         self._heard: set[int] = set()
         """Cells of which something was heard since the last turn."""
+        self._lacking: set[MessageId] = set()
+        """Messages that are wanted because a report or a start names them."""
         self._dirty = False
         self._said = (0, 0, 0)
         """Our last word: epoch, count, clock."""
@@ -86,22 +87,15 @@ class Ordering(Part):
         if cell is None or cell not in self.voices:
             raise WireError(f"{sender} is in no cell, and proposes")
         voices = self.voices[cell]
+        check_proposals(core, sender, cell, address, packet)
         primary = voices.sites[packet.epoch % len(voices.sites)]
         if cell == self.cell:
             core.primary.hear(sender, packet.epoch)
-        last = 0
         for proposal in packet.proposals:
-            if proposal.place < 1 or proposal.timestamp < 1 or proposal.place <= last:
-                raise WireError(f"{sender} proposes {proposal}")
-            last = proposal.place
-            if cell == self.cell and proposal.place > self.count + EARLY_MAX:
-                raise WireError(f"{sender} proposes place {proposal.place}, and {self.count} are accepted")
             entry = core.entries.note(proposal.message, address)
             if cell == self.cell:
                 self._keep_early(packet.epoch, proposal)
             if entry is not None:
-                if entry.address is not address:
-                    raise WireError(f"{sender} says that {proposal.message} goes to the cells {packet.cells}")
                 if entry.multicast is None:
                     core.entries.want(entry, sender)
                 standing = Standing(packet.epoch, proposal.place, proposal.timestamp)
@@ -197,7 +191,7 @@ class Ordering(Part):
                 return
             del early[proposal.place]
             if self.places and proposal.timestamp <= self.places[-1].timestamp:
-                raise InvariantViolation(f"{proposal} stands behind {self.places[-1]}")
+                return  # it came before the epoch began here, and no primary has given it
             acceptances.append(self._place(proposal.message, proposal.timestamp))
         if early:
             self._core.branch("early-proposal")
@@ -344,6 +338,7 @@ class Ordering(Part):
         missing = [
             place.message for place in places if not core.is_over(place.message) and core.body(place.message) is None
         ]
+        self._lacking.update(missing)
         for message in missing:
             core.multicast.want(message, (holder, *core.cellmates, message.source))
         if missing:
@@ -363,6 +358,11 @@ class Ordering(Part):
         """An epoch begins with these places: what was accepted before and is not among them stands nowhere. A start is
         the primary's word as well."""
         core = self._core
+        for message in self._lacking:
+            # (Else: what a start named, of which nobody has the body, is asked for as long as the process lives.)
+            if message not in core.entries:
+                core.multicast.forget(message)
+        self._lacking.clear()
         self._replace(started.epoch, started.base, started.places, started.clock)
         self._hear(
             self.voices[self._own], core.primary.primary_of(started.epoch), started.epoch, self.count, started.clock
@@ -427,6 +427,10 @@ class Ordering(Part):
     def resumption_for(self, site: SiteId) -> Resumption | None:
         """What we no longer have for a site of our cell."""
         return self._core.returning.resumption_for(site)
+
+    def check_resumption(self, sender: SiteId, resumption: Resumption) -> None:
+        """`WireError` for a state in which no site of our cell can be."""
+        check_resumption(self._core, sender, resumption)
 
     def go_behind(self, resumption: Resumption) -> None:
         """Somebody has forgotten what we lack."""

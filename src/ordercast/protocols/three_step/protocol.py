@@ -109,6 +109,7 @@ class ThreeStep(Keeper):
                 self.detector,
                 self.ordering,
                 retry_seconds=options.retry_seconds,
+                places_max=4 * options.kept_messages_max,
             )
         )
         self.keeping = self.attach(Keeping(self))

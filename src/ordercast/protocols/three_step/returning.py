@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ordercast.core import Part, SiteId, WireError
+from ordercast.core import Part, SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.multicast import Finished
 from ordercast.protocols.parts.primary_packets import Over, Passed, Resumption
 from ordercast.protocols.three_step.packets import GoOn, Skipped
+from ordercast.protocols.three_step.refusals import check_resumption
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
@@ -60,6 +61,7 @@ class Returning(Part):
     def on_go_on(self, sender: SiteId, packet: GoOn, arrival: Arrival) -> None:
         """Somebody no longer has what we lack."""
         self._core.primary.check(sender)
+        check_resumption(self._core, sender, packet.resumption)
         self.go_behind(packet.resumption)
 
     def go_behind(self, resumption: Resumption) -> None:
@@ -67,8 +69,6 @@ class Returning(Part):
         core = self._core
         if core.has_reached(resumption.needed):
             return
-        if resumption.through < resumption.needed:
-            raise WireError("a state that is before what is needed")
         core.branch("skipped")
         core.append(Skipped(resumption))
         self.recall_skipped(Skipped(resumption))

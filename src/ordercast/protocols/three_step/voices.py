@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -12,6 +12,9 @@ from ordercast.protocols.three_step.entries import Entry, Standing
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
+
+EPOCHS_MAX = 64
+"""Epochs in which messages may stand at the same time, before it is looked whether they still do."""
 
 
 class Voice(msgspec.Struct, gc=False):
@@ -76,7 +79,25 @@ class Voices:
         entry.standings[self.cell] = standing
         if self.cell not in entry.fixed:
             heappush(self._waiting.setdefault(standing.epoch, []), (standing.place, entry.message))
+            if len(self._waiting) > EPOCHS_MAX:
+                self._drop_dead()
         return True
+
+    def _drop_dead(self) -> None:
+        """Keep what still stands where it was said to stand. (Else: who proposes one message in a million epochs fills
+        the memory.)"""
+        entries, cell = self._core.entries, self.cell
+        for epoch, waiting in list(self._waiting.items()):
+            alive = [
+                (place, message)
+                for place, message in waiting
+                if (entry := entries.get(message)) is not None and entry.standings[cell].epoch == epoch
+            ]
+            if alive:
+                self._waiting[epoch] = alive
+                heapify(alive)
+            else:
+                del self._waiting[epoch]
 
     def fix(self) -> None:
         """Fix what a majority has accepted."""

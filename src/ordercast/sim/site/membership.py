@@ -26,6 +26,8 @@ class Membership:
         self._site = site
         self._wishes: dict[GroupId, Change] = {}
         """Group -> the last join or leave that was asked for, the join with the role and service chosen since."""
+        self._chosen: dict[GroupId, dict[str, str]] = {}
+        """The role and the service that were chosen in groups in which the site is since the start."""
         self._open: set[GroupId] = set()
         """Where it has not been answered."""
         self._next: dict[GroupId, Change] = {}
@@ -63,9 +65,13 @@ class Membership:
         if change.kind in ("join", "leave"):
             self._wishes[group] = change
             self._open.add(group)
-        elif group in self._wishes:
-            changed = {"role": change.role} if change.kind == "role" else {"service": change.service}
-            self._wishes[group] = replace(self._wishes[group], **changed)
+            self._chosen.pop(group, None)
+        elif not change.sources:
+            chosen = {"role": change.role} if change.kind == "role" else {"service": change.service}
+            if group in self._wishes:
+                self._wishes[group] = replace(self._wishes[group], **chosen)
+            else:
+                self._chosen[group] = self._chosen.get(group, {}) | chosen
 
     def _request(self, now: float, change: Change) -> None:
         instance = self._site.instances.get(MAIN_INSTANCE)
@@ -99,7 +105,10 @@ class Membership:
         """The application is that of a site that has crashed, started again: it wants to be where that was."""
         at = self._site.simulation.queue.now
         place = self._site.place
-        self._wishes = {group: Change(kind="join", at=at, sites=(place,), group=group) for group in groups}
+        self._wishes = {
+            group: replace(Change(kind="join", at=at, sites=(place,), group=group), **before._chosen.get(group, {}))
+            for group in groups
+        }
         self._wishes |= before._wishes
         self._wishes = {group: wish for group, wish in self._wishes.items() if wish.kind == "join"}
         self._open = set(self._wishes)

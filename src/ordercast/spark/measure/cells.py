@@ -1,39 +1,11 @@
-"""Where a row counts: for which protocol or run, in which time window, and in which slice of that.
-
-Times are cut into windows [k·S, (k+1)·S) of the trace's own clock, so that the windows of different runs lie on each
-other and on the times of a scenario's faults.
-"""
+"""Where a row counts: for which protocol or run, in which time window, and in which slice of that."""
 
 from __future__ import annotations
-
-from typing import Literal, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-SLICES = 16
-"""Into so many equal parts the time of a run (or of a window of it) is cut for confidence intervals within one run:
-enough for Student's t to be close to normal, few enough for a slice to be long beside what ties messages together (the
-usual advice for batch means is 10 to 30). A power of two, so that the parts of a second add up to a second."""
-
-
-class Grouping(NamedTuple):
-    """One line of results for each …"""
-
-    by: Literal["protocol", "run"] = "protocol"
-    window_seconds: float | None = None
-
-    @property
-    def keys(self) -> list[str]:
-        """The columns that tell one line from another."""
-        keys = ["protocol"] if self.by == "protocol" else ["protocol", "run"]
-        return keys if self.window_seconds is None else [*keys, "window"]
-
-    def window_of(self, time: Column) -> Column:
-        """The number of the window."""
-        if self.window_seconds is None:
-            return F.lit(0).cast("long")
-        return F.floor(time / F.lit(self.window_seconds)).cast("long")
+from ordercast.measure.grouping import SLICES, Grouping
 
 
 def busy_spans(messages: DataFrame) -> DataFrame:
@@ -56,7 +28,7 @@ def whole_spans(events: DataFrame) -> DataFrame:
 def place(rows: DataFrame, time: str, spans: DataFrame, grouping: Grouping) -> DataFrame:
     """The rows with `protocol`, `window` and `slice`, by their column `time`; `spans` has the protocol of each run."""
     placed = rows.join(F.broadcast(spans.select("run", "protocol", "busy_from", "busy_to")), "run").withColumn(
-        "window", grouping.window_of(F.col(time))
+        "window", _window_of(grouping, F.col(time))
     )
     begin, seconds = _busy_part(grouping)
     part = F.floor(F.lit(SLICES) * (F.col(time) - begin) / seconds)
@@ -66,7 +38,7 @@ def place(rows: DataFrame, time: str, spans: DataFrame, grouping: Grouping) -> D
 
 def cells(spans: DataFrame, grouping: Grouping) -> DataFrame:
     """protocol, run, window, slice, seconds: all the time in which runs were busy, cut up."""
-    first, last = (grouping.window_of(F.col(name)) for name in ("busy_from", "busy_to"))
+    first, last = (_window_of(grouping, F.col(name)) for name in ("busy_from", "busy_to"))
     windows = spans.where(F.col("busy_from").isNotNull()).withColumn("window", F.explode(F.sequence(first, last)))
     _, seconds = _busy_part(grouping)
     return windows.withColumn("slice", F.explode(F.sequence(F.lit(0), F.lit(SLICES - 1)))).select(
@@ -82,3 +54,10 @@ def _busy_part(grouping: Grouping) -> tuple[Column, Column]:
         begin = F.greatest(begin, F.col("window") * length)
         end = F.least(end, (F.col("window") + 1) * length)
     return begin, F.greatest(end - begin, F.lit(0.0))
+
+
+def _window_of(grouping: Grouping, time: Column) -> Column:
+    """The number of the window."""
+    if grouping.window_seconds is None:
+        return F.lit(0).cast("long")
+    return F.floor(time / F.lit(grouping.window_seconds)).cast("long")

@@ -1,61 +1,20 @@
-"""Confidence intervals for ratios of sums: mean latency, rates, packets per multicast.
-
-A mean latency is the sum of latencies over their number, a throughput is messages over seconds. Single latencies of a
-run are not independent (a lost packet delays all that come after it), so what is taken as independent are larger units:
-the runs, where there are several, and else the slices of the one run (batch means). The interval is Student's t around
-the ratio of all sums, with the spread of the units' residuals (the ratio estimator; Cochran 1977, chapter 6). With
-units of one size it is the textbook interval for the mean of the units' means.
-"""
+"""Confidence intervals for many lines at once: a task computes each (how: `ordercast.measure.intervals`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
-import numpy as np
 import pandas as pd
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 from pyspark.sql.types import DoubleType, IntegerType, LongType, StringType, StructField, StructType
-from scipy.special import stdtrit
 
-CONFIDENCE = 0.95
-
-RUNS = "runs"
-SLICES = "slices"
-
-Ratios = Mapping[str, tuple[str, str]]
-"""Name of the ratio -> the columns above and below the line."""
-
-
-def ratio_interval(above: np.ndarray, below: np.ndarray) -> tuple[float, float, float]:
-    """The ratio of the sums, and its interval; NaN for what the units are too few to say."""
-    above, below = above[below > 0], below[below > 0]
-    units = len(below)
-    if units == 0:
-        return np.nan, np.nan, np.nan
-    ratio = above.sum() / below.sum()
-    if units == 1:
-        return ratio, np.nan, np.nan
-    residuals = above - ratio * below
-    error = np.sqrt((residuals**2).sum() / (units - 1) / units) / below.mean()
-    half = stdtrit(units - 1, (1 + CONFIDENCE) / 2) * error
-    low = ratio - half
-    # What is counted, and time that clocks agree upon, is never below zero.
-    return ratio, max(low, 0.0) if (above >= 0).all() else low, ratio + half
-
-
-def choose_units(frame: pd.DataFrame, runs_min: int) -> tuple[str, list[str]]:
-    """What counts as independent in these rows: their runs, or, where they are fewer, the slices of the runs."""
-    return (RUNS, ["run"]) if frame["run"].nunique() >= runs_min else (SLICES, ["run", "slice"])
+from ordercast.measure.bootstrap import SAMPLE_MAX, quantile_line
+from ordercast.measure.intervals import Ratios, ratio_line
 
 
 def ratios_with_intervals(units: DataFrame, keys: list[str], sums: Sequence[str], ratios: Ratios) -> DataFrame:
-    """For each key: the number of `runs`, the sums, and every ratio with NAME_low and NAME_high.
-
-    `units` has the keys, run, slice, and the columns to be summed (integers, or seconds). The result's `units` and
-    `unit_count` tell what the intervals come from.
-    """
+    """For each key what `ratio_line` says. `units` has the keys, run, slice, and the columns to be summed."""
     fields = [units.schema[key] for key in keys]
     fields += [StructField("runs", LongType()), *(units.schema[name] for name in sums)]
     fields += [StructField(f"{name}{end}", DoubleType()) for name in ratios for end in ("", "_low", "_high")]
@@ -63,22 +22,32 @@ def ratios_with_intervals(units: DataFrame, keys: list[str], sums: Sequence[str]
     # A run may be a key as well as a unit.
     columns = list(dict.fromkeys([*keys, "run", "slice"]))
     small = units.groupBy(*columns).agg(*(F.sum(name).alias(name) for name in sums))
-    compute = _ratios_of_group(keys, list(sums), dict(ratios))
+    plain = dict(ratios)
+
+    def compute(frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame([ratio_line(frame, keys, list(sums), plain)])
+
     return small.groupBy(*keys).applyInPandas(compute, StructType(fields))
 
 
-def _ratios_of_group(
-    keys: list[str], sums: list[str], ratios: dict[str, tuple[str, str]]
-) -> Callable[[pd.DataFrame], pd.DataFrame]:
-    def compute(frame: pd.DataFrame) -> pd.DataFrame:
-        # Two runs are enough for t to be right, if wide.
-        kind, unit = choose_units(frame, runs_min=2)
-        by_unit = frame.groupby(unit, sort=True)[sums].sum()
-        line: dict[str, Any] = {key: frame[key].iloc[0] for key in keys}
-        line |= {"runs": frame["run"].nunique()} | {name: by_unit[name].sum() for name in sums}
-        for name, (above, below) in ratios.items():
-            ratio, low, high = ratio_interval(by_unit[above].to_numpy(), by_unit[below].to_numpy())
-            line |= {name: ratio, f"{name}_low": low, f"{name}_high": high}
-        return pd.DataFrame([line | {"units": kind, "unit_count": len(by_unit)}])
+def sample(rows: DataFrame, keys: list[str], sizes: DataFrame, identity: Sequence[str]) -> DataFrame:
+    """About SAMPLE_MAX rows of each key, evenly, and always the same: chosen by a hash of the `identity` columns.
 
-    return compute
+    `sizes` has the keys and their number of rows, `size`.
+    """
+    # A row stays when its hash, one of 2^32 numbers, lies below the share that is wanted.
+    number = F.pmod(F.xxhash64(*identity), F.lit(1 << 32)) / F.lit(1 << 32)
+    return rows.join(F.broadcast(sizes), keys).where(number < F.lit(SAMPLE_MAX) / F.col("size")).drop("size")
+
+
+def quantile_intervals(rows: DataFrame, keys: list[str], value: str, quantiles: Mapping[str, float]) -> DataFrame:
+    """For each key what `quantile_line` says. `rows` has the keys, run, slice and the value."""
+    fields = [rows.schema[key] for key in keys]
+    fields += [StructField(f"{name}{end}", DoubleType()) for name in quantiles for end in ("_low", "_high")]
+    columns = list(dict.fromkeys([*keys, "run", "slice", value]))
+    plain = dict(quantiles)
+
+    def compute(frame: pd.DataFrame) -> pd.DataFrame:
+        return pd.DataFrame([quantile_line(frame, keys, value, plain)])
+
+    return rows.select(*columns).groupBy(*keys).applyInPandas(compute, StructType(fields))

@@ -5,10 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-EACH = "each"
-"""A latency for each first delivery."""
-ALL = "all"
-"""A latency for each message that all its destinations have: that of the last one."""
+from ordercast.measure.measures import ALL, EACH
 
 
 def latencies(completed_messages: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-from ordercast.spark.measure.cells import Grouping
+from ordercast.measure.grouping import Grouping
 
 
 def packet_ends(events: DataFrame) -> DataFrame:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-from ordercast.spark.measure.cells import Grouping
+from ordercast.measure.grouping import Grouping
+from ordercast.measure.measures import COSTS
 from ordercast.spark.measure.intervals import ratios_with_intervals
 
-RATIOS = {"packets_per_multicast": ("packets", "multicasts"), "bytes_per_multicast": ("bytes", "multicasts")}
 _CELL = ("protocol", "run", "window", "slice")
 
 
@@ -46,4 +46,4 @@ def packets_by_type(placed_sends: DataFrame, placed_multicasts: DataFrame, group
     units = totals.withColumn("multicasts", nothing).unionByName(
         below.select(*_CELL, "packet", "background", nothing.alias("packets"), nothing.alias("bytes"), "multicasts")
     )
-    return ratios_with_intervals(units, types, ("packets", "bytes", "multicasts"), RATIOS)
+    return ratios_with_intervals(units, types, ("packets", "bytes", "multicasts"), COSTS)

@@ -8,15 +8,11 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ordercast.core.errors import UsageError
-from ordercast.spark.measure.cells import Grouping, busy_spans, whole_spans
+from ordercast.spark.measure.cells import busy_spans, whole_spans
 from ordercast.spark.measure.destinations import membership, with_completion
 from ordercast.spark.measure.messages import message_table
 from ordercast.spark.tasks import ask_together
 from ordercast.trace.schema import Run
-
-WINDOWS_MAX = 20_000
-"""Windows of all runs together; each is a line of several tables, and nobody reads more."""
 
 _SPANS = "run string, protocol string, busy_from double, busy_to double"
 
@@ -32,17 +28,6 @@ class Prepared:
     """A row a run that has events: its protocol, and when it was busy."""
     times: dict[str, tuple[float, float]]
     """Run -> when its first and last event happened."""
-
-    def check(self, grouping: Grouping) -> None:
-        """Refuse windows so short that the result could not be held."""
-        if grouping.window_seconds is None:
-            return
-        windows = sum((last - first) / grouping.window_seconds + 1 for first, last in self.times.values())
-        if windows > WINDOWS_MAX:
-            raise UsageError(
-                f"windows of {grouping.window_seconds:g} s cut this trace into {windows:.0f}; "
-                f"choose longer ones, {WINDOWS_MAX} are the most"
-            )
 
 
 @contextlib.contextmanager

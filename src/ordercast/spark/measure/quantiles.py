@@ -7,11 +7,10 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-from ordercast.spark.measure.bootstrap import SAMPLE_MAX, quantile_intervals, sample
-from ordercast.spark.measure.cells import Grouping
-from ordercast.spark.measure.intervals import ratios_with_intervals
-
-QUANTILES: dict[str, float] = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+from ordercast.measure.bootstrap import SAMPLE_MAX
+from ordercast.measure.grouping import Grouping
+from ordercast.measure.measures import CURVE, QUANTILES
+from ordercast.spark.measure.intervals import quantile_intervals, ratios_with_intervals, sample
 
 IDENTITY = ("run", "message", "site", "at")
 """What tells one latency from another."""
@@ -65,10 +64,9 @@ def summarize_latency(latencies: DataFrame, grouping: Grouping, sizes: Sizes, ex
     return means.drop("total").join(summary.drop("quantiles"), keys).join(intervals, keys, "left")
 
 
-def latency_curve(latencies: DataFrame, keys: list[str], exact: bool, points: int = 200) -> DataFrame:
+def latency_curve(latencies: DataFrame, keys: list[str], exact: bool) -> DataFrame:
     """Keys, `probabilities`, `latencies`: the distribution as a curve of evenly spaced quantiles, its tail finer."""
-    probabilities = sorted({*(step / points for step in range(points + 1)), 0.999, 0.9999})
     return latencies.groupBy(*keys).agg(
-        F.array(*(F.lit(probability) for probability in probabilities)).alias("probabilities"),
-        quantile_column("latency", probabilities, exact).alias("latencies"),
+        F.array(*(F.lit(probability) for probability in CURVE)).alias("probabilities"),
+        quantile_column("latency", list(CURVE), exact).alias("latencies"),
     )

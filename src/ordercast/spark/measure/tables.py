@@ -1,15 +1,15 @@
-"""All measures of a trace: a table each, and their rows as plain values."""
+"""All measures of a trace on Spark: a table each, and their rows as plain values."""
 
 from __future__ import annotations
 
-import math
 from functools import partial
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-from ordercast.spark.measure.cells import Grouping, cells, place
+from ordercast.measure.grouping import Grouping
+from ordercast.measure.measures import Rows, plain_rows
+from ordercast.spark.measure.cells import cells, place
 from ordercast.spark.measure.drops import arrivals, drops_by_reason
 from ordercast.spark.measure.latency import latencies
 from ordercast.spark.measure.load import load_by_site, packet_ends
@@ -22,8 +22,6 @@ from ordercast.spark.measure.throughput import throughput, throughput_units
 from ordercast.spark.measure.views import installations, view_changes
 from ordercast.spark.tasks import ask_together
 
-Rows = list[dict[str, Any]]
-
 
 def latency_table(trace: Prepared, grouping: Grouping, exact_max: int = EXACT_MAX) -> tuple[DataFrame, bool]:
     """The latencies in the window in which their message was multicast, and whether their quantiles are exact."""
@@ -33,103 +31,91 @@ def latency_table(trace: Prepared, grouping: Grouping, exact_max: int = EXACT_MA
     return summarize_latency(placed, grouping, sizes, exact), exact
 
 
-def latency_rows(trace: Prepared, grouping: Grouping) -> tuple[Rows, bool]:
-    """As they are printed."""
-    table, exact = latency_table(trace, grouping)
-    return rows_of(table, [*grouping.keys, "at"], grouping), exact
+class SparkMeasures:
+    """The tables of a prepared trace, computed by Spark's workers (see `ordercast.measure.Measures`)."""
 
+    def __init__(self, trace: Prepared) -> None:
+        self._trace = trace
+        self.times = trace.times
 
-def curve_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """The distributions of the latencies."""
-    placed = place(latencies(trace.messages), "multicast_at", trace.spans, grouping)
-    keys = [*grouping.keys, "at"]
-    exact = count_lines(placed, keys).largest <= EXACT_MAX
-    return rows_of(latency_curve(placed, keys, exact), keys, grouping)
+    def everything(self, grouping: Grouping) -> tuple[dict[str, Rows], bool]:
+        """The rows of every measure, and whether the quantiles are exact; several are asked for side by side."""
+        grouping.check(self.times)
+        others = {
+            "throughput": self.throughput,
+            "packets": self.packets,
+            "load": self.load,
+            "retransmissions": self.retransmissions,
+            "drops": self.drops,
+            "views": self.views,
+        }
+        # Latency first: it takes longest.
+        (latency, exact), *rows = ask_together(
+            self._trace.events.sparkSession,
+            [partial(measure, grouping) for measure in (self.latency, *others.values())],
+        )
+        return {"latency": latency, **dict(zip(others, rows, strict=True))}, exact
 
+    def latency(self, grouping: Grouping) -> tuple[Rows, bool]:
+        """A row for each line and `at`, and whether the quantiles are exact."""
+        table, exact = latency_table(self._trace, grouping)
+        return rows_of(table, [*grouping.keys, "at"], grouping), exact
 
-def throughput_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """Throughput, a row for each window in which the run was busy, also where nothing happened."""
-    completed = trace.messages.where(F.col("completed_at").isNotNull())
-    units = throughput_units(
-        cells(trace.spans, grouping),
-        _placed_multicasts(trace, grouping),
-        place(completed, "completed_at", trace.spans, grouping),
-        place(deliveries(trace.messages), "delivered_at", trace.spans, grouping),
-    )
-    return rows_of(throughput(units, grouping), grouping.keys, grouping)
+    def curves(self, grouping: Grouping) -> Rows:
+        """The distributions of the latencies."""
+        placed = place(latencies(self._trace.messages), "multicast_at", self._trace.spans, grouping)
+        keys = [*grouping.keys, "at"]
+        exact = count_lines(placed, keys).largest <= EXACT_MAX
+        return rows_of(latency_curve(placed, keys, exact), keys, grouping)
 
+    def throughput(self, grouping: Grouping) -> Rows:
+        """A row for each window in which a run was busy, also where nothing happened."""
+        trace = self._trace
+        completed = trace.messages.where(F.col("completed_at").isNotNull())
+        units = throughput_units(
+            cells(trace.spans, grouping),
+            self._placed_multicasts(grouping),
+            place(completed, "completed_at", trace.spans, grouping),
+            place(deliveries(trace.messages), "delivered_at", trace.spans, grouping),
+        )
+        return rows_of(throughput(units, grouping), grouping.keys, grouping)
 
-def packets_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """Packets by type."""
-    table = packets_by_type(_placed_sends(trace, grouping), _placed_multicasts(trace, grouping), grouping)
-    return rows_of(table, [*grouping.keys, "background", "packet"], grouping)
+    def packets(self, grouping: Grouping) -> Rows:
+        """Packets and bytes by type."""
+        table = packets_by_type(self._placed_sends(grouping), self._placed_multicasts(grouping), grouping)
+        return rows_of(table, [*grouping.keys, "background", "packet"], grouping)
 
+    def load(self, grouping: Grouping) -> Rows:
+        """What each site sends and receives."""
+        ends = place(packet_ends(self._trace.events), "time", self._trace.spans, grouping)
+        table = load_by_site(ends, self._placed_multicasts(grouping), grouping)
+        return rows_of(table, [*grouping.keys, "site"], grouping)
 
-def load_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """Load by site."""
-    ends = place(packet_ends(trace.events), "time", trace.spans, grouping)
-    table = load_by_site(ends, _placed_multicasts(trace, grouping), grouping)
-    return rows_of(table, [*grouping.keys, "site"], grouping)
+    def retransmissions(self, grouping: Grouping) -> Rows:
+        """Packets that carry a message again, by type."""
+        events = self._trace.events
+        repeated = place(repetitions(carried(sends(events), events)), "time", self._trace.spans, grouping)
+        table = retransmissions(repeated, self._placed_sends(grouping), grouping)
+        return rows_of(table, [*grouping.keys, "packet"], grouping)
 
+    def drops(self, grouping: Grouping) -> Rows:
+        """Packets that did not make it, by the reason."""
+        table = drops_by_reason(place(arrivals(self._trace.events), "time", self._trace.spans, grouping), grouping)
+        return rows_of(table, [*grouping.keys, "reason"], grouping)
 
-def retransmission_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """Retransmissions by type."""
-    repeated = place(repetitions(carried(sends(trace.events), trace.events)), "time", trace.spans, grouping)
-    table = retransmissions(repeated, _placed_sends(trace, grouping), grouping)
-    return rows_of(table, [*grouping.keys, "packet"], grouping)
+    def views(self, grouping: Grouping) -> Rows:
+        """How many view changes, and how long they take."""
+        installed = place(installations(self._trace.events), "view_began", self._trace.spans, grouping)
+        return rows_of(view_changes(installed, grouping), grouping.keys, grouping)
 
+    def _placed_multicasts(self, grouping: Grouping) -> DataFrame:
+        return place(multicasts(self._trace.messages), "multicast_at", self._trace.spans, grouping)
 
-def drop_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """Drops by reason."""
-    table = drops_by_reason(place(arrivals(trace.events), "time", trace.spans, grouping), grouping)
-    return rows_of(table, [*grouping.keys, "reason"], grouping)
-
-
-def view_rows(trace: Prepared, grouping: Grouping) -> Rows:
-    """View changes."""
-    table = view_changes(place(installations(trace.events), "view_began", trace.spans, grouping), grouping)
-    return rows_of(table, grouping.keys, grouping)
-
-
-def measure_trace(trace: Prepared, grouping: Grouping) -> tuple[dict[str, Rows], bool]:
-    """The rows of every measure, and whether the quantiles are exact."""
-    trace.check(grouping)
-    others = {
-        "throughput": throughput_rows,
-        "packets": packets_rows,
-        "load": load_rows,
-        "retransmissions": retransmission_rows,
-        "drops": drop_rows,
-        "views": view_rows,
-    }
-    # Latency first: it takes longest.
-    (latency, exact), *rows = ask_together(
-        trace.events.sparkSession, [partial(measure, trace, grouping) for measure in (latency_rows, *others.values())]
-    )
-    return {"latency": latency, **dict(zip(others, rows, strict=True))}, exact
+    def _placed_sends(self, grouping: Grouping) -> DataFrame:
+        return place(sends(self._trace.events), "time", self._trace.spans, grouping)
 
 
 def rows_of(table: DataFrame, order: list[str], grouping: Grouping) -> Rows:
-    """The rows as plain values, sorted; a window as its ends in seconds, what is not a number as None."""
+    """The rows as plain values, sorted."""
     # Sorted here: they are few, and a sort in Spark is one more shuffle.
-    rows = sorted((row.asDict() for row in table.collect()), key=lambda row: tuple(row[name] for name in order))
-    return [_plain(row, order, grouping.window_seconds) for row in rows]
-
-
-def _plain(row: dict[str, Any], order: list[str], window_seconds: float | None) -> dict[str, Any]:
-    plain: dict[str, Any] = {}
-    for name in [*order, *(name for name in row if name not in order)]:
-        value = row[name]
-        if name == "window" and window_seconds is not None:
-            plain |= {"from": value * window_seconds, "to": (value + 1) * window_seconds}
-        else:
-            plain[name] = None if isinstance(value, float) and not math.isfinite(value) else value
-    return plain
-
-
-def _placed_multicasts(trace: Prepared, grouping: Grouping) -> DataFrame:
-    return place(multicasts(trace.messages), "multicast_at", trace.spans, grouping)
-
-
-def _placed_sends(trace: Prepared, grouping: Grouping) -> DataFrame:
-    return place(sends(trace.events), "time", trace.spans, grouping)
+    return plain_rows((row.asDict() for row in table.collect()), order, grouping)

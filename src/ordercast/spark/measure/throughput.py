@@ -7,11 +7,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-from ordercast.spark.measure.cells import Grouping
+from ordercast.measure.grouping import Grouping
+from ordercast.measure.measures import COUNTS, RATES
 from ordercast.spark.measure.intervals import ratios_with_intervals
-
-COUNTS = ("multicasts", "messages", "completed", "deliveries")
-RATES = {f"{name}_per_second": (name, "seconds") for name in ("messages", "completed", "deliveries")}
 
 
 def throughput_units(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - everyone's name for it
 
-from ordercast.spark.measure.cells import Grouping
+from ordercast.measure.grouping import Grouping
 
 
 def installations(events: DataFrame) -> DataFrame:

@@ -9,6 +9,7 @@ Runs are spread over the workers as they lie in the files; what comes back is ve
 imports a protocol: a verifier must not share code with what it verifies.
 """
 
+from ordercast.spark.verify.on_spark import OnSpark, session_settings
 from ordercast.spark.verify.verification import LARGE_ROWS, Verification, verify
 
-__all__ = ["LARGE_ROWS", "Verification", "verify"]
+__all__ = ["LARGE_ROWS", "OnSpark", "Verification", "session_settings", "verify"]

@@ -13,14 +13,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from ordercast.check import CLAIMED, Choice, Verdict, Witness
+from ordercast.check import CLAIMED, Choice, Verdict
 from ordercast.check.choice import check_claims
-from ordercast.spark.tables import Trace, compact, read_events
+from ordercast.spark.tables import compact, read_events
 from ordercast.spark.tasks import plain_errors, spread
-from ordercast.spark.verify import plan
-from ordercast.spark.verify.files import FINDINGS, as_rows, judge_files
-from ordercast.spark.verify.plan import Assignment, Task, assign, cut, rows_read_again
+from ordercast.trace.pieces import Trace
 from ordercast.trace.schema import Run
+from ordercast.verify import plan
+from ordercast.verify.files import FINDINGS, as_rows, judge_files
+from ordercast.verify.place import verdicts_of
+from ordercast.verify.plan import Assignment, Task, assign, cut, rows_read_again
 
 LARGE_ROWS = 20_000_000
 """Judging the order of 10^7 deliveries takes a worker 1.7 GiB; twice that still fits a small machine."""
@@ -51,16 +53,7 @@ class Verification:
         """Run -> property -> verdict with its first witness only; what was not asked for is `not-judged`."""
         with plain_errors():
             rows = self.verdicts.toArrow().to_pylist()
-        found: dict[str, dict[str, Verdict]] = {run: {} for run in sorted(self.runs)}
-        for row in rows:
-            first = None if row["why"] is None else Witness(tuple(row["sites"]), tuple(row["messages"]), row["why"])
-            found[row["run"]][row["property"]] = Verdict(
-                row["property"], row["claimed"], row["verdict"], row["witnesses"], first
-            )
-        return {
-            run: {name: verdicts.get(name) or Verdict(name, False, "not-judged") for name in self.choice.listed}
-            for run, verdicts in found.items()
-        }
+        return verdicts_of(rows, self.runs, self.choice)
 
 
 @contextmanager

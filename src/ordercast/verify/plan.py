@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 import msgspec
 
 from ordercast.check import Choice
-from ordercast.spark.tables import Piece
+from ordercast.trace.pieces import Piece
 from ordercast.trace.schema import Run
 
 RUN_WEIGHT_ROWS = 5_000

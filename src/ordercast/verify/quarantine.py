@@ -1,6 +1,6 @@
 """Rows that do not fit the schema, set aside with the reason, so that the rest of a trace can still be judged.
 
-    with sift(spark, "trace", "set-aside") as sifted:
+    with sift(gather, "trace", "set-aside") as sifted:
         ...                                     # sifted.trace: without them
 
 `set-aside/rows.jsonl` then has one object for each: the file, the row (of a JSON file: the line), the reason, and the
@@ -25,13 +25,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from ordercast.core.errors import UsageError
-from ordercast.spark.tables import Trace, open_trace
-from ordercast.spark.tasks import plain_errors, spread
 from ordercast.trace.conform import conform, conform_column
 from ordercast.trace.json_lines import Event
+from ordercast.trace.pieces import Gather, Trace, find_trace
 from ordercast.trace.read import event_files, read_runs
 from ordercast.trace.schema import COLUMNS, EVENTS, KINDS, KINDS_WITH_MESSAGE, REQUIRED
 
@@ -52,7 +50,7 @@ class Sifted:
 
 
 @contextlib.contextmanager
-def sift(spark: SparkSession, folder: str | Path, quarantine: str | Path) -> Iterator[Sifted]:
+def sift(gather: Gather, folder: str | Path, quarantine: str | Path) -> Iterator[Sifted]:
     """The trace without what does not fit it. Cleaned copies of files last as long as the block."""
     target = Path(quarantine)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -66,13 +64,12 @@ def sift(spark: SparkSession, folder: str | Path, quarantine: str | Path) -> Ite
     try:
         (hidden / "runs.json").write_bytes(msgspec.json.encode([run.run for run in runs]))
         pieces = [msgspec.json.encode((number, file, str(hidden))) for number, file in enumerate(files)]
-        with plain_errors():
-            rows = spread(spark, pieces, _sift_file, _OUTCOME).toArrow().to_pylist()
+        rows = gather(pieces, _sift_file, _OUTCOME).to_pylist()
         kept = {row["file"]: row["kept"] for row in rows}
         left = [kept[file] for file in files if kept[file] is not None]
         if not left:
             raise UsageError(f"{folder}: no file of it is readable; nothing is left to judge")
-        trace = open_trace(spark, folder, left)
+        trace = find_trace(gather, folder, left)
         _publish(hidden, target)
         yield Sifted(trace, sum(row["rows"] for row in rows), sum(row["files"] for row in rows))
     finally:

@@ -9,8 +9,8 @@ import msgspec
 import pyarrow as pa
 
 from ordercast.check import Choice, Verdict, judge
-from ordercast.spark.event_file import EventFile, RunEvents
-from ordercast.spark.verify.plan import Assignment, Task
+from ordercast.trace.event_file import EventFile, RunEvents
+from ordercast.verify.plan import Assignment, Task
 
 FINDINGS = pa.schema(
     [

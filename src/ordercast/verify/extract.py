@@ -1,6 +1,6 @@
 """What a person wants to see of one run: the rows about some messages, and how deliveries went over time.
 
-Taken out on a worker, so that only what is shown reaches the driver.
+Taken out where the files are read, so that only what is shown reaches whoever asks.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
 
-from ordercast.spark.tables import Trace
-from ordercast.spark.tasks import plain_errors, spread
-from ordercast.spark.verify.files import iterate_events
-from ordercast.spark.verify.plan import Assignment, assign
+from ordercast.trace.pieces import Gather, Trace
 from ordercast.trace.schema import EVENTS
+from ordercast.verify.files import iterate_events
+from ordercast.verify.plan import Assignment, assign
 
 ALWAYS = ("fail", "awake", "recover", "view", "join", "leave")
 """Kinds that explain what happens to any message."""
@@ -35,18 +33,15 @@ class _Wanted(msgspec.Struct, frozen=True):
     messages: list[str] = []
 
 
-def events_about(spark: SparkSession, trace: Trace, run: str, messages: Sequence[str]) -> pa.Table:
+def events_about(gather: Gather, trace: Trace, run: str, messages: Sequence[str]) -> pa.Table:
     """The rows of a run that concern these messages, and those that say who was up and who belonged to what."""
     wanted = _Wanted(_assignment(trace, run), list(messages))
-    with plain_errors():
-        found = spread(spark, [msgspec.msgpack.encode(wanted)], _take_events, EVENTS).toArrow()
-    return found.cast(EVENTS)
+    return gather([msgspec.msgpack.encode(wanted)], _take_events, EVENTS)
 
 
-def delivery_curves(spark: SparkSession, trace: Trace, run: str) -> pa.Table:
+def delivery_curves(gather: Gather, trace: Trace, run: str) -> pa.Table:
     """site, kind, time, count: multicasts and deliveries in steps of time, and every failure and recovery."""
-    with plain_errors():
-        return spread(spark, [msgspec.msgpack.encode(_Wanted(_assignment(trace, run)))], _count, _CURVES).toArrow()
+    return gather([msgspec.msgpack.encode(_Wanted(_assignment(trace, run)))], _count, _CURVES)
 
 
 def _assignment(trace: Trace, run: str) -> Assignment:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ordercast.check import Verdict, Witness
-from ordercast.spark.tables import Trace
+from ordercast.trace.pieces import Trace
 
 _WORDS = {"holds": "hold", "violated": "violated", "vacuous": "vacuous", "not-judged": "not judged"}
 

@@ -1,0 +1,113 @@
+"""How long the others stood still when a process was killed."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from ordercast.chaos.record import Strike
+from ordercast.core import GroupId, SiteId
+from ordercast.trace.schema import Event
+
+_DELIVER = b'"deliver"'
+_decode = msgspec.json.Decoder(Event).decode
+
+LOOK_SECONDS = 5.0
+"""After a kill: whoever has gone on by then stands still for another reason later."""
+APART_SECONDS = 3.0
+"""Between the end of one fault and a kill, so that nobody waits for both."""
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """What one kill cost."""
+
+    killed: SiteId
+    at: float
+    """On the clock of the traces."""
+    slowest: SiteId
+    seconds: float
+    """The longest time in which the slowest of the others delivered nothing."""
+    alone: bool
+    """Whether nothing else was wrong at that time."""
+
+
+def find_waits(
+    groups: Mapping[GroupId, tuple[SiteId, ...]],
+    strikes: Sequence[Strike],
+    times_of: Callable[[SiteId], Sequence[float]],
+) -> list[Wait]:
+    """One for each kill, from the times at which those who are in the same groups have delivered something."""
+    waits = []
+    for kill in sorted(strikes, key=lambda strike: strike.began):
+        if kill.kind != "kill":
+            continue
+        (killed,) = kill.processes
+        gaps = {
+            site: _longest_gap(times_of(site), kill.began, kill.began + LOOK_SECONDS)
+            for site in _fellows(killed, groups)
+            if not any(site in strike.processes and _overlap(strike, kill) for strike in strikes)
+        }
+        if gaps:
+            slowest = max(gaps, key=lambda site: gaps[site])
+            alone = not any(_overlap(strike, kill) for strike in strikes if strike is not kill)
+            waits.append(Wait(killed, kill.began, slowest, round(gaps[slowest], 3), alone))
+    return waits
+
+
+def _fellows(process: SiteId, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> list[SiteId]:
+    """Those who are in exactly the same groups."""
+    own = {group for group, members in groups.items() if process in members}
+    everyone = sorted({site for members in groups.values() for site in members} - {process})
+    return [site for site in everyone if {group for group, members in groups.items() if site in members} == own]
+
+
+def _overlap(strike: Strike, kill: Strike) -> bool:
+    return strike.began < kill.began + LOOK_SECONDS and kill.began < strike.ended + APART_SECONDS
+
+
+def _longest_gap(times: Sequence[float], began: float, until: float) -> float:
+    """The longest time without a delivery that begins in between, whenever it ends."""
+    ends = times[bisect_right(times, began) : bisect_right(times, until) + 1]
+    return max((end - start for start, end in pairwise((began, *ends))), default=until - began)
+
+
+def delivery_times(trace: Path) -> Callable[[SiteId], Sequence[float]]:
+    """Process -> when it has delivered something, by its trace, which is read when somebody asks."""
+
+    @cache
+    def times_of(site: SiteId) -> Sequence[float]:
+        with (trace / site / "events.jsonl").open("rb") as file:
+            rows = map(_decode, (line for line in file if _DELIVER in line))
+            return [row.time for row in rows if row.kind == "deliver"]
+
+    return times_of
+
+
+def describe_waits(waits: Sequence[Wait]) -> dict[str, Any] | None:
+    """The JSON document; None where nobody was killed while others were there."""
+    alone = [wait.seconds for wait in waits if wait.alone]
+    if not waits:
+        return None
+    return {
+        "kills": msgspec.to_builtins(waits),
+        "alone": len(alone),
+        "median_seconds": round(median(alone), 3) if alone else None,
+        "worst_seconds": max(alone, default=None),
+    }
+
+
+def waits_text(waits: Mapping[str, Any]) -> str:
+    """One line for people."""
+    if not waits["alone"]:
+        return f"{len(waits['kills'])} kills, and each time something else was wrong, too"
+    return (
+        f"of {len(waits['kills'])} kills, {waits['alone']} struck while nothing else was wrong: the others stood still "
+        f"for {waits['median_seconds']:.2f} s (median), {waits['worst_seconds']:.2f} s at the most"
+    )

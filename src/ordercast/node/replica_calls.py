@@ -1,0 +1,97 @@
+"""The calls that one process has made and whose results it waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, TypeVar
+
+import msgspec
+
+from ordercast.node.errors import GroupBlocked, NodeClosed
+from ordercast.node.group import Group
+from ordercast.node.node import Node
+from ordercast.node.obstacles import BLOCKED_SECONDS
+from ordercast.node.replica_messages import Call, encode_message
+
+Result = TypeVar("Result")
+
+LOOK_AGAIN_SECONDS = 0.5
+"""Until a call that takes long looks again whether the group is blocked."""
+
+NOT_SENT = "was not sent, and can be called again later"
+
+
+class Calls:
+    """Sends calls to a group, and gives their callers what comes of them."""
+
+    def __init__(self, node: Node, group: Group) -> None:
+        self._node = node
+        self._group = group
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
+        self._number = 0
+        self._stalled_at = -1
+        """The group's offset when a call was given up because the group was blocked."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def refuse_stalled(self, method: str) -> None:
+        """`GroupBlocked` while the group still is as it was when a call was given up. (Else whoever is refused and
+        calls again and again would find all of it applied when the group goes on.)"""
+        blocked = self._node.internals.told_obstacles(self._group.names)
+        if blocked and self._stalled_at == self._group.offset:
+            raise GroupBlocked(f"{blocked}; {method} {NOT_SENT}")
+
+    async def send(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw], schema: str) -> Any:
+        """Multicast a call; what it gives when it has its place in the order and is applied."""
+        self._number += 1
+        number = self._number
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        call = Call(self._node.process, self._node.incarnation, number, method, arguments, named, schema)
+        try:
+            await self._group.multicast(encode_message(call))
+            return await self.wait_for(future, f"{method} may be applied all the same")
+        finally:
+            del self._waiting[number]
+            if not future.cancel():
+                # The node may have failed while this waited for room: then both know why, and one of them tells.
+                future.exception()
+
+    async def wait_for(self, future: asyncio.Future[Result], hint: str) -> Result:
+        """Wait for something that the group has to deliver; `GroupBlocked` when the group is blocked meanwhile.
+
+        Only who has waited as long as a group that is blocked hears of it: the obstacle may be that of another group.
+        """
+        patience = BLOCKED_SECONDS
+        while not future.done():
+            done, _ = await asyncio.wait((future,), timeout=patience)
+            patience = LOOK_AGAIN_SECONDS
+            blocked = self._node.internals.told_obstacles(self._group.names)
+            if blocked and not done:
+                self._stalled_at = self._group.offset
+                raise GroupBlocked(f"{blocked}; {hint}")
+        return future.result()
+
+    def is_own(self, call: Call) -> bool:
+        """Whether this very start of the process has made it."""
+        return call.caller == self._node.process and call.incarnation == self._node.incarnation
+
+    def find(self, call: Call) -> asyncio.Future[Any] | None:
+        """Who waits for the result, if anybody here still does."""
+        future = self._waiting.get(call.number) if self.is_own(call) else None
+        return None if future is None or future.done() else future
+
+    def give_up(self, why: str, call: Call | None = None) -> None:
+        """Tell the callers of this process, or the one of this call."""
+        if call is not None and not self.is_own(call):
+            return
+        for number, future in self._waiting.items():
+            if not future.done() and (call is None or number == call.number):
+                future.set_exception(GroupBlocked(why))
+
+    def close(self, error: BaseException | None) -> None:
+        """No result will come any more."""
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(error or NodeClosed("the node is closed; the call may be applied all the same"))

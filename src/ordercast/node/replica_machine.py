@@ -1,0 +1,500 @@
+"""One replica at work: it applies what its group delivers, and gets the state from others when it has missed something.
+What decides about the state happens at a place in the order of the group, so that all replicas decide the same."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
+
+from ordercast.core import GroupId, OrdercastError, SiteId
+from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.errors import NodeClosed, NodeFailed
+from ordercast.node.group import Group
+from ordercast.node.node import Node
+from ordercast.node.replica_backlog import Backlog
+from ordercast.node.replica_calls import Calls
+from ordercast.node.replica_division import Division, Hooks
+from ordercast.node.replica_lineage import Lineage
+from ordercast.node.replica_messages import Announce, Call, Hold, Part, Stand, Want, decode_message, encode_value
+from ordercast.node.replica_parting import hand_over
+from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
+from ordercast.node.replica_seeker import Seeker
+from ordercast.node.replica_sending import Sending
+from ordercast.node.replica_snapshot import Snapshot, find_snapshot, unpack_state
+from ordercast.node.replica_versions import Versions
+from ordercast.node.state_giving import Head
+from ordercast.node.state_packets import Offer
+
+logger = logging.getLogger("ordercast.node")
+
+State = TypeVar("State")
+
+CATCH_UP_CALLS = 200
+"""That are applied in one turn when the state has come."""
+
+
+class _Brought(NamedTuple, Generic[State]):
+    """The state of a history that has ended here."""
+
+    state: State
+    birth: str
+    calls: int
+
+
+class Machine(Generic[State]):
+    """The replica of one process in one group."""
+
+    def __init__(
+        self,
+        node: Node,
+        name: GroupId,
+        initial: State,
+        schema: Schema,
+        quorum: int | None,
+        merge: Callable[[list[State]], State] | None,
+    ) -> None:
+        self.state: State | None = initial
+        self.applied = 0
+        """How many deliveries of the group the state contains."""
+        self.arrival: asyncio.Future[None] | None = None
+        """Is there while the state is not, and done when it has come."""
+        self.group: Group | None = None
+        self._node = node
+        self._internals = node.internals
+        self._name = name
+        self._class = type(initial)
+        self._schema = schema
+        self._quorum = quorum
+        self._merge = merge
+        self._seen = 0
+        """The offset behind the last delivery."""
+        self._backlog = Backlog()
+        """What was delivered while there is no state."""
+        self._is_live = False
+        """Whether what is delivered happens now: what the log has is delivered again before."""
+        self._coming: State | None = None
+        """The state that has come, while what waited for it is applied."""
+        self._brought: _Brought[State] | None = None
+        """What this replica had, until it knows what the others have."""
+        self._follows: SiteId | None = None
+        """Whose state the group takes, which that one has brought along, as long as it is not here."""
+        self._keeping: asyncio.Future[None] | None = None
+        """Is there while the state that has come is written to the disk."""
+        self._is_newcomer = False
+        self._entering: asyncio.Task[None] | None = None
+        self._end: BaseException | None = None
+        self._division: Division[State] | None = None
+        """Is there where sides of the group may go on apart."""
+        self._sending = Sending(self._multicast)
+        self._versions = Versions(node.process, node.incarnation, self._class.__name__, schema.name, self._sending.send)
+        self._lineage = Lineage(node.process, name, self._sending.send)
+        self._is_configured = self._internals.engine.is_configured(name)
+        self._kept_name = f"replicated {name}"
+
+    async def _multicast(self, message: bytes) -> None:
+        if self.group is not None:
+            await self.group.multicast(message)
+
+    # ------------------------------------------------------------------ in and out
+    async def _enter(self) -> None:
+        """Be in the group, with what the log has."""
+        node, internals = self._node, self._internals
+        snapshot = find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
+        was_in = await self._was_in()
+        if snapshot is not None and was_in:
+            what = f"the snapshot in the log of {node.process}"
+            self.state = self._unpack_state(snapshot.state, what, snapshot.schema)
+            self.applied = snapshot.offset
+            self._lineage.take_over(snapshot.birth, snapshot.calls)
+        self._is_newcomer = not was_in
+        self.group = group = await node.join(self._name)
+        self.calls = Calls(node, group)
+        one_history = not internals.engine.contract.partitionable
+        self._seeker = Seeker(node, group, self._sending.send, self._on_state, self._on_followed, one_history)
+        if not one_history:
+            self._division = Division(
+                internals, self._name, self._schema.name, self._hooks(), self._quorum, self._merge
+            )
+        elif internals.engine.is_open:
+            self._lineage.guard(self._quorum)
+        group.on_view(self._on_view)
+        group.on_end(self._close)
+        group.on_gap(self._on_gap)
+        group.on_batch(self._on_batch)
+        await internals.wait_started()
+        if self._division is None and (self.state is None or self.applied != group.offset):
+            self._on_gap(group.offset)
+        self._is_live = True
+        self._versions.announce()
+        if not self._is_configured:
+            internals.hand_over[self._name] = partial(
+                hand_over, internals, self._name, self._lineage, lambda: self.state is not None
+            )
+            if self.state is not None:
+                self._lineage.say_held()
+
+    async def _was_in(self) -> bool:
+        """Whether this process is in the group since its log began, or as configured. (If it has left one that no file
+        names, and joins it again, or another of that name, what it has kept is not that group's.)"""
+        if self._is_configured:
+            return True
+        await self._internals.wait_started()
+        return self._node.process in self._internals.engine.groups.get(self._name, ())
+
+    async def wait_ready(self) -> None:
+        """Be in the group, and wait until there is a state and calls may be made."""
+        if self._entering is None:
+            self._entering = asyncio.create_task(self._enter())
+        await asyncio.shield(self._entering)
+        told = ""
+        while self._end is None:
+            reason = self._lineage.waits_for
+            if self.arrival is not None:
+                await asyncio.wait((self.arrival,))
+            elif reason:
+                if told != reason:
+                    told = reason
+                    logger.warning("replica %s waits: %s", self._node.process, self.why_not_ready())
+                await asyncio.wait((self._lineage.changed(),))
+            else:
+                return
+        raise self._end
+
+    def why_not_ready(self) -> str:
+        """Why there is no state, or none to work with."""
+        if self.group is None:
+            return self._internals.why_not_in((self._name,))
+        if self.obstacles or self.arrival is not None:
+            return self.obstacles or f"nobody of {', '.join(self.group.members)} has given it one yet"
+        if not self._is_live:
+            return "the process starts, and waits for the answers of the others"
+        looking = self._internals.searching
+        return self._lineage.waits_for + (f" ({looking})" if looking else "")
+
+    async def undo(self) -> bool:
+        """Nobody waits any more until this replica is ready: be out of the group again. False where it is configured:
+        there the replica goes on, and may be waited for again."""
+        entering = self._entering
+        if entering is not None and not entering.done():
+            if self._is_configured:
+                return False
+            entering.cancel()
+            await asyncio.wait((entering,))
+        if self._is_configured and self._is_live and not self._internals.over.is_set():
+            return False
+        self._internals.take_no_snapshot(self._kept_name)
+        if self.group is not None:
+            # (It waits for nothing, and the group is left all the same.)
+            with suppress(TimeoutError, OrdercastError):
+                await self.group.leave(timeout=0)
+        return True
+
+    async def leave(self, timeout: float | None) -> None:
+        """Be a replica no more."""
+        if self.group is not None:
+            await self.group.leave(timeout)
+        self._internals.take_no_snapshot(self._kept_name)
+        if not self._is_configured:
+            self._internals.engine.journal.forget_state(self._kept_name)
+
+    def _close(self, error: BaseException | None) -> None:
+        self._end = error or NodeClosed(f"group {self._name} was left, or the node is closed")
+        self._internals.hand_over.pop(self._name, None)
+        self.calls.close(error)
+        self._seeker.stop()
+        # Who waits for the state goes on, and hears from the group that it is over.
+        self._arrive()
+        self._lineage.tell_change()
+
+    @property
+    def obstacles(self) -> str:
+        """Why nothing goes on in the group; empty when it does."""
+        return self._internals.told_obstacles((self._name,))
+
+    # ------------------------------------------------------------------ what is delivered
+    @property
+    def refuses(self) -> str:
+        """Why calls are not even sent, although there is a state; empty as a rule."""
+        return self._lacking or self._lineage.waits_for
+
+    @property
+    def _lacking(self) -> str:
+        """Why calls are not applied in this view; empty as a rule."""
+        return self._lineage.lacking if self._division is None else self._division.lacking
+
+    def _on_view(self, view: View) -> None:
+        self._lineage.on_view(view)
+        if self._is_newcomer:
+            self._is_newcomer = False
+            if len(view.members) > 1:
+                # Others were there before: the state is theirs, wherever their offsets are.
+                self._lose_state()
+        if self._division is not None:
+            self._division.on_view(view)
+
+    def _on_batch(self, batch: Batch) -> None:
+        try:
+            for delivery in batch.deliveries():
+                self._take(delivery)
+            # What cannot be decoded nobody applies, and it has its place in the order all the same.
+            self._pass(batch.offset, batch.offset + batch.count)
+        except Exception as error:
+            # Raised to whoever multicasts or joins just now, it would go unheard: the next message would be applied to
+            # a state that lacks this one.
+            self._internals.failed(error)
+            raise
+
+    def _take(self, delivery: Delivery) -> None:
+        message = decode_message(delivery.payload, delivery.source)
+        offset = delivery.offset
+        self._pass(offset, offset)
+        self._seen = offset + 1
+        if isinstance(message, Call):
+            if self._lacking:
+                self.calls.give_up(f"{self._lacking}; the call was not applied", message)
+            elif self.state is None:
+                self._backlog.add(offset, message, len(delivery.payload))
+            elif offset == self.applied:
+                self._on_call(self.state, message)
+        elif message is None:
+            self._skip(delivery)
+        elif isinstance(message, Want):
+            self._on_want(offset, message)
+        elif isinstance(message, Announce):
+            self._versions.on_announce(message)
+        elif isinstance(message, Stand):
+            if self._division is not None:
+                self._division.on_stand(message)
+        elif self._is_live:
+            self._on_said(message)
+        self._pass(offset, offset + 1)
+
+    def _pass(self, offset: int, end: int) -> None:
+        """Deliveries go on at an offset, and this one comes next."""
+        if self.state is not None and offset > self.applied:
+            self._on_gap(offset)
+        self._seen = max(self._seen, end)
+        if self.state is not None:
+            self.applied = max(self.applied, end)
+
+    def _on_said(self, message: object) -> None:
+        if isinstance(message, Hold):
+            self._lineage.on_hold(message, self.state is not None)
+        elif isinstance(message, Part):
+            self._lineage.on_part(message)
+
+    def _skip(self, delivery: Delivery) -> None:
+        """Somebody has sent to the group what no replica sends, and no replica applies."""
+        self._internals.receiver.counters["no-replica-messages"] += 1
+        self._versions.tell_stranger(delivery.message, delivery.source, self._name)
+
+    def _on_call(self, state: State, call: Call) -> None:
+        # Unpacked first: a call that is not understood must not count as applied in a snapshot.
+        arguments = self._unpack_call(call)
+        self.applied += 1
+        self._lineage.count_call()
+        if arguments is not None:
+            self._apply(state, call, arguments)
+
+    def _unpack_call(self, call: Call) -> Arguments | None:
+        """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
+        if self.calls.is_own(call):
+            self._versions.on_own_message()
+        elif call.schema:
+            self._versions.on_other(call.caller, call.schema)
+        try:
+            return self._schema.unpack(call)
+        except Misfit as error:
+            if not call.schema:
+                # Version 0.2.0 sent whatever a caller gave it, and no replica applied what did not fit.
+                return None
+            why = f"whose arguments do not fit here ({error})"
+        except NoSuchMethod:
+            why = "which does not exist here"
+        raise NodeFailed(
+            f"process {call.caller} called {self._class.__name__}.{call.method}, {why}; its schema is "
+            f"{call.schema or 'of ordercast 0.2.0'}, that of {self._node.process} is {self._schema.name}: "
+            f"install here the version that {call.caller} runs, and start again"
+        )
+
+    def _apply(self, state: State, call: Call, arguments: Arguments) -> None:
+        future = self.calls.find(call)
+        try:
+            result = self._schema.methods[call.method].function(state, *arguments.positional, **arguments.named)
+        except Exception as error:
+            if future is not None:
+                # A future takes no StopIteration, and its refusal would stop this replica alone.
+                wrong = isinstance(error, StopIteration)
+                future.set_exception(RuntimeError(f"{call.method} raised {error!r}") if wrong else error)
+            return
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    # ------------------------------------------------------------------ state transfer
+    def _on_gap(self, offset: int) -> None:
+        """The log was cut without a snapshot, or the others have gone on without us: our state is not the group's."""
+        if self.state is not None and self._seen <= offset < self.applied:
+            return  # the log is read again, and the state is from behind the gap
+        logger.info("replica %s goes on at %d without what lies before", self._node.process, offset)
+        self._seen = offset
+        # Whoever comes to others who have the group, too, may be at an offset that it has had in another history.
+        self._internals.engine.journal.forget_state(self._kept_name)
+        self.calls.give_up("the group has gone on without this process; the call may be applied all the same")
+        self._backlog.begin(offset)
+        had = self.state if self._coming is None else self._coming
+        if had is not None and self._lineage.calls and self._internals.engine.is_open:
+            self._brought = _Brought(had, self._lineage.birth, self._lineage.calls)
+        self._lose_state()
+        self._seek()
+
+    def _lose_state(self) -> None:
+        self.state = self._coming = None
+        if self.arrival is None:
+            self.arrival = asyncio.get_running_loop().create_future()
+
+    def _seek(self, givers: Collection[SiteId] | None = None) -> None:
+        had = self._brought
+        self._seeker.begin(self._backlog.needed_from, givers, ("", 0) if had is None else (had.birth, had.calls))
+
+    def _hooks(self) -> Hooks[State]:
+        return Hooks(self._hold, self._show, self._resume, self._seek, self._unpack_state, self._sending.send)
+
+    def _hold(self) -> State | None:
+        if self._coming is not None:
+            # Those who come along have applied it, or will.
+            self._apply_backlog(self._coming, len(self._backlog) + 1)
+        held = self.state
+        if held is None:
+            self.calls.give_up("the group was divided before this replica had a state; the call may be applied")
+        self._seeker.stop()
+        self._backlog.begin(self._seen)
+        self._lose_state()
+        return held
+
+    def _show(self, state: State | None) -> None:
+        self.state = state
+        self._arrive()
+
+    def _resume(self, state: State) -> None:
+        self._coming = state
+        self.applied = self._backlog.needed_from
+        self._catch_up()
+
+    def _on_want(self, offset: int, want: Want) -> None:
+        asker, transfer = want.asker, self._internals.transfer
+        if asker == self._node.process:
+            self._seeker.on_delivered(want, offset)
+            return
+        if self.state is None and want.calls:
+            self._backlog.add(offset, want, 0)  # whether the group takes the asker's is decided when a state is here
+        if self.state is not None and offset >= self.applied and self._lineage.gives_way(want):
+            self._backlog.begin(offset + 1)
+            self._follow(want)
+        if want.giver != self._node.process or not self._is_live:
+            return  # another one gives it; or the question stands in the log, and nobody waits for an answer
+        if self._follows == asker and want.calls:
+            transfer.refuse(asker, want.transfer, "the others take the state of the asker", yours=True)
+        elif self.state is None or offset < self.applied or (self._division is not None and self._lacking):
+            transfer.refuse(asker, want.transfer, "it has no state itself")
+        else:
+            state, known = self.state, self._lineage
+            head = Head(self._name, offset + 1, self._schema.name, known.birth, known.calls)
+            transfer.give(asker, want.transfer, want.since, head, lambda: encode_value(state))
+
+    def _follow(self, want: Want) -> None:
+        """The group takes the state that the asker has brought along: no call was applied to ours."""
+        logger.info("replica %s takes the state with which %s has come", self._node.process, want.asker)
+        self._lose_state()
+        self._follows = want.asker
+        if self._is_live:
+            self._seek()
+
+    def _on_followed(self) -> None:
+        """The others take the state that this replica has brought along."""
+        brought, self._brought = self._brought, None
+        if brought is not None:
+            self._lineage.take_over(brought.birth, brought.calls)
+            offset, content = self._backlog.needed_from, encode_value(brought.state)
+            self._keep(lambda: Snapshot(offset, content, self._schema.name, brought.birth, brought.calls))
+            self._resume(brought.state)
+
+    def _on_state(self, giver: SiteId, offer: Offer, content: bytearray, offset: int) -> None:
+        """The state of another replica has come: what was delivered from this offset on is applied to it."""
+        self._coming = self._unpack_state(content, f"the state that {giver} gave", offer.schema)
+        self.applied = offset
+        if self._brought is not None and self._brought.birth != offer.birth:
+            self._internals.receiver.counters["given-up-calls"] += self._brought.calls
+            self._lineage.tell_given_up(self._brought.calls, giver)
+        self._follows = self._brought = None
+        self._lineage.take_over(offer.birth, offer.calls)
+        self._lineage.note_holder(giver)
+        self._keep(lambda: Snapshot(offer.offset, bytes(content), offer.schema, offer.birth, offer.calls))
+        self._catch_up()
+
+    def _keep(self, take: Callable[[], Snapshot]) -> None:
+        """The log has only what was delivered since: when the others are gone, this is the one that there is."""
+        journal = self._internals.engine.journal
+        if journal.stable:
+            self._keeping = asyncio.get_running_loop().run_in_executor(
+                None, lambda: journal.keep_state(self._kept_name, encode_value(take()))
+            )
+
+    def _catch_up(self) -> None:
+        try:
+            if self._coming is not None and not self._internals.over.is_set():
+                self._apply_backlog(self._coming)
+        except Exception as error:
+            self._internals.failed(error)
+
+    def _apply_backlog(self, state: State, most: int = CATCH_UP_CALLS) -> None:
+        for _ in range(most):
+            waited = self._backlog.pop()
+            if waited is None:
+                self.state, self._coming = state, None
+                self.applied = max(self.applied, self._seen)
+                if self._division is not None:
+                    self._division.on_resumed()
+                self._arrive()
+                self._tell_held()
+                return
+            offset, message = waited
+            if offset < self.applied:
+                continue
+            self.applied = offset
+            if isinstance(message, Call):
+                self._on_call(state, message)
+            elif self._lineage.gives_way(message):
+                self._backlog.needed_from = offset + 1
+                self._follow(message)
+                return
+        asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def _tell_held(self) -> None:
+        """Let the others know that they may leave; but not before the state outlives a crash here."""
+        keeping, self._keeping = self._keeping, None
+        if self._is_configured or not self._is_live or self.state is None or self._end is not None:
+            return
+        if keeping is None or keeping.done():
+            self._lineage.say_held()
+        else:
+            keeping.add_done_callback(lambda _: self._tell_held())
+
+    def _arrive(self) -> None:
+        """Whoever waits for the state need not wait any more."""
+        if self.arrival is not None:
+            self.arrival.set_result(None)
+            self.arrival = None
+
+    def _take_snapshot(self) -> bytes | None:
+        if self.state is None:
+            return None
+        known = self._lineage
+        snapshot = Snapshot(self.applied, encode_value(self.state), self._schema.name, known.birth, known.calls)
+        return encode_value(snapshot)
+
+    def _unpack_state(self, content: bytes | bytearray, what: str, schema: str) -> State:
+        return unpack_state(content, self._class, what, schema, f"that of {self._node.process} is {self._schema.name}")

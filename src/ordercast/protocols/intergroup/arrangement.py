@@ -1,0 +1,56 @@
+"""What others must know of InterGroup beside its contract."""
+
+from __future__ import annotations
+
+from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
+from ordercast.protocols.intergroup.services import DEFAULT_SERVICE, SERVICES
+
+
+def _options(situation: Situation) -> OptionValues:
+    random = situation.random
+    # Control messages that are frequent against a run of a dozen seconds, and rare enough for ten thousand events.
+    control = situation.seconds(0.15, 0.4)
+    silence = round(random.uniform(4.0, 6.0) * control, 4)
+    search = round(random.uniform(1.0, 2.0) * control, 4)
+    outstanding = 1024
+    options: OptionValues = {
+        "service": DEFAULT_SERVICE if random.random() < 0.6 else random.choice(tuple(SERVICES)),
+        "order_across_groups": random.random() < 0.25,
+        "keep_alive_seconds": situation.seconds(0.05, 0.3),
+        "request_seconds_max": situation.seconds(0.3, 1.5),
+        "outstanding_messages_max": outstanding,
+        "buffer_messages_max": 2 * outstanding if random.random() < 0.5 else 4096,
+        "activation_seconds": situation.seconds(0.3, 2.0),
+        "wait_seconds_max": situation.seconds(0.02, 0.5),
+        "blocked_seconds": situation.seconds(0.2, 2.0),
+        "control_seconds_min": control,
+        "start_seconds": 2 * control,
+        "ring_seconds": round(max(0.01, 1.5 * situation.round_trip), 4),
+        "search_seconds": max(search, round(max(0.01, 1.5 * situation.round_trip), 4)),
+        "check_seconds": control,
+        "silence_seconds": silence,
+        "state_change_low_seconds": control,
+        "state_change_high_seconds": 3 * control,
+        "distance_seconds_unknown": round(max(0.001, situation.round_trip / 2), 5),
+    }
+    options["stale_seconds"] = round(options["silence_seconds"] + options["search_seconds"] + 2 * control, 4)
+    if random.random() < 1 / 3:
+        options |= {"bandwidth_max": 20_000.0, "bandwidth_min": 4_000.0, "burst_bytes": random.choice((200, 2000))}
+    if situation.sources and random.random() < 0.5:
+        options["senders"] = list(situation.sources)
+    return options
+
+
+def _live(capacity: Capacity) -> OptionValues:
+    return {
+        "control_seconds_min": 0.02,
+        "outstanding_messages_max": max(64, 16 * capacity.window),
+    }
+
+
+ARRANGEMENT = Arrangement(
+    order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
+    crash="whoever orders by timestamp waits while a sender is down",
+    campaign=Tuning(options=_options, settle=12.0),
+    live=_live,
+)

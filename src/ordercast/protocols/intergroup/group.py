@@ -1,0 +1,63 @@
+"""One process group, as one of its processes sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import ChannelId, GroupId, SiteId
+from ordercast.protocols.intergroup.buffer import MessageBuffer
+from ordercast.protocols.intergroup.senders import SenderGroup
+from ordercast.protocols.intergroup.stream import Stream
+
+if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.options import InterGroupOptions
+    from ordercast.protocols.intergroup.services import Service
+    from ordercast.protocols.intergroup.transmission import Sending
+
+
+def channel_of(group: GroupId) -> ChannelId:
+    """Each process group has a channel of its own (4.1)."""
+    return f"group/{group}"
+
+
+class ProcessGroup:
+    """Its senders and their streams, what is kept of it, and the service that this process has in it."""
+
+    service: Service
+
+    def __init__(
+        self, name: GroupId, site: SiteId, members: tuple[SiteId, ...], senders: SenderGroup, options: InterGroupOptions
+    ) -> None:
+        self.name = name
+        self.channel = channel_of(name)
+        self.address = (name,)
+        """What its messages are addressed to."""
+        self.members = frozenset(members)
+        self.senders = senders
+        self.view = str(senders.view)
+        # A sender has never more under way than it may, and the slack of what was under way when that was reached.
+        early_max = 2 * options.outstanding_messages_max
+        self.streams = {sender: Stream(sender, early_max) for sender in senders.members}
+        self.own = self.streams.get(site)
+        """The stream of this process, when it is a sender."""
+        self.others = tuple(stream for stream in self.streams.values() if stream is not self.own)
+        self.buffer = MessageBuffer(site, options.buffer_messages_max, options.buffer_bytes_max)
+        self.sending: Sending | None = None
+        """What this process sends, when it is a sender."""
+        self.last_key: tuple[int, SiteId] = (0, "")
+        """Timestamp and sender of the last message that was delivered in their order without reliability."""
+
+    def passed(self, own_time: int) -> int:
+        """Nothing with a timestamp up to this is still to come in the group. What this process sends is later than its
+        clock."""
+        return min([stream.passed for stream in self.others], default=own_time)
+
+    def heard(self, own_time: int) -> int:
+        """Of every sender something as late as this was heard."""
+        return min([stream.heard for stream in self.others], default=own_time)
+
+    def check_invariants(self) -> None:
+        """Of all that belongs to it."""
+        self.buffer.check_invariants()
+        for stream in self.streams.values():
+            stream.check_invariants()

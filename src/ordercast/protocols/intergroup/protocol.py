@@ -1,0 +1,224 @@
+"""InterGroup: one core for all groups of a process, made of parts, with one clock and one control process."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import cast
+
+import msgspec
+
+from ordercast.core import Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
+from ordercast.core.effects import Deliver, InstallView, JoinChannel
+from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, ServiceChosen, Started
+from ordercast.protocols.intergroup.activation import Activation
+from ordercast.protocols.intergroup.arrangement import ARRANGEMENT
+from ordercast.protocols.intergroup.clock import GroupClock
+from ordercast.protocols.intergroup.control import Control
+from ordercast.protocols.intergroup.group import ProcessGroup
+from ordercast.protocols.intergroup.options import InterGroupOptions
+from ordercast.protocols.intergroup.packets import Data
+from ordercast.protocols.intergroup.reception import Reception
+from ordercast.protocols.intergroup.repair import Repair
+from ordercast.protocols.intergroup.senders import check_senders, static_senders
+from ordercast.protocols.intergroup.services import (
+    SERVICES,
+    TIMESTAMP_SERVICES,
+    GroupTimestamp,
+    Service,
+    TimestampOrder,
+)
+from ordercast.protocols.intergroup.stability import Stability
+from ordercast.protocols.intergroup.stream import Stream
+from ordercast.protocols.intergroup.transmission import Sending, Transmission
+
+_PARTS: tuple[type[Part], ...] = (Transmission, Reception, Repair, Activation, Stability, Control)
+
+_ACROSS = ("multiple-group-order", "acyclic-order")
+_ONE_GROUP = ("reliable-source-order", "reliable-timestamp-order")
+
+
+def _adapted(contract: Contract, options: Options) -> Contract:
+    """In one order across groups, that is promised too, of `group-timestamp`, and all orders are meant across groups:
+    of those, the other services promise nothing, for each serves one group; nor is anything promised across groups in
+    which a receiver has different services."""
+    if not isinstance(options, InterGroupOptions) or not options.order_across_groups:
+        return contract
+    services = {
+        name: (*(promise for promise in promises if promise not in _ONE_GROUP), *_ACROSS)
+        if name == GroupTimestamp.name
+        else tuple(promise for promise in promises if promise in ("no-duplication", "view-termination"))
+        for name, promises in contract.services.items()
+    }
+    contract = msgspec.structs.replace(contract, guarantees=(*contract.guarantees, *_ACROSS), services=services)
+    return contract.without(*_ONE_GROUP)
+
+
+class InterGroup(Protocol):
+    """Senders multicast; each receiver chooses what it gets: anything, each source's messages, or all in one order."""
+
+    contract = Contract(
+        name="intergroup",
+        title="each receiver chooses its delivery service; repair and control scale with the distance, not the number",
+        paper="Berket 2000",
+        guarantees=(
+            "integrity",
+            "self-inclusion",
+            *dict.fromkeys(promise for service in SERVICES.values() for promise in service.promises),
+        ),
+        faults=(
+            "loss",
+            "burst-loss",
+            "duplication",
+            "delay",
+            "cut",
+            "partition",
+            "foreign",
+            "pause",
+            "skew",
+            "slow-reader",
+        ),
+        crash="whoever orders by timestamp waits for a sender that is down; one that comes back stays out",
+        branches=tuple(dict.fromkeys(("overrun", *(branch for part in _PARTS for branch in part.branches)))),
+        options=InterGroupOptions,
+        several_groups=False,
+        members_only=True,
+        services={service.name: service.promises for service in SERVICES.values()},
+        adapted=_adapted,
+    )
+    arrangement = ARRANGEMENT
+    parts = _PARTS
+    wants_consumed = True
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.options = cast(InterGroupOptions, context.options)
+        check_senders(context, self.options.senders)
+        self.clock = GroupClock()
+        self._ranks = {site: rank for rank, site in enumerate(context.sites)}
+        self.process_groups: dict[GroupId, ProcessGroup] = {}
+        self._channels: dict[str | None, ProcessGroup] = {}
+        self._orders: dict[GroupId, TimestampOrder] = {}
+        self._given: deque[Stream | None] = deque()
+        """Of what was handed to the application and not taken yet, the stream, where that holds an acknowledgement
+        back."""
+        for group, members in context.groups.items():
+            if self.site in members:
+                self._enter(group, members)
+        self.transmission = self.attach(Transmission(self))
+        self.reception = self.attach(Reception(self))
+        self.repair = self.attach(Repair(self))
+        self.activation = self.attach(Activation(self))
+        self.stability = self.attach(Stability(self))
+        self.control = self.attach(
+            Control(
+                self,
+                self.options,
+                local_report=self.stability.local_report,
+                on_system_report=self.stability.on_system_report,
+            )
+        )
+
+    def _enter(self, name: GroupId, members: tuple[SiteId, ...]) -> None:
+        senders = static_senders(self.context, self.options.senders, name)
+        group = ProcessGroup(name, self.site, members, senders, self.options)
+        if group.own is not None:
+            group.sending = Sending(self.options)
+        self.process_groups[name] = group
+        self._channels[group.channel] = group
+        shared = next(iter(self._orders.values()), None) if self.options.order_across_groups else None
+        self._orders[name] = shared or TimestampOrder()
+
+    # ------------------------------------------------------------------ events
+    def on_started(self, event: Started) -> None:
+        """Hear the groups' channels, install the configured views, and begin."""
+        for group in self.process_groups.values():
+            self.outbox.append(JoinChannel(group.channel))
+            self.outbox.append(
+                InstallView(group.view, group.senders.members, group.senders.members, groups=(group.name,))
+            )
+        self.activation.start()
+        self.stability.start()
+        self.transmission.start()
+        self.control.start()
+
+    def on_recovered(self, event: Recovered) -> None:
+        """A process that crashed has lost its numbers: it says nothing that the others would take for old, and stays
+        out."""
+        self.process_groups.clear()
+        self._channels.clear()
+        self.block("start", "this process has crashed and lost its numbers; it takes part again under another name")
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """The application multicasts."""
+        name = event.multicast.groups[0]
+        group = self.process_groups.get(name)
+        if group is None:
+            raise UsageError(
+                self.obstacle("start") or f"{self.site} is not in {name}: only members multicast to a group"
+            )
+        self.transmission.multicast(group, event.multicast)
+
+    def on_service_chosen(self, event: ServiceChosen) -> None:
+        """The application chooses a service for what it receives in a group."""
+        group = self.process_groups.get(event.group)
+        if group is None:
+            raise UsageError(f"{self.site} is not in {event.group}: it has no service there")
+        self.activation.choose(group, event.service, event.sources)
+
+    def on_consumed(self, event: Consumed) -> None:
+        """The application has taken deliveries: they no longer hold acknowledgements back."""
+        given = self._given
+        for _ in range(min(event.count, len(given))):
+            stream = given.popleft()
+            if stream is not None:
+                stream.unread.popleft()
+
+    # ------------------------------------------------------------------ for all parts
+    def group_on(self, arrival: Arrival) -> ProcessGroup:
+        """The group on whose channel a packet came."""
+        group = self._channels.get(arrival.channel)
+        if group is None:
+            raise WireError(f"nothing of InterGroup travels on {arrival.channel}")
+        return group
+
+    def order_of(self, group: ProcessGroup) -> TimestampOrder:
+        """Where the messages of a group wait for their turn: with each other, or with those of all groups."""
+        return self._orders[group.name]
+
+    def take_own(self, group: ProcessGroup, data: Data) -> None:
+        """A message of this process is sent: a process receives its own."""
+        stream = group.streams[self.site]
+        stream.last = stream.high = data.seq
+        service = group.service
+        if service.reliable:
+            if service.means(self.site):
+                service.take(stream, data)
+                service.advance()
+        else:
+            service.arrive(stream, data)
+
+    def hand_over(self, group: ProcessGroup, stream: Stream, data: Data, service: Service) -> None:
+        """Deliver a message as Application Data (4.2.3): sender, group and data. An application that does not keep up
+        misses what comes without reliability."""
+        if service.reliable:
+            stream.unread.append(data.timestamp)
+            self._given.append(stream)
+        elif len(self._given) >= self.options.outstanding_messages_max:
+            self.branch("overrun")
+            return
+        else:
+            self._given.append(None)
+        if data.seq > stream.delivered:
+            stream.delivered = data.seq
+        key = (data.timestamp, self._ranks[stream.sender]) if service.name in TIMESTAMP_SERVICES else None
+        self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
+
+    def receivers(self, group: GroupId) -> int:
+        """An estimate of how many processes are in a group (chapter 8)."""
+        return self.control.receivers(group)
+
+    def check_invariants(self) -> None:
+        """Of all groups and parts."""
+        super().check_invariants()
+        for group in self.process_groups.values():
+            group.check_invariants()

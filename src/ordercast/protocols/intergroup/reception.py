@@ -1,0 +1,127 @@
+"""Reception: missing messages are detected (Figure 4.1), sources put in order (Figures 4.2 and 4.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import Part, SiteId, WireError
+from ordercast.core.events import Arrival
+from ordercast.protocols.intergroup.packets import Data, KeepAlive, check_time
+
+if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.group import ProcessGroup
+    from ordercast.protocols.intergroup.protocol import InterGroup
+    from ordercast.protocols.intergroup.stream import Stream
+
+
+class Reception(Part):
+    """What comes from the senders of all groups."""
+
+    packets = (Data, KeepAlive)
+    timers = ("wait",)
+    branches = ("old", "early", "gap", "no-room", "parked", "too-late", "waited")
+
+    def __init__(self, core: InterGroup) -> None:
+        self._core = core
+
+    # ------------------------------------------------------------------ what comes
+    def on_data(self, sender: SiteId, packet: Data, arrival: Arrival) -> None:
+        """A message as it was first sent. Ours we have taken when we sent it."""
+        core = self._core
+        if sender == core.site:
+            return
+        group = core.group_on(arrival)
+        stream = self.check(group, sender, packet)
+        stream.coordinator = packet.coordinator
+        core.clock.observe(packet.timestamp, core.now)
+        if packet.timestamp > stream.heard:
+            stream.heard = packet.timestamp
+        group.buffer.keep(sender, packet)
+        group.service.arrive(stream, packet)
+        self.follow(group, stream, packet)
+        group.service.advance()
+
+    def check(self, group: ProcessGroup, sender: SiteId, data: Data) -> Stream:
+        """The stream to which a message belongs; `WireError` when it cannot be one of the sender's in this group."""
+        stream = group.streams.get(sender)
+        if stream is None:
+            raise WireError(f"{sender} is no sender of {group.name}")
+        if data.multicast.id.source != sender or data.multicast.groups != group.address or data.seq < 1:
+            raise WireError(f"{data.multicast.id} is no message of {sender} to {group.name}")
+        if data.view != group.senders.view:
+            raise WireError(f"{data.multicast.id} belongs to the view {data.view}, and here it is {group.view}")
+        check_time(data.timestamp)
+        return stream
+
+    def on_keep_alive(self, sender: SiteId, packet: KeepAlive, arrival: Arrival) -> None:
+        """A sender is there, and says how far it is."""
+        core = self._core
+        if sender == core.site:
+            return
+        group = core.group_on(arrival)
+        stream = group.streams.get(sender)
+        if stream is None or packet.view != group.senders.view or packet.seq < 0:
+            raise WireError(f"{sender} is no sender of {group.name} in the view {group.view}")
+        check_time(packet.timestamp)
+        stream.coordinator = packet.coordinator
+        core.clock.observe(packet.timestamp, core.now)
+        if packet.timestamp > stream.heard:
+            stream.heard = packet.timestamp
+        self.detect(group, stream, packet.seq)
+        if stream.state == "active" and packet.seq > stream.last:
+            core.branch("parked")
+        stream.hear_time(packet.seq, packet.timestamp)
+        group.service.advance()
+
+    def on_wait_timeout(self, group: str) -> None:
+        """Nobody waits for longer with an unreliable service."""
+        self._core.process_groups[group].service.stop_waiting()
+
+    # ------------------------------------------------------------------ the order of a source
+    def follow(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
+        """Pass it on if it is the next one of an active source, keep it if it is early, ignore it if it is old."""
+        core = self._core
+        if stream.state == "idle":
+            return
+        if stream.is_old(data.seq):
+            core.branch("old")
+            return
+        # Before the message itself raises highSeq, or the gap below it is never seen.
+        self.detect(group, stream, data.seq - 1)
+        if stream.state == "active" and data.seq == stream.last + 1:
+            if data.timestamp <= stream.passed:
+                # What is later in the order may have been delivered.
+                raise WireError(f"{data.multicast.id} has a timestamp that its sender's clock has passed")
+            self.pass_on(group, stream, data)
+        else:
+            core.branch("early")
+            if not stream.store(data):
+                core.branch("no-room")
+                return
+        if data.seq > stream.high:
+            stream.high = data.seq
+        core.repair.note_arrived(group, stream, data.seq)
+
+    def pass_on(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
+        """It has its turn, and what was stored behind it."""
+        take = group.service.take
+        for each in stream.pass_on(data):
+            take(stream, each)
+
+    def detect(self, group: ProcessGroup, stream: Stream, seq: int) -> None:
+        """Figure 4.1: a source has sent everything up to a number; what was not heard of is asked for, once."""
+        missing = stream.missing_below(seq)
+        if missing is not None:
+            self._core.branch("gap")
+            self._core.repair.notify(group, stream, *missing)
+
+    def begin(self, group: ProcessGroup, stream: Stream) -> None:
+        """A source has become active: what is here of it already has its turn, what is missing below is asked for."""
+        stored = sorted(stream.early)
+        if stored and stored[0] == stream.last + 1:
+            self.pass_on(group, stream, stream.early.pop(stored[0]))
+            stream.high = stream.last
+        for seq in sorted(stream.early):
+            self.detect(group, stream, seq - 1)
+            stream.high = seq
+        self.detect(group, stream, stream.parked_seq)

@@ -1,0 +1,211 @@
+"""Data transmission (4.5): Data messages and Keep Alives, within the bandwidth and what may be outstanding."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ordercast.core import GroupId, InvariantViolation, Multicast, Part, UsageError
+from ordercast.core.effects import Broadcast, Credit
+from ordercast.protocols.intergroup.flow import Bucket
+from ordercast.protocols.intergroup.packets import Data, KeepAlive
+
+if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.group import ProcessGroup
+    from ordercast.protocols.intergroup.options import InterGroupOptions
+    from ordercast.protocols.intergroup.protocol import InterGroup
+
+
+class Sending:
+    """What one process sends to one group."""
+
+    def __init__(self, options: InterGroupOptions) -> None:
+        self.seq = 0
+        """The number of the last Data message."""
+        self.bucket = Bucket(options.bandwidth_min, options.bandwidth_max, options.burst_bytes)
+        self.waiting: deque[Multicast] = deque()
+        """What the bucket, or what is outstanding, holds back."""
+        self.waiting_bytes = 0
+        self.outstanding: deque[Data] = deque()
+        """Sent, and not stable."""
+        self.outstanding_bytes = 0
+        self.granted = 0
+        """What the application was told that it may send, less what it has."""
+        self.last_size = 0
+        self.spoke_at = 0.0
+        """By the local clock."""
+        self.loss_at = 0.0
+        self.stuck_periods = 0
+        """Keep Alives in a row while nothing could be sent."""
+
+
+class Transmission(Part):
+    """What a process sends, and when it says that it is there."""
+
+    timers = ("keep-alive", "flow")
+    branches = ("kept-alive", "slowed", "flow-waited", "outstanding-full", "blocked", "unblocked")
+
+    def __init__(self, core: InterGroup) -> None:
+        self._core = core
+
+    def start(self) -> None:
+        """Tell the application how much it may send, and say to everyone that we are there."""
+        for group in self._core.process_groups.values():
+            if group.sending is not None:
+                self.give_credit(group)
+                self._core.set_timer(("keep-alive", group.name), self._core.options.keep_alive_seconds)
+
+    # ------------------------------------------------------------------ Data
+    def multicast(self, group: ProcessGroup, multicast: Multicast) -> None:
+        """The application multicasts."""
+        sending = group.sending
+        if sending is None:
+            raise UsageError(
+                f"{self._core.site} is no sender of {group.name}: those are {', '.join(group.senders.members)}"
+            )
+        sending.granted -= 1
+        sending.last_size = len(multicast.payload)
+        sending.waiting.append(multicast)
+        sending.waiting_bytes += len(multicast.payload)
+        self._send_what_may(group, sending)
+        if self._room(group, sending) < sending.granted:
+            self.give_credit(group)
+
+    def _send_what_may(self, group: ProcessGroup, sending: Sending) -> None:
+        core = self._core
+        waiting = sending.waiting
+        if not waiting:
+            return
+        bucket = sending.bucket
+        bucket.fill(core.now)
+        while waiting:
+            if not self._may_send(sending):
+                core.branch("outstanding-full")
+                return
+            size = len(waiting[0].payload)
+            if not bucket.take(size):
+                core.branch("flow-waited")
+                core.set_timer(("flow", group.name), bucket.wait_seconds(size))
+                return
+            sending.waiting_bytes -= size
+            self._send(group, sending, waiting.popleft())
+
+    def _send(self, group: ProcessGroup, sending: Sending, multicast: Multicast) -> None:
+        core = self._core
+        sending.seq += 1
+        sending.spoke_at = core.now
+        timestamp = core.clock.tick(core.now)
+        data = Data(group.senders.view, core.control.coordinator, sending.seq, timestamp, multicast)
+        group.buffer.keep_own(data)
+        sending.outstanding.append(data)
+        sending.outstanding_bytes += len(multicast.payload)
+        core.outbox.append(Broadcast(group.channel, data))
+        core.take_own(group, data)
+
+    def _may_send(self, sending: Sending) -> bool:
+        options = self._core.options
+        return (
+            len(sending.outstanding) < options.outstanding_messages_max
+            and sending.outstanding_bytes < options.outstanding_bytes_max
+        )
+
+    def on_flow_timeout(self, group: GroupId) -> None:
+        """Enough has flowed into the bucket for the next one."""
+        process_group = self._core.process_groups[group]
+        if process_group.sending is not None:
+            self._send_what_may(process_group, process_group.sending)
+
+    def note_loss(self, group: ProcessGroup) -> None:
+        """Somebody has reported a loss: send less. Once for all who report the same one."""
+        core, sending = self._core, group.sending
+        if sending is None or 0 <= core.now - sending.loss_at < core.control.distance_max():
+            return
+        core.branch("slowed")
+        sending.loss_at = core.now
+        sending.bucket.note_loss()
+
+    # ------------------------------------------------------------------ Keep Alives
+    def on_keep_alive_timeout(self, name: GroupId) -> None:
+        """Say that we are there, unless a Data message has said so; the timer runs for what is left of the time."""
+        core = self._core
+        group = core.process_groups[name]
+        sending = group.sending
+        if sending is None:
+            return
+        period = core.options.keep_alive_seconds
+        elapsed = core.now - sending.spoke_at
+        if 0 <= elapsed < period * 0.999:
+            core.set_timer(("keep-alive", name), period - elapsed)
+            return
+        core.branch("kept-alive")
+        sending.spoke_at = core.now
+        timestamp = core.clock.tick(core.now)
+        keep_alive = KeepAlive(group.senders.view, core.control.coordinator, sending.seq, timestamp)
+        core.outbox.append(Broadcast(group.channel, keep_alive))
+        core.set_timer(("keep-alive", name), period)
+        group.service.advance()
+        self._tell_whether_blocked(group, sending)
+
+    # ------------------------------------------------------------------ what is outstanding
+    def note_stable(self, group: ProcessGroup, stable: int) -> None:
+        """Everyone has what was sent before this time: it is no longer outstanding, though it is kept for a while."""
+        sending = group.sending
+        if sending is None:
+            return
+        outstanding = sending.outstanding
+        while outstanding and outstanding[0].timestamp < stable:
+            sending.outstanding_bytes -= len(outstanding.popleft().multicast.payload)
+        self._send_what_may(group, sending)
+        self.give_credit(group)
+
+    def give_credit(self, group: ProcessGroup) -> None:
+        """Tell the application how much it may send to the group, when that has changed."""
+        sending = group.sending
+        if sending is not None and (room := self._room(group, sending)) != sending.granted:
+            sending.granted = room
+            self._core.outbox.append(Credit(room, group.name))
+
+    def _room(self, group: ProcessGroup, sending: Sending) -> int:
+        """How many more messages fit among those that are outstanding, and into the buffer."""
+        options = self._core.options
+        messages = min(
+            options.outstanding_messages_max - len(sending.outstanding),
+            options.buffer_messages_max - len(group.buffer.own),
+        ) - len(sending.waiting)
+        size = (
+            min(
+                options.outstanding_bytes_max - sending.outstanding_bytes,
+                options.buffer_bytes_max - group.buffer.own_bytes,
+            )
+            - sending.waiting_bytes
+        )
+        if messages <= 0 or size <= 0:
+            return 0
+        return min(messages, max(1, size // max(1, sending.last_size)))
+
+    def _tell_whether_blocked(self, group: ProcessGroup, sending: Sending) -> None:
+        """When nothing can be sent for long, name the site that holds the group's acknowledgement back."""
+        core = self._core
+        sending.stuck_periods = 0 if sending.granted else sending.stuck_periods + 1
+        reason = ""
+        if sending.stuck_periods * core.options.keep_alive_seconds >= core.options.blocked_seconds:
+            reason = f"too much is outstanding: {core.stability.whom_we_wait_for(group)}"
+        if bool(reason) != bool(core.obstacle("transmission", group.name)):
+            core.branch("blocked" if reason else "unblocked")
+        core.block("transmission", reason, group.name)
+
+    def check_invariants(self) -> None:
+        """Within the bounds, and counted right."""
+        options = self._core.options
+        for group in self._core.process_groups.values():
+            sending = group.sending
+            if sending is None:
+                continue
+            if len(sending.outstanding) > options.outstanding_messages_max:
+                raise InvariantViolation(f"{len(sending.outstanding)} messages to {group.name} are outstanding")
+            if sending.outstanding_bytes != sum(len(data.multicast.payload) for data in sending.outstanding):
+                raise InvariantViolation(f"{sending.outstanding_bytes} bytes are not what is outstanding")
+            if sending.waiting_bytes != sum(len(multicast.payload) for multicast in sending.waiting):
+                raise InvariantViolation(f"{sending.waiting_bytes} bytes are not what waits")
+            if sending.outstanding and group.buffer.find(self._core.site, sending.outstanding[0].seq) is None:
+                raise InvariantViolation("what is outstanding is not kept")

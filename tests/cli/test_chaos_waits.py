@@ -1,0 +1,66 @@
+"""How long the others stood still when a process was killed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from ordercast.chaos.record import Strike
+from ordercast.cli.chaos.waits import delivery_times, describe_waits, find_waits, waits_text
+from ordercast.trace.schema import Event
+
+GROUPS = {"g": ("a", "b", "c"), "h": ("a", "b", "c", "d")}
+KILL = Strike("kill", ("a",), 100.0, 102.0)
+DELIVERIES = {
+    "a": [50.0, 130.0],
+    "b": [99.0, 99.9, 100.1, 100.7, 101.0, 109.0],
+    "c": [99.0, 99.9, 100.05, 100.95, 101.0, 105.5, 130.0],
+    "d": [1.0],
+}
+
+
+def test_a_kill_costs_the_longest_silence_of_the_slowest_of_its_fellows() -> None:
+    steady = {site: [*times[:5], *(101.0 + 0.1 * step for step in range(60))] for site, times in DELIVERIES.items()}
+    (wait,) = find_waits(GROUPS, [KILL], steady.__getitem__)
+    assert (wait.killed, wait.slowest, wait.seconds, wait.alone) == ("a", "c", 0.9, True)
+
+
+def test_a_silence_counts_to_its_end_and_one_that_begins_later_does_not_count() -> None:
+    (wait,) = find_waits(GROUPS, [KILL], DELIVERIES.__getitem__)
+    assert (wait.slowest, wait.seconds) == ("b", 8.0)
+
+
+def test_whoever_delivers_nothing_more_has_waited_all_the_time() -> None:
+    (wait,) = find_waits(GROUPS, [KILL], lambda _: [99.0])
+    assert wait.seconds == 5.0
+
+
+@pytest.mark.parametrize(
+    ("strike", "slowest", "alone"),
+    [
+        (Strike("pause", ("b",), 98.0, 99.0), "c", False),
+        (Strike("partition", ("c", "d"), 104.0, 106.0), "b", False),
+        (Strike("kill", ("c",), 90.0, 96.5), "b", True),
+    ],
+)
+def test_whoever_is_hurt_itself_at_that_time_is_not_counted(strike: Strike, slowest: str, alone: bool) -> None:
+    *_, wait = find_waits(GROUPS, [KILL, strike], DELIVERIES.__getitem__)
+    assert (wait.killed, wait.slowest, wait.alone) == ("a", slowest, alone)
+
+
+def test_people_hear_of_the_kills_that_struck_alone() -> None:
+    later = Strike("kill", ("b",), 120.0, 121.0)
+    document = describe_waits(find_waits(GROUPS, [KILL, later], DELIVERIES.__getitem__))
+    assert document is not None
+    assert (document["alone"], document["worst_seconds"]) == (2, 10.0)
+    assert waits_text(document).endswith("the others stood still for 9.00 s (median), 10.00 s at the most")
+    assert describe_waits([]) is None
+
+
+def test_the_times_are_read_from_the_traces(tmp_path: Path) -> None:
+    rows = [Event("run", "a", 0, 10.0, "multicast"), *(Event("run", "a", n, 10.0 + n, "deliver") for n in (1, 2))]
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "events.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
+    assert delivery_times(tmp_path)("a") == [11.0, 12.0]
