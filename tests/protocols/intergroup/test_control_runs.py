@@ -99,16 +99,16 @@ def test_distances_are_within_a_tenth_of_the_truth_2_4() -> None:
 
 
 def test_what_a_site_hears_keeps_to_the_bandwidth_however_many_there_are_2_3() -> None:
-    heard = {}
-    for count in (25, 100):
+    def heard(count: int) -> float:
         sites = names(count)
         options = ControlOptions(coordinators_low=1, coordinators_high=3, target_bandwidth=4000.0)
         run = Run(wide_area(sites), sites, options, seconds=90.0)
         before: list[int] = []
-        run.at(30.0, lambda run=run, before=before: before.append(run.bytes_received())).execute()
-        heard[count] = (run.bytes_received() - before[0]) / count / 60.0
-    assert heard[25] < 1.3 * 4000
-    assert heard[100] < 1.3 * 4000
+        run.at(30.0, lambda: before.append(run.bytes_received())).execute()
+        return (run.bytes_received() - before[0]) / count / 60.0
+
+    assert heard(25) < 1.3 * 4000
+    assert heard(100) < 1.3 * 4000
 
 
 def test_the_pace_of_a_small_group_is_the_minimum_2_3() -> None:
