@@ -58,7 +58,7 @@ def random_case(seed: int, lagging: bool = False, unreliable: bool = False) -> C
         groups,
         network,
         seed=seed,
-        options=protocol.contract.options(keep_alive_seconds=keep_alive),  # type: ignore[call-arg]
+        options=protocol.contract.options(keep_alive_seconds=keep_alive),
         faults=[Skew(from_=0.0, sites=(site,), jump=-random.uniform(0.01, 5.0)) for site in lags],
         changes=changes if unreliable else [],
         workloads=[
