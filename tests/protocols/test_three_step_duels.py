@@ -57,7 +57,7 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
     ("primary.clock_of", b_starts_with_its_own_clock, 62),
     ("delivery.is_majority_past", f_counts_words_of_later_epochs, 35),
-    ("ordering.recall_accepted", i_forgets_its_clock, 97),
+    ("ordering.recall_accepted", i_forgets_its_clock, 5),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
 
