@@ -17,7 +17,8 @@ class ThreeStepOptions(CellOptions, frozen=True):
     """How often a site looks at what it keeps. What is there for two such intervals is asked about, then ever more
     seldom: some round trips of a wide network."""
     suspicion_seconds: float = 0.6
-    """How long a primary may be silent at first; each wrong suspicion doubles this."""
+    """How long a primary may be silent at first. Each wrong suspicion doubles this, and a calm time halves it again;
+    whoever was down and is back was suspected rightly."""
     retry_seconds: float = 0.1
     """How often a site repeats what it says about a new epoch until that has begun."""
 
