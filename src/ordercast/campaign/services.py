@@ -99,9 +99,12 @@ class _Choices:
         random = self._random
         for _ in range(random.randint(0, SWITCHES_MAX) if self._since else 0):
             group, site, at = self._somebody()
-            yield self._service(services, group, site, at)
+            first = self._service(services, group, site, at)
+            yield first
             if random.random() < AGAIN_SHARE:
-                yield self._service(services, group, site, self._soon(at))
+                # Sometimes the same once more, perhaps of other sources.
+                again = services if random.random() < 0.5 else (first.service,)
+                yield self._service(again, group, site, self._soon(at))
 
     def later_roles(self, roles: tuple[str, ...]) -> Iterator[Change]:
         """Somebody wants another role, or the same again."""

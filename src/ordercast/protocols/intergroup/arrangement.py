@@ -16,7 +16,7 @@ def _options(situation: Situation) -> OptionValues:
     options: OptionValues = {
         "service": DEFAULT_SERVICE if random.random() < 0.6 else random.choice(tuple(SERVICES)),
         "order_across_groups": random.random() < 0.25,
-        "keep_alive_seconds": situation.seconds(0.05, 0.3),
+        "keep_alive_seconds": situation.seconds(0.08, 0.4),
         "request_seconds_max": situation.seconds(0.3, 1.5),
         "outstanding_messages_max": outstanding,
         "buffer_messages_max": 2 * outstanding if random.random() < 0.5 else 4096,
@@ -51,6 +51,6 @@ def _live(capacity: Capacity) -> OptionValues:
 ARRANGEMENT = Arrangement(
     order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
     crash="whoever orders by timestamp waits while a sender is down",
-    campaign=Tuning(options=_options, settle=12.0),
+    campaign=Tuning(options=_options, settle=10.0),
     live=_live,
 )

@@ -131,7 +131,7 @@ class Stream:
 
     def check_invariants(self) -> None:
         """Stored is what cannot be passed on yet."""
-        if self.state == "active" and not all(seq > self.last + 1 for seq in self.early):
+        if self.state == "active" and self.early and not all(seq > self.last + 1 for seq in self.early):
             raise InvariantViolation(f"{min(self.early)} of {self.sender} is stored, and {self.last} was passed on")
         if len(self.early) > self._early_max:
             raise InvariantViolation(f"{len(self.early)} messages of {self.sender} are stored")
