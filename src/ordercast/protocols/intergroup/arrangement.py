@@ -12,7 +12,7 @@ def _options(situation: Situation) -> OptionValues:
     control = situation.seconds(0.15, 0.4)
     silence = round(random.uniform(4.0, 6.0) * control, 4)
     search = round(random.uniform(1.0, 2.0) * control, 4)
-    outstanding = situation.rarely(1024, 2, 6)
+    outstanding = situation.rarely(1024, 6, 16)
     options: OptionValues = {
         "service": DEFAULT_SERVICE if random.random() < 0.6 else random.choice(tuple(SERVICES)),
         "order_across_groups": random.random() < 0.25,

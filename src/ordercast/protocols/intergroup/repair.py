@@ -211,7 +211,9 @@ class Repair(Part):
         core.branch("repair-scheduled")
         self.repairs.before_timer()
         self._scheduled[name] = Scheduled(core.now, distance)
-        core.set_timer(("repair", *name), self.repairs.draw(core.context.random, distance))
+        # A distance that was measured while a clock was set may be seconds. Whoever asks repeats itself by then.
+        seconds = min(self.repairs.draw(core.context.random, distance), core.options.request_seconds_max)
+        core.set_timer(("repair", *name), seconds)
 
     def on_repair_timeout(self, group_name: GroupId, sender: SiteId, seq: int) -> None:
         """Nobody else has sent it: we do."""
@@ -258,7 +260,8 @@ class Repair(Part):
     def _hold_down(self, name: MessageName, distance: float) -> None:
         if len(self._held_down) >= HELD_DOWN_MAX:
             self._held_down.clear()
-        self._held_down[name] = (self._core.now, HOLD_DOWN * distance)
+        core = self._core
+        self._held_down[name] = (core.now, min(HOLD_DOWN * distance, core.options.request_seconds_max / 2))
 
     def note_cleared(self, group: ProcessGroup) -> None:
         """Messages were forgotten: they will not be repaired."""

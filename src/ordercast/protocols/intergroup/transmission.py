@@ -23,8 +23,8 @@ class Sending:
         self.seq = 0
         """The number of the last Data message."""
         self.bucket = Bucket(options.bandwidth_min, options.bandwidth_max, options.burst_bytes)
-        self.waiting: deque[Multicast] = deque()
-        """What the bucket, or what is outstanding, holds back."""
+        self.waiting = 0
+        """Messages that the bucket, or what is outstanding, holds back."""
         self.waiting_bytes = 0
         self.outstanding: deque[Data] = deque()
         """Sent, and not stable."""
@@ -47,11 +47,18 @@ class Transmission(Part):
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
+        self._lines: dict[GroupId, deque[tuple[ProcessGroup, Sending, Multicast]]] = {}
+        """What waits to be sent to each group. In one order across groups all wait in one line: whoever overtakes in
+        another group gets the earlier timestamp, against the order of their source."""
 
     def start(self) -> None:
         """Tell the application how much it may send, and say to everyone that we are there."""
+        shared: deque[tuple[ProcessGroup, Sending, Multicast]] | None = None
+        if self._core.options.order_across_groups:
+            shared = deque()
         for group in self._core.process_groups.values():
             if group.sending is not None:
+                self._lines[group.name] = deque() if shared is None else shared
                 self.give_credit(group)
                 self._core.set_timer(("keep-alive", group.name), self._core.options.keep_alive_seconds)
 
@@ -65,29 +72,30 @@ class Transmission(Part):
             )
         sending.granted -= 1
         sending.last_size = len(multicast.payload)
-        sending.waiting.append(multicast)
+        sending.waiting += 1
         sending.waiting_bytes += len(multicast.payload)
-        self._send_what_may(group, sending)
+        self._lines[group.name].append((group, sending, multicast))
+        self._send_what_may(group.name)
         if self._room(group, sending) < sending.granted:
             self.give_credit(group)
 
-    def _send_what_may(self, group: ProcessGroup, sending: Sending) -> None:
+    def _send_what_may(self, name: GroupId) -> None:
         core = self._core
-        waiting = sending.waiting
-        if not waiting:
-            return
-        bucket = sending.bucket
-        bucket.fill(core.now)
-        while waiting:
+        line = self._lines[name]
+        while line:
+            group, sending, multicast = line[0]
             if not self._may_send(sending):
                 return
-            size = len(waiting[0].payload)
-            if not bucket.take(size):
+            size = len(multicast.payload)
+            sending.bucket.fill(core.now)
+            if not sending.bucket.take(size):
                 core.branch("flow-waited")
-                core.set_timer(("flow", group.name), bucket.wait_seconds(size))
+                core.set_timer(("flow", group.name), sending.bucket.wait_seconds(size))
                 return
+            line.popleft()
+            sending.waiting -= 1
             sending.waiting_bytes -= size
-            self._send(group, sending, waiting.popleft())
+            self._send(group, sending, multicast)
 
     def _send(self, group: ProcessGroup, sending: Sending, multicast: Multicast) -> None:
         core = self._core
@@ -110,9 +118,7 @@ class Transmission(Part):
 
     def on_flow_timeout(self, group: GroupId) -> None:
         """Enough has flowed into the bucket for the next one."""
-        process_group = self._core.process_groups[group]
-        if process_group.sending is not None:
-            self._send_what_may(process_group, process_group.sending)
+        self._send_what_may(group)
 
     def note_loss(self, group: ProcessGroup) -> None:
         """Somebody has reported a loss: send less. Once for all who report the same one."""
@@ -154,7 +160,7 @@ class Transmission(Part):
         outstanding = sending.outstanding
         while outstanding and outstanding[0].timestamp < stable:
             sending.outstanding_bytes -= len(outstanding.popleft().multicast.payload)
-        self._send_what_may(group, sending)
+        self._send_what_may(group.name)
         self.give_credit(group)
 
     def give_credit(self, group: ProcessGroup) -> None:
@@ -167,10 +173,13 @@ class Transmission(Part):
     def _room(self, group: ProcessGroup, sending: Sending) -> int:
         """How many more messages fit among those that are outstanding, and into the buffer."""
         options = self._core.options
-        messages = min(
-            options.outstanding_messages_max - len(sending.outstanding),
-            options.buffer_messages_max - len(group.buffer.own),
-        ) - len(sending.waiting)
+        messages = (
+            min(
+                options.outstanding_messages_max - len(sending.outstanding),
+                options.buffer_messages_max - len(group.buffer.own),
+            )
+            - sending.waiting
+        )
         size = (
             min(
                 options.outstanding_bytes_max - sending.outstanding_bytes,
@@ -204,7 +213,7 @@ class Transmission(Part):
                 raise InvariantViolation(f"{len(sending.outstanding)} messages to {group.name} are outstanding")
             if (sending.outstanding_bytes > 0) > bool(sending.outstanding):
                 raise InvariantViolation(f"{sending.outstanding_bytes} bytes are outstanding in no message")
-            if (sending.waiting_bytes > 0) > bool(sending.waiting):
+            if (sending.waiting_bytes > 0) > (sending.waiting > 0):
                 raise InvariantViolation(f"{sending.waiting_bytes} bytes wait in no message")
             if sending.outstanding and group.buffer.find(self._core.site, sending.outstanding[0].seq) is None:
                 raise InvariantViolation("what is outstanding is not kept")
