@@ -195,7 +195,7 @@ class Repair(Part):
                 self._schedule((group.name, packet.sender, seq), distance)
             else:
                 gone = gone or own
-        if gone and group.sending is not None:
+        if gone and group.sending is not None and core.stability.somebody_was_left_out(group):
             core.branch("gone")
             kept = group.buffer.own
             core.send((sender,), Gone(group.name, kept[0].seq if kept else group.sending.seq + 1))

@@ -25,6 +25,8 @@ class GroupStability(msgspec.Struct):
     """What is stable and will be cleared when the timer runs out; 0: no timer runs."""
     short: int = -1
     """The largest number counted while it was too small; -1: it is not."""
+    left_out: bool = False
+    """Whether messages may have become stable without somebody who was silent for too long."""
     holder: SiteId = ""
     """Who held the acknowledgement back, as the hierarchy has said last."""
 
@@ -136,6 +138,12 @@ class Stability(Part):
         known = self._groups[name]
         self._core.branch("recounted")
         known.expected, known.short = known.short, -1
+        known.left_out = True
+
+    def somebody_was_left_out(self, group: ProcessGroup) -> bool:
+        """Whether a request for something that was cleared can be in earnest. (Where everyone was counted all the time,
+        it was delayed on its way, and whoever sent it has the message by now.)"""
+        return self._groups[group.name].left_out
 
     def whom_we_wait_for(self, group: ProcessGroup) -> str:
         """Who holds the acknowledgement of a group back."""
