@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, InvariantViolation, Multicast, Part, UsageError
 from ordercast.core.effects import Broadcast, Credit
+from ordercast.protocols.intergroup.clock import UNITS
 from ordercast.protocols.intergroup.flow import Bucket
 from ordercast.protocols.intergroup.packets import Data, KeepAlive
 
@@ -35,8 +36,6 @@ class Sending:
         self.spoke_at = 0.0
         """By the local clock."""
         self.loss_at = 0.0
-        self.stuck_periods = 0
-        """Keep Alives in a row while nothing could be sent."""
 
 
 class Transmission(Part):
@@ -137,6 +136,7 @@ class Transmission(Part):
         sending = group.sending
         if sending is None:
             return
+        self._tell_whether_blocked(group, sending)
         period = core.options.keep_alive_seconds
         elapsed = core.now - sending.spoke_at
         if 0 <= elapsed < period * 0.999:
@@ -149,7 +149,6 @@ class Transmission(Part):
         core.outbox.append(Broadcast(group.channel, keep_alive))
         core.set_timer(("keep-alive", name), period)
         group.service.advance()
-        self._tell_whether_blocked(group, sending)
 
     # ------------------------------------------------------------------ what is outstanding
     def note_stable(self, group: ProcessGroup, stable: int) -> None:
@@ -192,12 +191,14 @@ class Transmission(Part):
         return min(messages, max(1, size // max(1, sending.last_size)))
 
     def _tell_whether_blocked(self, group: ProcessGroup, sending: Sending) -> None:
-        """When nothing can be sent for long, name the site that holds the group's acknowledgement back."""
+        """When nothing can be sent because of something that was sent long ago, name the site that holds the group's
+        acknowledgement back."""
         core = self._core
-        sending.stuck_periods = 0 if sending.granted else sending.stuck_periods + 1
         reason = ""
-        if sending.stuck_periods * core.options.keep_alive_seconds >= core.options.blocked_seconds:
-            reason = f"too much is outstanding: {core.stability.whom_we_wait_for(group)}"
+        if not sending.granted and sending.outstanding:
+            age = core.clock.read(core.now) - sending.outstanding[0].timestamp
+            if age >= core.options.blocked_seconds * UNITS:
+                reason = f"too much is outstanding: {core.stability.whom_we_wait_for(group)}"
         if bool(reason) != bool(core.obstacle("transmission", group.name)):
             core.branch("blocked" if reason else "unblocked")
         core.block("transmission", reason, group.name)
