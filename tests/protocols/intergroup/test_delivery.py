@@ -97,7 +97,7 @@ def play(service: str) -> list[tuple[str, int]]:
         ("unreliable", [("c", 1), ("b", 2), ("b", 1), ("b", 1), ("b", 4)]),
         ("unreliable-source", [("c", 1), ("b", 2), ("b", 4)]),
         ("unreliable-timestamp", [("c", 1), ("b", 1), ("b", 2), ("b", 4)]),
-        ("on-request", [("c", 1), ("b", 2), ("b", 4)]),
+        ("on-request", [("c", 1), ("b", 2), ("b", 4), ("b", 3)]),
         ("reliable-source", [("c", 1), ("b", 1), ("b", 2), ("b", 3), ("b", 4)]),
         ("group-timestamp", [("c", 1), ("b", 1), ("b", 2), ("b", 3), ("b", 4)]),
     ],
@@ -156,7 +156,7 @@ def test_what_waits_for_its_turn_is_delivered_when_the_order_no_longer_matters()
     ],
 )
 def test_a_choice_that_makes_no_sense_is_refused_in_one_line(service: str, sources: tuple[str, ...], why: str) -> None:
-    with pytest.raises(UsageError, match="(?s)^[^\n]*$") as refused:
+    with pytest.raises(UsageError, match=r"^[^\n]*$") as refused:
         Desk().choose(service, *sources)
     assert why in str(refused.value)
 
@@ -173,7 +173,7 @@ def test_a_choice_that_makes_no_sense_is_refused_in_one_line(service: str, sourc
     ],
 )
 def test_options_that_make_no_sense_are_refused_in_one_line(options: dict[str, Any], why: str) -> None:
-    with pytest.raises(UsageError, match="(?s)^options of intergroup: [^\n]*$") as refused:
+    with pytest.raises(UsageError, match=r"^options of intergroup: [^\n]*$") as refused:
         InterGroupOptions(**options)
     assert why in str(refused.value)
 
