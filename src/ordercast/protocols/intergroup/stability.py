@@ -25,8 +25,10 @@ class GroupStability(msgspec.Struct):
     """What is stable and will be cleared when the timer runs out; 0: no timer runs."""
     short: int = -1
     """The largest number counted while it was too small; -1: it is not."""
+    full: bool = False
+    """Whether everyone has been counted before."""
     left_out: bool = False
-    """Whether messages may have become stable without somebody who was silent for too long."""
+    """Whether somebody was not counted after that, so that messages may have become stable without it."""
     holder: SiteId = ""
     """Who held the acknowledgement back, as the hierarchy has said last."""
 
@@ -122,12 +124,14 @@ class Stability(Part):
         """
         core = self._core
         if receivers >= known.expected:
+            known.full = True
             known.expected = min(receivers, len(core.process_groups[name].members))
             if known.short >= 0:
                 known.short = -1
                 core.cancel_timer(("recount", name))
             return True
         core.branch("too-few-counted")
+        known.left_out = known.left_out or known.full
         if known.short < 0:
             core.set_timer(("recount", name), core.options.stale_seconds)
         known.short = max(known.short, receivers)
@@ -138,7 +142,6 @@ class Stability(Part):
         known = self._groups[name]
         self._core.branch("recounted")
         known.expected, known.short = known.short, -1
-        known.left_out = True
 
     def somebody_was_left_out(self, group: ProcessGroup) -> bool:
         """Whether a request for something that was cleared can be in earnest. (Where everyone was counted all the time,
