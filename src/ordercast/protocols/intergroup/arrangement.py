@@ -16,7 +16,7 @@ def _options(situation: Situation) -> OptionValues:
     options: OptionValues = {
         "service": DEFAULT_SERVICE if random.random() < 0.6 else random.choice(tuple(SERVICES)),
         "order_across_groups": random.random() < 0.25,
-        "keep_alive_seconds": situation.seconds(0.08, 0.4),
+        "keep_alive_seconds": situation.seconds(0.04 * len(situation.sites), 0.5),
         "request_seconds_max": situation.seconds(0.3, 1.5),
         "outstanding_messages_max": outstanding,
         "buffer_messages_max": 2 * outstanding if random.random() < 0.5 else 4096,
