@@ -57,6 +57,8 @@ class Pace:
 
     def __init__(self) -> None:
         self.rate = 0.0
+        self.longest = 0.0
+        """For how long the event loop did something else, at the most, since it was last told to call so often."""
         self._allowed = 0.0
         self._changed = asyncio.Event()
 
@@ -66,6 +68,7 @@ class Pace:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             now = time.monotonic()
+            self.longest = max(self.longest, now - before - TICK_SECONDS)
             # What could not begin in a second is not made up for.
             self._allowed = min(self._allowed, self.rate) + self.rate * (now - before)
             before = now
@@ -83,13 +86,14 @@ async def _member(config: str, process: str, size: int, pages: int) -> None:
     async with ordercast.open(config, process) as node:
         # (The others begin with the same; whoever joins a group that has a history does not use it.)
         state = Archive([index.to_bytes(4) * (PAGE_BYTES // 4) for index in range(pages)])
-        replica = await ordercast.Replicated(state).join(node, GROUP)
+        replica = ordercast.Replicated(state)
         pace = Pace()
         reader = asyncio.StreamReader()
         loop = asyncio.get_running_loop()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        joining = asyncio.ensure_future(replica.join(node, GROUP))
         tasks = [asyncio.ensure_future(work) for work in (pace.run(), _obey(reader, pace))]
-        tasks += [asyncio.ensure_future(_call(replica, pace, size, index)) for index in range(CALLS_MAX)]
+        tasks += [asyncio.ensure_future(_call(joining, replica, pace, size, index)) for index in range(CALLS_MAX)]
         while True:
             await asyncio.sleep(SAY_SECONDS)
             for task in tasks:
@@ -97,8 +101,9 @@ async def _member(config: str, process: str, size: int, pages: int) -> None:
                     task.result()
             said = {
                 "applied": replica.applied,
-                "pages": 0 if replica.state is None else len(replica.state.pages),
+                "pages": len(replica.state.pages) if replica.state is not None and joining.done() else 0,
                 "transfers": node.status()["transfers"],
+                "stall": pace.longest,
                 "time": time.monotonic(),
             }
             print(json.dumps(said), flush=True)
@@ -106,12 +111,15 @@ async def _member(config: str, process: str, size: int, pages: int) -> None:
 
 async def _obey(reader: asyncio.StreamReader, pace: Pace) -> None:
     while line := await reader.readline():
-        pace.rate = float(line)
+        pace.rate, pace.longest = float(line), 0.0
     sys.exit()
 
 
-async def _call(replica: ordercast.Replicated[Archive], pace: Pace, size: int, index: int) -> None:
+async def _call(
+    joining: asyncio.Future[Any], replica: ordercast.Replicated[Archive], pace: Pace, size: int, index: int
+) -> None:
     text = "x" * size
+    await joining
     while True:
         await pace.wait()
         with contextlib.suppress(ordercast.GroupBlocked):
@@ -124,7 +132,7 @@ class Watched:
 
     def __init__(self, command: list[str]) -> None:
         self._command = command
-        self.said: dict[str, Any] = {"applied": 0, "pages": 0, "transfers": [], "time": 0.0}
+        self.said: dict[str, Any] = {"applied": 0, "pages": 0, "transfers": [], "time": 0.0, "stall": 0.0}
 
     async def start(self) -> None:
         """Begin."""
@@ -206,13 +214,16 @@ async def _measure(protocol: str, nodes: int, size: int, pages: int, seconds: fl
             await _until(others, lambda: all(each.said["pages"] for each in others), START_SECONDS_MAX, "no start")
             full = await _rate_at(others, FULL_RATE, seconds)
             before = await _rate_at(others, full / 2 / len(others), seconds)
+            usual = max(each.said["stall"] for each in others)
+            for member in others:
+                member.pace(full / 2 / len(others))
             began.append(joiner)
             await joiner.start()
             # (Before, it is in the group and asks; that the others notice is not the transfer's.)
             await _until(began, lambda: _giver(joiner), START_SECONDS_MAX, "no transfer")
             mark = _mark(others)
+            giver = names.index(_giver(joiner))
             if kill:
-                giver = names.index(_giver(joiner))
                 await _until(began, lambda: _share(joiner) >= 1 / 3, TRANSFER_SECONDS_MAX, "no third of the state")
                 await members[giver].kill()
                 mark.pop(giver)
@@ -231,6 +242,8 @@ async def _measure(protocol: str, nodes: int, size: int, pages: int, seconds: fl
                 "during": during,
                 "ratio": during / before,
                 "transfer_seconds": taken,
+                "usual_stall_seconds": usual,
+                "giver_stall_seconds": None if kill else members[giver].said["stall"],
             }
         finally:
             for member in began:
@@ -284,6 +297,8 @@ def main() -> int:
                 f"{figures['before']:,.0f} at half, {figures['during']:,.0f} while one gets the state "
                 f"(ratio {figures['ratio']:.2f}{'' if kill else f', wanted {RATIO_MIN}'}), which takes "
                 f"{figures['transfer_seconds']:.1f} s"
+                + ("" if kill else f"; the loop of the giver stood still for {figures['giver_stall_seconds']:.3f} s ")
+                + ("" if kill else f"at the longest, and before that for {figures['usual_stall_seconds']:.3f} s")
             )
     return int(not good)
 

@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from ordercast.cli.protocols import find_readme, opening
+from ordercast.cli.protocols import describe, find_readme, opening, service_promises
 from ordercast.protocols import find_protocols
+from tests.sim.kiosk import Kiosk
 from tests.support import RUN_ORDERCAST, run_ordercast, run_python
 
 FOUND, _PROBLEMS = find_protocols()
@@ -54,3 +55,20 @@ def test_nothing_is_cut_off_in_a_terminal_of_any_width(columns: int) -> None:
 def test_nothing_is_cut_off_in_a_pipe() -> None:
     for words in (("protocols",), *(("protocols", name) for name in ("token", "fan-1"))):
         assert "\u2026" not in run_ordercast(*words).stdout
+
+
+def test_the_promise_of_each_service_is_told_and_one_that_promises_nothing_says_so() -> None:
+    promises = service_promises(Kiosk.contract)
+    assert promises["in-order"] == "source-order, view-termination"
+    assert promises["as-it-comes"] == "nothing beside integrity, no-duplication"
+    described = describe(Kiosk)
+    assert described["services"] == {"as-it-comes": [], "in-order": ["source-order", "view-termination"]}
+    assert described["roles"] == []
+    assert describe(FOUND["sequencer"])["services"] == {}
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_what_a_service_promises_the_protocol_claims(name: str) -> None:
+    """A property that a contract does not claim is judged for nobody."""
+    contract = FOUND[name].contract
+    assert {promise for names in contract.services.values() for promise in names} <= set(contract.guarantees)

@@ -18,6 +18,8 @@ import ordercast
 from ordercast import Replicated
 from ordercast.core import Packet, WireError
 from ordercast.core.effects import EnterGroup
+from ordercast.node import replica_packing
+from ordercast.node.replica_packing import encode_steps
 from ordercast.node.state_giving import IDLE_SECONDS, STATES_MAX, TAKERS_MAX, GivenState, Givings, Head
 from ordercast.node.state_packets import (
     CHUNK_BYTES,
@@ -31,6 +33,7 @@ from ordercast.node.state_packets import (
     Offer,
     Soon,
     Taken,
+    recut,
 )
 from ordercast.node.state_taking import AHEAD_MAX, OFFER_SECONDS, SILENT_SECONDS, Taking
 from ordercast.node.state_window import TARGET_SECONDS, TIMEOUT_MAX, WINDOW_MIN, Window
@@ -42,7 +45,7 @@ CONTENT = Random(1).randbytes(20 * CHUNK_BYTES + 17)
 
 
 def _given(content: bytes = CONTENT, offset: int = 7, group: str = "g") -> GivenState:
-    return GivenState(Head(group, offset, "schema"), content, blake2b(content, digest_size=32).digest())
+    return GivenState(Head(group, offset, "schema"), tuple(recut([content])), blake2b(content, digest_size=32).digest())
 
 
 class _Link:
@@ -528,5 +531,73 @@ def test_a_state_that_is_damaged_or_cannot_be_kept_is_given_anew(
             (tmp_path / "log" / "a" / "states").write_text("a file in the place of the folder")
             a.internals.engine.journal.keep_state("x", b"")
             assert "cannot keep the state of x" in caplog.text
+
+    run(main())
+
+
+# ------------------------------------------------------------------ packing
+@dataclass
+class Parts:
+    """Of every kind."""
+
+    number: int
+    table: dict[Any, Any] = field(default_factory=dict)
+    rows: list[Any] = field(default_factory=list)
+    blob: bytes = b""
+    other: Any = None
+
+
+class Renamed(msgspec.Struct, rename="camel"):
+    some_name: list[int]
+
+
+class Tagged(msgspec.Struct, tag=True):
+    rows: list[int]
+
+
+PACKED = [
+    Parts(1),
+    Parts(1, {index: str(index) for index in range(70_000)}, [b"x" * 10] * 70_000, b"z" * 1_000_000, {1, 2}),
+    Parts(2, {"deep": {"deeper": list(range(3_000))}}, [(1, [2] * 1_500)] * 1_200),
+    Renamed(list(range(5_000))),
+    Tagged(list(range(5_000))),
+    Parts(3, rows=[Renamed([1])] * 1_001),
+    5,
+]
+
+
+@pytest.mark.parametrize("value", PACKED, ids=range(len(PACKED)))
+def test_a_state_that_is_packed_in_steps_is_the_same_as_in_one_go(value: Any) -> None:
+    assert b"".join(encode_steps(value)) == msgspec.msgpack.encode(value)
+
+
+def test_chunks_are_all_of_one_size_but_the_last() -> None:
+    pieces = [b"a" * 10, b"b" * (3 * CHUNK_BYTES), b"c" * CHUNK_BYTES, b"", b"d"]
+    chunks = list(recut(pieces))
+    assert b"".join(chunks) == b"".join(pieces)
+    assert [len(chunk) for chunk in chunks] == [CHUNK_BYTES] * 4 + [11]
+
+
+def test_a_state_that_is_packed_stands_still_and_calls_wait_until_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the asker gets a state that never was."""
+    monkeypatch.setattr(replica_packing, "TURN_SECONDS", 0.0)
+
+    async def main() -> None:
+        async with open_nodes(make_configuration("abc")) as nodes:
+            replicas = await _archives(nodes, 300)
+            await asyncio.gather(*(replica.call(Archive.touch) for replica in replicas))
+            first, second, third = replicas
+            await _miss(nodes[2], first)
+            await _miss(nodes[1], first)
+            calls = [asyncio.ensure_future(first.call(Archive.touch)) for _ in range(50)]
+            while not calls[-1].done():
+                if first._machine._packing is not None:
+                    first._machine._take_snapshot()  # a log that is cut short just now
+                await asyncio.sleep(0)
+            writes = await third.call(Archive.touch)
+            assert await second.call(Archive.touch) == writes + 1
+            for replica in replicas:
+                while replica.state != Archive(_pages(300), writes + 1):
+                    await asyncio.sleep(0)
 
     run(main())

@@ -84,6 +84,8 @@ def describe(protocol: type[Protocol]) -> dict[str, Any]:
         "single_source": contract.single_source,
         "several_groups": contract.several_groups,
         "explicit_destinations": contract.explicit_destinations,
+        "services": {service: list(names) for service, names in contract.services.items()},
+        "roles": list(contract.roles),
         "messages": [message.__name__ for message in protocol.packets],
     }
 
@@ -202,14 +204,26 @@ def _show_one(protocol: type[Protocol]) -> None:
         "messages": ", ".join(message.__name__ for message in protocol.packets),
         "branches": ", ".join(contract.branches),
     }
+    rows |= {"roles": ", ".join(contract.roles)} if contract.roles else {}
+    services = [("service", f"{service}: {promise}") for service, promise in service_promises(contract).items()]
     options = msgspec.to_builtins(contract.options())
     chosen = [("option", f"{option} = {json.dumps(default)}") for option, default in options.items()]
-    console.print(_grid([*rows.items(), *chosen]))
+    console.print(_grid([*rows.items(), *services, *chosen]))
     readme = find_readme(protocol)
     if readme is not None:
         console.print()
         console.print(Text(str(readme), "dim"), overflow="fold")
         console.print(Markdown(opening(readme.read_text(encoding="utf-8"))))
+
+
+def service_promises(contract: Contract) -> dict[str, str]:
+    """Service -> what it promises beside the guarantees that hold whatever a receiver has chosen."""
+    of_services = {name for names in contract.services.values() for name in names}
+    always = ", ".join(name for name in contract.guarantees if name not in of_services)
+    return {
+        service: ", ".join(name for name in contract.guarantees if name in names) or f"nothing beside {always}"
+        for service, names in contract.services.items()
+    }
 
 
 def opening(text: str) -> str:

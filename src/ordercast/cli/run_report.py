@@ -27,6 +27,31 @@ def count_kinds(events: pa.Table) -> dict[str, int]:
     return {entry["values"]: entry["counts"] for entry in sorted(counted, key=lambda entry: entry["values"])}
 
 
+def count_services(events: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
+    """Group -> site -> service -> how many messages the site has delivered there with it, chosen and used or not."""
+    columns = events.select(["kind", "site", "groups", "service"])
+    rows = columns.filter(pc.is_in(columns.column("kind"), pa.array(["deliver", "activate"]))).to_pylist()
+    counts: dict[str, dict[str, dict[str, int]]] = {}
+    for row in rows:
+        for group in row["groups"] or ():
+            of_site = counts.setdefault(group, {}).setdefault(row["site"], {})
+            of_site.setdefault(row["service"] or "none", 0)
+            of_site[row["service"] or "none"] += row["kind"] == "deliver"
+    return {group: dict(sorted(sites.items())) for group, sites in sorted(counts.items())}
+
+
+def services_table(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Table:
+    """Who delivered how much with which service, a row for each group and site."""
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
+    for heading in ("group", "site", "delivered with"):
+        table.add_column(heading, overflow="fold")
+    for group, sites in counts.items():
+        for site, of_site in sites.items():
+            used = ", ".join(f"{service} {count:,}" for service, count in of_site.items() if count)
+            table.add_row(Text(group), Text(site), Text(used or "nothing"))
+    return table
+
+
 def claimed_verdicts(verdicts: Mapping[str, Verdict]) -> list[Verdict]:
     """Those that the protocol claims, in the order of the list of properties."""
     return [verdict for verdict in verdicts.values() if verdict.claimed]

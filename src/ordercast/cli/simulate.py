@@ -18,9 +18,11 @@ from ordercast.check import Verdict, judge
 from ordercast.cli.progress import execute_with_progress
 from ordercast.cli.run_report import (
     count_kinds,
+    count_services,
     counts_table,
     diagram_if_small,
     named_counts,
+    services_table,
     verdict_table,
     verdicts_as_json,
     violated_claims,
@@ -180,6 +182,7 @@ def _document(
         "refused": dict(sorted(simulation.refusals.items())),
         "branches": {name: simulation.branches[name] for name in contract.branches},
         "outside_contract": list(scenario.outside_contract),
+        **({"services": count_services(simulation.table())} if contract.services else {}),
         "verdicts": verdicts_as_json(verdicts),
         "violated_claims": len(violated_claims(verdicts)),
         "trace": trace,
@@ -213,6 +216,9 @@ def _show(
     console.print(counts_table(rows))
     console.print()
     events = simulation.table()
+    if contract.services:
+        console.print(services_table(count_services(events)))
+        console.print()
     drawing = None if diagram is False else diagram_if_small(events, console.width, forced=diagram is True)
     if drawing is not None:
         console.print(drawing)

@@ -289,6 +289,13 @@ class Internals:
                     self.receiver.forget(name)
             raise
 
+    async def was_in(self, name: GroupId) -> bool:
+        """Whether this process is in a group since its log began, or as configured. (If it has left one that no file
+        names, and joins it again, or another of that name, what it has kept is not that group's.)"""
+        if not self.engine.is_configured(name):
+            await self.wait_started()
+        return self.process in self.engine.groups.get(name, ())
+
     @property
     def is_dynamic(self) -> bool:
         """Whether there may be groups that no file names."""

@@ -21,6 +21,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
 
 from ordercast.core import SiteId
 from ordercast.node.deliveries import View
@@ -28,9 +29,19 @@ from ordercast.node.replica_messages import Hold, Part, Want
 
 logger = logging.getLogger("ordercast.node")
 
+State = TypeVar("State")
+
 COMPANY = 2
 """Replicas with which a state begins where nobody has said otherwise: whoever is alone may have found nobody because
 its own network is cut."""
+
+
+class Brought(NamedTuple, Generic[State]):
+    """The state of a history that has ended here."""
+
+    state: State
+    birth: str
+    calls: int
 
 
 class Lineage:
@@ -119,10 +130,14 @@ class Lineage:
         """Let everybody say who has the state."""
         self._send(Hold(self._process, asks=True))
 
-    def on_hold(self, hold: Hold, has_state: bool) -> None:
-        """Somebody has the state; `has_state`: this replica as well."""
-        self.note_holder(hold.process)
-        if hold.asks and has_state and hold.process != self._process:
+    def on_said(self, said: Hold | Part, has_state: bool) -> None:
+        """Somebody has the state, or leaves soon; `has_state`: this replica has it, too."""
+        if isinstance(said, Part):
+            self._parting.add(said.process)
+            self.tell_change()
+            return
+        self.note_holder(said.process)
+        if said.asks and has_state and said.process != self._process:
             self._send(Hold(self._process, asks=False))
 
     def note_holder(self, process: SiteId) -> None:
@@ -134,11 +149,6 @@ class Lineage:
     def say_parting(self) -> None:
         """Tell the others that this replica leaves."""
         self._send(Part(self._process))
-
-    def on_part(self, part: Part) -> None:
-        """Somebody leaves soon."""
-        self._parting.add(part.process)
-        self.tell_change()
 
     @property
     def others(self) -> list[SiteId]:

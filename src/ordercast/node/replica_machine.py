@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from ordercast.core import GroupId, OrdercastError, SiteId
 from ordercast.node.deliveries import Batch, Delivery, View
-from ordercast.node.errors import NodeClosed, NodeFailed
+from ordercast.node.errors import NodeClosed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
+from ordercast.node.replica_applying import Applying
 from ordercast.node.replica_backlog import Backlog
 from ordercast.node.replica_calls import Calls
 from ordercast.node.replica_division import Division, Hooks
-from ordercast.node.replica_lineage import Lineage
+from ordercast.node.replica_lineage import Brought, Lineage
 from ordercast.node.replica_messages import Announce, Call, Hold, Part, Stand, Want, decode_message, encode_value
+from ordercast.node.replica_packing import Packing
 from ordercast.node.replica_parting import hand_over
-from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
+from ordercast.node.replica_schema import Schema
 from ordercast.node.replica_seeker import Seeker
 from ordercast.node.replica_sending import Sending
 from ordercast.node.replica_snapshot import Snapshot, find_snapshot, unpack_state
@@ -35,14 +37,6 @@ State = TypeVar("State")
 
 CATCH_UP_CALLS = 200
 """That are applied in one turn when the state has come."""
-
-
-class _Brought(NamedTuple, Generic[State]):
-    """The state of a history that has ended here."""
-
-    state: State
-    birth: str
-    calls: int
 
 
 class Machine(Generic[State]):
@@ -78,12 +72,15 @@ class Machine(Generic[State]):
         """Whether what is delivered happens now: what the log has is delivered again before."""
         self._coming: State | None = None
         """The state that has come, while what waited for it is applied."""
-        self._brought: _Brought[State] | None = None
+        self._brought: Brought[State] | None = None
         """What this replica had, until it knows what the others have."""
         self._follows: SiteId | None = None
         """Whose state the group takes, which that one has brought along, as long as it is not here."""
         self._keeping: asyncio.Future[None] | None = None
         """Is there while the state that has come is written to the disk."""
+        self._packing: Packing | None = None
+        """Is there while somebody is given the state, which does not change before it is packed."""
+        self._is_thawing = False
         self._is_newcomer = False
         self._entering: asyncio.Task[None] | None = None
         self._end: BaseException | None = None
@@ -104,7 +101,7 @@ class Machine(Generic[State]):
         """Be in the group, with what the log has."""
         node, internals = self._node, self._internals
         snapshot = find_snapshot(node.keep_snapshot(self._take_snapshot, self._kept_name), node, self._kept_name)
-        was_in = await self._was_in()
+        was_in = await internals.was_in(self._name)
         if snapshot is not None and was_in:
             what = f"the snapshot in the log of {node.process}"
             self.state = self._unpack_state(snapshot.state, what, snapshot.schema)
@@ -113,6 +110,7 @@ class Machine(Generic[State]):
         self._is_newcomer = not was_in
         self.group = group = await node.join(self._name)
         self.calls = Calls(node, group)
+        self._applying = Applying(node.process, self._class.__name__, self._schema, self.calls, self._versions)
         one_history = not internals.engine.contract.partitionable
         self._seeker = Seeker(node, group, self._sending.send, self._on_state, self._on_followed, one_history)
         if not one_history:
@@ -136,14 +134,6 @@ class Machine(Generic[State]):
             )
             if self.state is not None:
                 self._lineage.say_held()
-
-    async def _was_in(self) -> bool:
-        """Whether this process is in the group since its log began, or as configured. (If it has left one that no file
-        names, and joins it again, or another of that name, what it has kept is not that group's.)"""
-        if self._is_configured:
-            return True
-        await self._internals.wait_started()
-        return self._node.process in self._internals.engine.groups.get(self._name, ())
 
     async def wait_ready(self) -> None:
         """Be in the group, and wait until there is a state and calls may be made."""
@@ -206,6 +196,8 @@ class Machine(Generic[State]):
         self._internals.hand_over.pop(self._name, None)
         self.calls.close(error)
         self._seeker.stop()
+        if self._packing is not None:
+            self._packing.stop()
         # Who waits for the state goes on, and hears from the group that it is over.
         self._arrive()
         self._lineage.tell_change()
@@ -256,7 +248,7 @@ class Machine(Generic[State]):
         if isinstance(message, Call):
             if self._lacking:
                 self.calls.give_up(f"{self._lacking}; the call was not applied", message)
-            elif self.state is None:
+            elif self.state is None or self._packing is not None:
                 self._backlog.add(offset, message, len(delivery.payload))
             elif offset == self.applied:
                 self._on_call(self.state, message)
@@ -269,23 +261,18 @@ class Machine(Generic[State]):
         elif isinstance(message, Stand):
             if self._division is not None:
                 self._division.on_stand(message)
-        elif self._is_live:
-            self._on_said(message)
+        elif isinstance(message, Hold | Part) and self._is_live:
+            self._lineage.on_said(message, self.state is not None)
         self._pass(offset, offset + 1)
 
     def _pass(self, offset: int, end: int) -> None:
         """Deliveries go on at an offset, and this one comes next."""
-        if self.state is not None and offset > self.applied:
+        is_current = self.state is not None and self._packing is None
+        if is_current and offset > self.applied:
             self._on_gap(offset)
         self._seen = max(self._seen, end)
-        if self.state is not None:
+        if is_current:
             self.applied = max(self.applied, end)
-
-    def _on_said(self, message: object) -> None:
-        if isinstance(message, Hold):
-            self._lineage.on_hold(message, self.state is not None)
-        elif isinstance(message, Part):
-            self._lineage.on_part(message)
 
     def _skip(self, delivery: Delivery) -> None:
         """Somebody has sent to the group what no replica sends, and no replica applies."""
@@ -294,51 +281,18 @@ class Machine(Generic[State]):
 
     def _on_call(self, state: State, call: Call) -> None:
         # Unpacked first: a call that is not understood must not count as applied in a snapshot.
-        arguments = self._unpack_call(call)
+        arguments = self._applying.unpack(call)
         self.applied += 1
         self._lineage.count_call()
         if arguments is not None:
-            self._apply(state, call, arguments)
-
-    def _unpack_call(self, call: Call) -> Arguments | None:
-        """What a call wants; `NodeFailed` when this class does not understand it, for another replica's may have."""
-        if self.calls.is_own(call):
-            self._versions.on_own_message()
-        elif call.schema:
-            self._versions.on_other(call.caller, call.schema)
-        try:
-            return self._schema.unpack(call)
-        except Misfit as error:
-            if not call.schema:
-                # Version 0.2.0 sent whatever a caller gave it, and no replica applied what did not fit.
-                return None
-            why = f"whose arguments do not fit here ({error})"
-        except NoSuchMethod:
-            why = "which does not exist here"
-        raise NodeFailed(
-            f"process {call.caller} called {self._class.__name__}.{call.method}, {why}; its schema is "
-            f"{call.schema or 'of ordercast 0.2.0'}, that of {self._node.process} is {self._schema.name}: "
-            f"install here the version that {call.caller} runs, and start again"
-        )
-
-    def _apply(self, state: State, call: Call, arguments: Arguments) -> None:
-        future = self.calls.find(call)
-        try:
-            result = self._schema.methods[call.method].function(state, *arguments.positional, **arguments.named)
-        except Exception as error:
-            if future is not None:
-                # A future takes no StopIteration, and its refusal would stop this replica alone.
-                wrong = isinstance(error, StopIteration)
-                future.set_exception(RuntimeError(f"{call.method} raised {error!r}") if wrong else error)
-            return
-        if future is not None and not future.done():
-            future.set_result(result)
+            self._applying.apply(state, call, arguments)
 
     # ------------------------------------------------------------------ state transfer
     def _on_gap(self, offset: int) -> None:
         """The log was cut without a snapshot, or the others have gone on without us: our state is not the group's."""
         if self.state is not None and self._seen <= offset < self.applied:
             return  # the log is read again, and the state is from behind the gap
+        self._stop_packing()
         logger.info("replica %s goes on at %d without what lies before", self._node.process, offset)
         self._seen = offset
         # Whoever comes to others who have the group, too, may be at an offset that it has had in another history.
@@ -347,7 +301,7 @@ class Machine(Generic[State]):
         self._backlog.begin(offset)
         had = self.state if self._coming is None else self._coming
         if had is not None and self._lineage.calls and self._internals.engine.is_open:
-            self._brought = _Brought(had, self._lineage.birth, self._lineage.calls)
+            self._brought = Brought(had, self._lineage.birth, self._lineage.calls)
         self._lose_state()
         self._seek()
 
@@ -364,6 +318,7 @@ class Machine(Generic[State]):
         return Hooks(self._hold, self._show, self._resume, self._seek, self._unpack_state, self._sending.send)
 
     def _hold(self) -> State | None:
+        self._stop_packing()
         if self._coming is not None:
             # Those who come along have applied it, or will.
             self._apply_backlog(self._coming, len(self._backlog) + 1)
@@ -385,15 +340,19 @@ class Machine(Generic[State]):
         self._catch_up()
 
     def _on_want(self, offset: int, want: Want) -> None:
-        asker, transfer = want.asker, self._internals.transfer
-        if asker == self._node.process:
+        if want.asker == self._node.process:
             self._seeker.on_delivered(want, offset)
             return
-        if self.state is None and want.calls:
+        if self._packing is not None or (self.state is None and want.calls):
             self._backlog.add(offset, want, 0)  # whether the group takes the asker's is decided when a state is here
-        if self.state is not None and offset >= self.applied and self._lineage.gives_way(want):
-            self._backlog.begin(offset + 1)
-            self._follow(want)
+        elif self.state is not None and offset >= self.applied and self._lineage.gives_way(want):
+            self._follow(offset, want)
+        if self._packing is None:
+            self._answer(offset, want)
+
+    def _answer(self, offset: int, want: Want) -> None:
+        """Somebody asks for the state, and whoever is named gives it as it is here."""
+        asker, transfer = want.asker, self._internals.transfer
         if want.giver != self._node.process or not self._is_live:
             return  # another one gives it; or the question stands in the log, and nobody waits for an answer
         if self._follows == asker and want.calls:
@@ -401,12 +360,49 @@ class Machine(Generic[State]):
         elif self.state is None or offset < self.applied or (self._division is not None and self._lacking):
             transfer.refuse(asker, want.transfer, "it has no state itself")
         else:
-            state, known = self.state, self._lineage
+            self.applied, known = offset + 1, self._lineage
             head = Head(self._name, offset + 1, self._schema.name, known.birth, known.calls)
-            transfer.give(asker, want.transfer, want.since, head, lambda: encode_value(state))
+            transfer.give(asker, want.transfer, want.since, head, self._pack)
 
-    def _follow(self, want: Want) -> None:
+    def _pack(self, on_packed: Callable[[Sequence[bytes] | None], None]) -> None:
+        """Make bytes of the state, step by step. It stays as it is meanwhile, and calls wait."""
+
+        def done(chunks: list[bytes] | None) -> None:
+            self._packing = None
+            on_packed(chunks)
+            self._thaw()
+
+        self._packing = Packing(self.state, done)
+
+    def _thaw(self) -> None:
+        """Apply what has waited while the state was packed, until there is something to pack again."""
+        state = self.state
+        if state is None or self._packing is not None or self._is_thawing or self._internals.over.is_set():
+            return
+        self._is_thawing = True
+        try:
+            while self._packing is None and self.state is state and (waited := self._backlog.pop()) is not None:
+                offset, message = waited
+                self.applied = offset
+                if isinstance(message, Call):
+                    self._on_call(state, message)
+                else:
+                    self._on_want(offset, message)
+        except Exception as error:
+            self._internals.failed(error)
+        finally:
+            self._is_thawing = False
+        if self._packing is None:
+            self._pass(self.applied, self._seen)
+
+    def _stop_packing(self) -> None:
+        """The state must go on at once, or is given up."""
+        while self._packing is not None:
+            self._packing.stop()
+
+    def _follow(self, offset: int, want: Want) -> None:
         """The group takes the state that the asker has brought along: no call was applied to ours."""
+        self._backlog.needed_from = offset + 1
         logger.info("replica %s takes the state with which %s has come", self._node.process, want.asker)
         self._lose_state()
         self._follows = want.asker
@@ -468,8 +464,7 @@ class Machine(Generic[State]):
             if isinstance(message, Call):
                 self._on_call(state, message)
             elif self._lineage.gives_way(message):
-                self._backlog.needed_from = offset + 1
-                self._follow(message)
+                self._follow(offset, message)
                 return
         asyncio.get_running_loop().call_soon(self._catch_up)
 
@@ -490,6 +485,8 @@ class Machine(Generic[State]):
             self.arrival = None
 
     def _take_snapshot(self) -> bytes | None:
+        while self._packing is not None:
+            self._packing.finish()
         if self.state is None:
             return None
         known = self._lineage

@@ -26,6 +26,10 @@ class NoSuchMethod(Exception):
     """A call names a method that the class has not."""
 
 
+BARRIER = "a read"
+"""The name of a call that changes nothing. No method can have it."""
+
+
 class Misfit(Exception):
     """A call's arguments do not fit the method's parameters."""
 
@@ -111,12 +115,19 @@ class Schema:
         digest = hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
         self.name = f"{version}-{digest}" if version else digest
 
+        # Behind the digest: every class has it.
+        self.methods[BARRIER] = Method(_change_nothing)
+
     def unpack(self, call: Call) -> Arguments:
         """What a call wants its method called with; `NoSuchMethod` or `Misfit` when it is a call of another schema."""
         method = self.methods.get(call.method)
         if method is None:
             raise NoSuchMethod(f"there is no method {call.method!r}")
         return method.unpack(call.arguments, call.named)
+
+
+def _change_nothing(_state: object) -> None:
+    """The call of a read: it has its place in the order."""
 
 
 def _make_decoder(wanted: Any) -> Callable[[msgspec.Raw], Any]:

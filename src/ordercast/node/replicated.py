@@ -17,11 +17,12 @@ import msgspec
 
 from ordercast.core import GroupId, UsageError
 from ordercast.node.engine import Engine
-from ordercast.node.errors import GroupBlocked
+from ordercast.node.errors import GroupBlocked, NodeClosed
 from ordercast.node.node import Node
 from ordercast.node.replica_calls import NOT_SENT
 from ordercast.node.replica_machine import Machine
-from ordercast.node.replica_schema import Schema
+from ordercast.node.replica_reads import Barriers
+from ordercast.node.replica_schema import BARRIER, Schema
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -29,7 +30,7 @@ Parameters = ParamSpec("Parameters")
 
 
 class Replicated(Generic[State]):
-    """One replica. `state` may be read at any time; it is changed by `call` alone."""
+    """One replica. `state` may be read at any time, as it is here; it is changed by `call` alone."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class Replicated(Generic[State]):
         self._quorum = quorum
         self._merge = merge
         self._joined: Machine[State] | None = None
+        self._barriers = Barriers(lambda: self._send_call(BARRIER, [], {}))
         self._is_waiting = False
         """Whether a join was given up in a group of the configuration, in which the replica goes on."""
 
@@ -154,6 +156,26 @@ class Replicated(Generic[State]):
                 f"no result of {name} in {self._timeout} s: {why}; it may be applied all the same"
             ) from None
         return result
+
+    async def read(self, function: Callable[[State], Result], *, linearizable: bool = False) -> Result:
+        """What a function makes of the state of this replica, which it must not change. It may be a moment behind the
+        others; with `linearizable` it contains every call, of whatever process, that had returned when this began.
+
+        As in `call`: `GroupBlocked` when the group cannot go on, `TimeoutError` after the replica's `timeout`.
+        """
+        machine = self._machine
+        try:
+            async with asyncio.timeout(self._timeout):
+                if linearizable:
+                    await self._barriers.wait()
+                while machine.arrival is not None:
+                    await machine.calls.wait_for(machine.arrival, "the state was not read")
+        except TimeoutError:
+            why = machine.obstacles or "the group is slow, or this replica waits for its state"
+            raise TimeoutError(f"the state was not read in {self._timeout} s: {why}") from None
+        if machine.state is None:
+            raise NodeClosed("the node is closed, or the group was left")
+        return function(machine.state)
 
     async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
         machine = self._machine

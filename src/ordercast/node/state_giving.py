@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from math import inf
 from typing import Any
 
 import msgspec
 
 from ordercast.core import GroupId, Packet, SiteId
-from ordercast.node.state_packets import CHUNK_BYTES, Chunk, Fetch, NoState, Offer, Soon, count_chunks
+from ordercast.node.state_packets import CHUNK_BYTES, Chunk, Fetch, NoState, Offer, Soon
 
 STATES_MAX = 2
 """States that are kept at a time: each is as large as the application's own. Whoever asks for another is told to ask
@@ -38,8 +39,14 @@ class GivenState(msgspec.Struct, frozen=True):
     """A state as it was at one place of the order, as bytes."""
 
     head: Head
-    content: bytes
+    chunks: Sequence[bytes]
+    """All of `CHUNK_BYTES` but the last."""
     digest: bytes
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return (len(self.chunks) - 1) * CHUNK_BYTES + len(self.chunks[-1]) if self.chunks else 0
 
 
 class _Giving(msgspec.Struct):
@@ -56,6 +63,8 @@ class Givings:
     def __init__(self, counters: Counter[str]) -> None:
         self._counters = counters
         self._givings: dict[tuple[SiteId, int], _Giving] = {}
+        self._refused: dict[tuple[SiteId, int], NoState] = {}
+        """The last refusals: they may come before the taker knows that its question was delivered."""
 
     def knows(self, taker: SiteId, transfer: int) -> bool:
         """Whether somebody takes a state under this name already."""
@@ -95,7 +104,8 @@ class Givings:
         if giving is None:
             if fetch.count:
                 self._counters["state-unknown-fetches"] += 1
-            return []
+            refusal = self._refused.get((taker, fetch.transfer))
+            return [] if refusal is None else [refusal]
         giving.heard = now
         state = giving.state
         if state is None:
@@ -103,15 +113,17 @@ class Givings:
         if not fetch.count:
             return [_offer(fetch.transfer, state)]
         end = fetch.first + fetch.count
-        if end > count_chunks(len(state.content)):
+        if end > len(state.chunks):
             self._counters["state-bad-fetches"] += 1
             return []
         giving.sent += fetch.count
-        view = memoryview(state.content)
-        return [
-            Chunk(fetch.transfer, index, bytes(view[index * CHUNK_BYTES : (index + 1) * CHUNK_BYTES]))
-            for index in range(fetch.first, end)
-        ]
+        return [Chunk(fetch.transfer, index, state.chunks[index]) for index in range(fetch.first, end)]
+
+    def refuse(self, taker: SiteId, refusal: NoState) -> None:
+        """Somebody who asks is told this, now and when it asks again."""
+        self._refused[taker, refusal.transfer] = refusal
+        if len(self._refused) > TAKERS_MAX:
+            del self._refused[next(iter(self._refused))]
 
     def forget(self, taker: SiteId, transfer: int) -> None:
         """Nobody takes it any more."""
@@ -135,8 +147,8 @@ class Givings:
             {
                 "group": giving.state.head.group,
                 "to": taker,
-                "bytes": min(giving.sent * CHUNK_BYTES, len(giving.state.content)),
-                "of": len(giving.state.content),
+                "bytes": min(giving.sent * CHUNK_BYTES, giving.state.size),
+                "of": giving.state.size,
             }
             for (taker, _), giving in self._givings.items()
             if giving.state is not None
@@ -145,4 +157,4 @@ class Givings:
 
 def _offer(transfer: int, state: GivenState) -> Offer:
     head = state.head
-    return Offer(transfer, head.offset, len(state.content), state.digest, head.schema, head.birth, head.calls)
+    return Offer(transfer, head.offset, state.size, state.digest, head.schema, head.birth, head.calls)

@@ -14,6 +14,7 @@ remembers the bytes of the state and nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Annotated, TypeAlias
 
 import msgspec
@@ -98,6 +99,24 @@ class Taken(Packet, frozen=True):
 
 
 STATE_PACKETS = (Fetch, Offer, Soon, NoState, Chunk, Taken)
+
+
+def recut(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in chunks, all of `CHUNK_BYTES` but the last. (In one piece they would have to be copied again and
+    again while they become more.)"""
+    begun = bytearray()
+    for piece in pieces:
+        if not begun and len(piece) == CHUNK_BYTES:
+            yield piece
+            continue
+        begun += piece
+        if len(begun) >= CHUNK_BYTES:
+            whole = len(begun) - len(begun) % CHUNK_BYTES
+            for start in range(0, whole, CHUNK_BYTES):
+                yield bytes(begun[start : start + CHUNK_BYTES])
+            del begun[:whole]
+    if begun:
+        yield bytes(begun)
 
 
 def count_chunks(size: int) -> int:

@@ -10,8 +10,8 @@ from ordercast.node.state_packets import CHUNK_BYTES, DIGEST_BYTES, FETCH_CHUNKS
 from ordercast.node.state_window import Window
 
 OFFER_SECONDS = 4.0
-"""Until a giver that has offered nothing is given up when nothing comes of it: while it makes bytes of its state it
-does nothing else, and that takes a second for each gigabyte."""
+"""Until a giver that has offered nothing is given up when nothing comes of it. While it makes bytes of its state, it
+says so."""
 
 SILENT_SECONDS = 2.0
 """Until a giver is given up of which nothing has come since."""

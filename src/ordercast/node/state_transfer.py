@@ -10,6 +10,7 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Any, Protocol
 
@@ -28,6 +29,7 @@ from ordercast.node.state_packets import (
     Offer,
     Soon,
     Taken,
+    recut,
 )
 from ordercast.node.state_taking import Taking
 from ordercast.node.state_window import Window
@@ -131,10 +133,11 @@ class StateTransfer:
         transfer: int,
         since: int,
         head: Head,
-        take: Callable[[], bytes],
+        take: Callable[[Callable[[Sequence[bytes] | None], None]], None],
     ) -> None:
-        """Let somebody take the state of a group as it is now; `take` makes bytes of it. The taker has all deliveries
-        from `since` on itself, so that an older state which somebody else takes may do."""
+        """Let somebody take the state of a group as it is now; `take` makes chunks of it, and gives them to a function
+        when that is done, or None when it cannot be. The taker has all deliveries from `since` on itself, so that an
+        older state which somebody else takes may do."""
         if self._givings.knows(taker, transfer):
             return  # the question was sent twice
         now = self._loop.time()
@@ -144,8 +147,16 @@ class StateTransfer:
         elif self._givings.is_full:
             self.refuse(taker, transfer, "it gives states to others")
         else:
-            self._give_packed([taker], transfer, head, take())
+            self._givings.prepare(taker, transfer, now)
+            take(partial(self._give_taken, taker, transfer, head))
         self._set_timer()
+
+    def _give_taken(self, taker: SiteId, transfer: int, head: Head, chunks: Sequence[bytes] | None) -> None:
+        if chunks is not None:
+            self._give_packed([taker], transfer, head, chunks)
+        else:
+            self._givings.forget(taker, transfer)
+            self.refuse(taker, transfer, "its state changes too fast")
 
     def give_packed(self, takers: Sequence[SiteId], transfer: int, head: Head, content: bytes) -> None:
         """Let others take a state that is bytes already."""
@@ -153,10 +164,10 @@ class StateTransfer:
             for taker in takers:
                 self.refuse(taker, transfer, "it gives states to others")
         else:
-            self._give_packed(takers, transfer, head, content)
+            self._give_packed(takers, transfer, head, tuple(recut([content])))
         self._set_timer()
 
-    def _give_packed(self, takers: Sequence[SiteId], transfer: int, head: Head, content: bytes) -> None:
+    def _give_packed(self, takers: Sequence[SiteId], transfer: int, head: Head, chunks: Sequence[bytes]) -> None:
         now = self._loop.time()
         for taker in takers:
             self._givings.prepare(taker, transfer, now)
@@ -164,17 +175,17 @@ class StateTransfer:
             "process %s gives the state of group %s, %.1f MB, to %s",
             self._process,
             head.group,
-            len(content) / MEGABYTE,
+            sum(map(len, chunks)) / MEGABYTE,
             ", ".join(takers),
         )
 
         def digested(future: asyncio.Future[bytes]) -> None:
             if not self._stopped and not future.cancelled():
-                given = GivenState(head, content, future.result())
+                given = GivenState(head, chunks, future.result())
                 self._site.step(lambda now: self._offer(takers, transfer, given, now))
 
         # In a thread: it takes a second for each gigabyte.
-        self._loop.run_in_executor(None, _digest, content).add_done_callback(digested)
+        self._loop.run_in_executor(None, _digest, chunks).add_done_callback(digested)
 
     def _offer(self, takers: Sequence[SiteId], transfer: int, given: GivenState, now: float) -> None:
         for taker in takers:
@@ -182,7 +193,9 @@ class StateTransfer:
 
     def refuse(self, taker: SiteId, transfer: int, reason: str, yours: bool = False) -> None:
         """Let somebody know that there is no state to take here; or that the others take its own."""
-        self._say_soon(taker, NoState(transfer, reason, yours))
+        refusal = NoState(transfer, reason, yours)
+        self._givings.refuse(taker, refusal)
+        self._say_soon(taker, refusal)
 
     # ------------------------------------------------------------------ taking
     def draw_number(self) -> int:
@@ -332,5 +345,8 @@ class StateTransfer:
         self._set_timer()
 
 
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=DIGEST_BYTES).digest()
+def _digest(chunks: Sequence[bytes]) -> bytes:
+    digest = blake2b(digest_size=DIGEST_BYTES)
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.digest()

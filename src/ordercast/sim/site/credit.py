@@ -6,7 +6,7 @@ from collections import deque
 
 import msgspec
 
-from ordercast.core import GroupId, InstanceId, SiteId
+from ordercast.core import Address, GroupId, InstanceId, SiteId
 
 Account = tuple[InstanceId, GroupId | None]
 """Credit for one group, or for all together."""
@@ -26,43 +26,56 @@ class CreditQueue:
 
     def __init__(self) -> None:
         self._credit: dict[Account, int] = {}
-        self._waiting: dict[InstanceId, deque[Request]] = {}
+        self._waiting: dict[InstanceId, dict[Address, deque[tuple[int, Request]]]] = {}
+        """By address, for those to one address wait for the same credit; each with its place among all."""
+        self._place = 0
 
     def put(self, instance: InstanceId, request: Request) -> None:
         """The application has one more message."""
-        self._waiting.setdefault(instance, deque()).append(request)
+        self._place += 1
+        addresses = self._waiting.setdefault(instance, {})
+        addresses.setdefault((request.groups, request.destinations), deque()).append((self._place, request))
 
     def give(self, instance: InstanceId, available: int, group: GroupId | None = None) -> int:
         """The instance takes so many from now on; how many of those wait already."""
         self._credit[instance, group] = available
-        waiting = self._waiting.get(instance, ())
-        return min(available, len(waiting) if group is None else sum(group in each.groups for each in waiting))
+        addresses = self._waiting.get(instance, {})
+        return min(available, sum(len(those) for (to, _), those in addresses.items() if group is None or group in to))
 
     def take(self, instance: InstanceId) -> Request | None:
         """The next message that the instance takes, for one credit of each account; None when there is none."""
-        waiting = self._waiting.get(instance, ())
-        for place, request in enumerate(waiting):
-            accounts = self._accounts(instance, request)
-            if all(self._credit[account] > 0 for account in accounts):
-                for account in accounts:
-                    self._credit[account] -= 1
-                del self._waiting[instance][place]
-                return request
-            if self._credit.get((instance, None), 1) <= 0:
-                return None
-        return None
+        addresses = self._waiting.get(instance, {})
+        if self._credit.get((instance, None), 1) <= 0:
+            return None
+        first: tuple[int, Address] | None = None
+        for address, those in addresses.items():
+            place = those[0][0]
+            if (first is None or place < first[0]) and self._has_credit(instance, address):
+                first = place, address
+        if first is None:
+            return None
+        address = first[1]
+        _, request = addresses[address].popleft()
+        if not addresses[address]:
+            del addresses[address]
+        for account in self._accounts(instance, address):
+            self._credit[account] -= 1
+        return request
 
     def give_back(self, instance: InstanceId, request: Request) -> None:
         """The instance has refused a message that it was to take."""
-        for account in self._accounts(instance, request):
+        for account in self._accounts(instance, (request.groups, request.destinations)):
             self._credit[account] += 1
 
-    def _accounts(self, instance: InstanceId, request: Request) -> list[Account]:
-        return [account for group in (None, *request.groups) if (account := (instance, group)) in self._credit]
+    def _has_credit(self, instance: InstanceId, address: Address) -> bool:
+        return all(self._credit[account] > 0 for account in self._accounts(instance, address))
+
+    def _accounts(self, instance: InstanceId, address: Address) -> list[Account]:
+        return [account for group in (None, *address[0]) if (account := (instance, group)) in self._credit]
 
     def count(self) -> int:
         """How many messages wait."""
-        return sum(map(len, self._waiting.values()))
+        return sum(len(those) for addresses in self._waiting.values() for those in addresses.values())
 
     def forget(self, instance: InstanceId) -> None:
         """The instance has crashed, and its application with it."""
