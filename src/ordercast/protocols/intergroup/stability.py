@@ -28,7 +28,8 @@ class GroupStability(msgspec.Struct):
     full: bool = False
     """Whether everyone has been counted before."""
     left_out: bool = False
-    """Whether somebody was not counted after that, so that messages may have become stable without it."""
+    """Whether somebody was not counted after that, or was given up, so that messages may have become stable without
+    it."""
     holder: SiteId = ""
     """Who held the acknowledgement back, as the hierarchy has said last."""
 
@@ -142,6 +143,7 @@ class Stability(Part):
         known = self._groups[name]
         self._core.branch("recounted")
         known.expected, known.short = known.short, -1
+        known.left_out = True
 
     def somebody_was_left_out(self, group: ProcessGroup) -> bool:
         """Whether a request for something that was cleared can be in earnest. (Where everyone was counted all the time,
