@@ -28,7 +28,7 @@ class GroupStability(msgspec.Struct):
     full: bool = False
     """Whether everyone has been counted before."""
     left_out: bool = False
-    """Whether somebody was not counted after that, or was given up, so that messages may have become stable without
+    """Whether somebody was not counted after that, or twice, or was given up: messages may have become stable without
     it."""
     holder: SiteId = ""
     """Who held the acknowledgement back, as the hierarchy has said last."""
@@ -124,9 +124,12 @@ class Stability(Part):
         has sent itself. Whoever is not counted for as long as it takes to be forgotten is not waited for.
         """
         core = self._core
+        members = len(core.process_groups[name].members)
         if receivers >= known.expected:
             known.full = True
-            known.expected = min(receivers, len(core.process_groups[name].members))
+            # Whoever moves may be counted twice for a moment, and hide somebody who is not counted at all.
+            known.left_out = known.left_out or receivers > members
+            known.expected = min(receivers, members)
             if known.short >= 0:
                 known.short = -1
                 core.cancel_timer(("recount", name))
