@@ -38,7 +38,7 @@ class Stability(Part):
     """Acknowledgements of all groups, down into the hierarchy and back from it."""
 
     timers = ("clear", "recount")
-    branches = ("stable", "cleared", "too-few-counted", "recounted", "acknowledgement-ahead")
+    branches = ("stable", "cleared", "too-few-counted", "recounted")
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
@@ -85,7 +85,8 @@ class Stability(Part):
             return
         core = self._core
         if report.timestamp > core.clock.read(core.now):
-            # We have never acknowledged that: it is no minimum over us.
+            # We have never acknowledged that: it is no minimum over us. (No sound process says so, as far as we know;
+            # it is counted, and no branch that a campaign can reach.)
             core.branch("acknowledgement-ahead")
             return
         if report.timestamp <= known.stable:
