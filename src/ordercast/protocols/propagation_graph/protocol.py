@@ -94,6 +94,7 @@ class PropagationGraph(Protocol):
             "null-found-gap",
             "stalled",
             "blocked",
+            "leaf-away",
             *(branch for role in ROLES for branch in role.branches),
         ),
         options=PropagationGraphOptions,
@@ -357,8 +358,7 @@ class PropagationGraph(Protocol):
         step = self.steps[multicast.groups, multicast.destinations]
         if step.member and self.is_reader_full():
             return False
-        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
-        return all(len(edge.kept) < history_max and edge.kept_bytes < bytes_max for edge in step.edges)
+        return all(edge.has_room(self.options) for edge in step.edges)
 
     def is_reader_full(self) -> bool:
         """Whether the application has as much before it as may be."""

@@ -57,6 +57,9 @@ class Routes:
                 self.parent[site] = None if site == first else first
                 self._level[site] = int(site != first)
 
+        self.interior = frozenset(self.parent.values())
+        """The sites that are above others."""
+
     def _find(self, address: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> Way:
         groups = self.graph.groups
         known = tuple(group for group in address if group in groups)
