@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ordercast.core.effects import Broadcast, CancelTimer, Deliver, SetTimer
+from ordercast.core.effects import Broadcast, CancelTimer, Deliver, Effect, SetTimer
 from ordercast.protocols.intergroup.adaptation import RepairParameters, RequestParameters
 from ordercast.protocols.intergroup.packets import Retransmission, RetransmissionRequest
 from tests.protocols.intergroup.data_host import Desk, data, keep_alive, only
@@ -12,11 +12,11 @@ from tests.protocols.intergroup.data_host import Desk, data, keep_alive, only
 REQUEST = ("request", "g", "b", 1)
 
 
-def timers(effects: list, name: str) -> list[SetTimer]:  # type: ignore[type-arg]
+def timers(effects: list[Effect], name: str) -> list[SetTimer]:
     return [effect for effect in only(SetTimer, effects) if isinstance(effect.timer, tuple) and effect.timer[0] == name]
 
 
-def requests(effects: list) -> list[RetransmissionRequest]:  # type: ignore[type-arg]
+def requests(effects: list[Effect]) -> list[RetransmissionRequest]:
     return [effect.packet for effect in only(Broadcast, effects) if isinstance(effect.packet, RetransmissionRequest)]
 
 
