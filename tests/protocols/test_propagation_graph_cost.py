@@ -66,7 +66,7 @@ def change(sites: int, joins: int, patch: pytest.MonkeyPatch) -> tuple[Watch, in
         groups,
         PointToPoint(PROCESSING, LATENCY),
         changes=[Change(kind="join", at=1.0, sites=late, group=first)],
-        options=PropagationGraph.contract.options(retransmit_seconds=1000.0, blocked_seconds=10000.0),  # type: ignore[call-arg]
+        options=PropagationGraph.contract.options(retransmit_seconds=1000.0, blocked_seconds=10000.0),
         duration=100.0,
         settle=1.0,
     ).execute()
