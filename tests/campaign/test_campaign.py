@@ -20,7 +20,7 @@ from tests.support import run_python
 
 SEEDS = range(120)
 RARE = {
-    *("caught-up-outside", "applicant-lost", "coming-failed"),
+    *("caught-up-outside", "applicant-lost", "coming-failed", "left-behind"),
     *("overrun", "outstanding-full", "unblocked", "no-room", "gone", "began-anew", "asked-for", "asked-for-in-vain"),
     *("stable", "cleared", "too-few-counted", "recounted", "acknowledgement-ahead", "blocked"),
 }

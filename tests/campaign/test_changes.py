@@ -75,6 +75,20 @@ def test_every_story_is_told() -> None:
     )
 
 
+def test_a_crowd_comes_to_a_minority_while_the_network_splits() -> None:
+    found = 0
+    for run in CHANGED:
+        members = set(run.sites) - run.late_sites
+        for change in run.changes:
+            for split in (fault for fault in run.faults if isinstance(fault, Partition)):
+                part = set(split.parts[0])
+                few = members - part
+                with_them = len(few) + len(change.sites) > (len(members) + len(change.sites)) / 2
+                soon = change.at < split.from_ < change.at + 1.0 and set(change.sites) <= run.late_sites
+                found += with_them and soon and part <= members and len(few) < len(part)
+    assert found > 10
+
+
 def test_the_dead_are_always_a_minority_of_those_who_stay() -> None:
     for run in CHANGED:
         dead = {site for fault in run.faults if getattr(fault, "forever", False) for site in fault.sites}

@@ -13,12 +13,12 @@ from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.changes import Changes
 from ordercast.protocols.classic.token.delivery import Delivery
 from ordercast.protocols.classic.token.ledger import Ledger
-from ordercast.protocols.classic.token.packets import Ask, Install, Join
+from ordercast.protocols.classic.token.packets import Ask, Install, InstallOfRoster, Join
 from ordercast.protocols.classic.token.probing import Probing
 from ordercast.protocols.classic.token.records import Accepted, Admission, Delivered, Gone, NewList, Own, Promised
 from ordercast.protocols.classic.token.reformation import Reformation
 from ordercast.protocols.classic.token.repair import Repair
-from ordercast.protocols.classic.token.rosters import Roster, read_roster
+from ordercast.protocols.classic.token.rosters import Roster, is_majority, read_roster
 from ordercast.protocols.classic.token.settlement import Settlement
 from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
@@ -196,6 +196,15 @@ def multicasts_while_it_leaves(self: Changes) -> None:
 def waits_for_a_list_that_never_was(self: Reformation, best: Join) -> bool:
     """Whoever has installed a list that nobody opened waits for those who were to come with it."""
     return False
+
+
+@mutant(Token, "reformation._is_installed", caught_by="uniform-agreement")
+def opens_with_a_majority_of_the_new_list(self: Reformation, proposal: Install) -> bool:
+    """A list that brings a new roster begins when a majority of the new one has installed it. Of a, b and c, a forms a
+    list with d and e, which b and c join; the network splits before they install it. a, d and e are three of five and
+    go on; b and c are two of three and go on as well."""
+    roster = proposal.roster if isinstance(proposal, InstallOfRoster) else self._core.system.configured
+    return is_majority(roster.sites, self._confirmed)
 
 
 @mutant(Token, "reformation._send_admit")

@@ -105,6 +105,9 @@ def test_two_founders_that_find_each_other_later_become_one_group() -> None:
             ]
             one, other = await asyncio.gather(a.join("quotes"), b.join("quotes"))
             assert (one.members, other.members) == (("a",), ("b",))
+            merged: dict[str, list[tuple[str, ...]]] = {"a": [], "b": []}
+            one.on_view(lambda view: merged["a"].append(view.merged))
+            other.on_view(lambda view: merged["b"].append(view.merged))
             assert a.status()["discovery"]["looked_for"] == [f"seed 127.0.0.1:{meeting}"]
             c = await stack.enter_async_context(ordercast.open(by_seeds(first, second, listen=meeting), "c"))
             third = await c.join("quotes")
@@ -113,6 +116,9 @@ def test_two_founders_that_find_each_other_later_become_one_group() -> None:
             await third.multicast(b"together")
             for group in groups:
                 assert await payloads(group, 1) == [b"together"]
+            # Whoever has given its own group up, each side is told once whom the other one has brought.
+            assert ["b" in brought for brought in merged["a"]].count(True) == 1
+            assert ["a" in brought for brought in merged["b"]].count(True) == 1
 
     run(main())
 

@@ -161,6 +161,9 @@ def test_two_lineages_that_find_each_other_become_one() -> None:
     assert play.simulation.branches["lineages-merge"] >= 1
     assert [type(each) for each in play.effects("c")].count(ExitGroup) == 1
     assert play.views("c", "g")[-1].members == SITES
+    # Each side is told whom the other one has brought, once.
+    assert [view.merged for view in play.views("a", "g") if view.merged] == [("c",)]
+    assert [view.merged for view in play.views("c", "g") if view.merged] == [("a", "b")]
     assert {play.core(site).system.lineage for site in "abc"} == {play.core("a").system.lineage}
 
 

@@ -24,6 +24,7 @@ BRANCHES_OF_CHANGES = {
     "entered",
     "exited",
     "old-list",
+    "left-behind",
     "roster-changed",
     "several-changes",
     "change-repeated",

@@ -8,11 +8,13 @@ their own, so that all other runs are as they would be without.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from random import Random
 from typing import Final
 
 import msgspec
 
+from ordercast.campaign.swarm import round_trip
 from ordercast.core import GroupId, SiteId, UsageError, log_uniform, random_stream
 from ordercast.sim.change import Change, ChangeKind
 from ordercast.sim.faults import AnyFault, Crash, Partition
@@ -27,6 +29,10 @@ NEWCOMERS: Final = ("p", "q", "r", "t")
 NEW_GROUP: Final = "n"
 FROM_NOTHING_SHARE: Final = 1 / 8
 """Of the runs with changes: they begin without any group, and whoever would be in one joins it first."""
+MOMENTS_SHARE: Final = 1 / 6
+"""Of the runs with changes: something happens within the very moments in which somebody is let in. Drawn apart, too."""
+CALM_SECONDS: Final = 1.0
+"""So long nothing has happened when somebody comes then: a list that is formed under faults takes any time."""
 TROUBLE_SHARE: Final = 0.5
 """Of the stories, in which something happens to somebody while they are told."""
 END: Final = 0.8
@@ -39,6 +45,12 @@ def add_changes(scenario: Scenario, attempt: int) -> tuple[Scenario, tuple[SiteI
     random = random_stream(scenario.seed, "changes", name)
     if not scenario.protocol.contract.dynamic or random.random() >= SHARE:
         return scenario, scenario.sites
+    apart = random_stream(scenario.seed, "changes", name, "moments", attempt)
+    moments = [story for story, fault in _MOMENTS if fault in scenario.protocol.contract.faults]
+    if moments and apart.random() < MOMENTS_SHARE:
+        cast = _Cast(scenario, apart)
+        apart.choice(moments)(cast)
+        return cast.scenario()
     cast = _Cast(scenario, random_stream(scenario.seed, "changes", name, attempt))
     for _ in range(cast.random.randint(1, STORIES_MAX)):
         story = cast.random.choice(_STORIES)
@@ -90,10 +102,10 @@ class _Cast:
         return candidate, stay
 
     # ------------------------------------------------------------------ who
-    def newcomers(self, most: int) -> tuple[SiteId, ...]:
+    def newcomers(self, most: int, least: int = 1) -> tuple[SiteId, ...]:
         """Some who are not there yet, and want to say something when they are."""
         left = NEWCOMERS[len(self._newcomers) :]
-        come = left[: self.random.randint(1, most)]
+        come = left[: self.random.randint(least, most)]
         self._newcomers.extend(come)
         return come
 
@@ -109,6 +121,16 @@ class _Cast:
         """The groups in which any of them is at the start."""
         return tuple(group for group, members in self._before.groups.items() if set(sites) & set(members))
 
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """All who are there at the start."""
+        return self._before.sites
+
+    @property
+    def pace(self) -> float:
+        """What a question and its answer take."""
+        return round_trip(self._before.network, self.sites) + self._before.sync_seconds
+
     def everyone(self) -> tuple[SiteId, ...]:
         """Those who are in groups from the start. (Whoever is in none would begin later.)"""
         return tuple(sorted({site for group in self._before.groups.values() for site in group}))
@@ -117,6 +139,10 @@ class _Cast:
         """Up to three of them."""
         members = self.everyone()
         return tuple(sorted(self.random.sample(members, self.random.randint(1, min(3, len(members))))))
+
+    def is_dying(self, site: SiteId) -> bool:
+        """Whether it never comes back from some crash."""
+        return site in self._dying
 
     def leavers(self, sites: Iterable[SiteId]) -> tuple[SiteId, ...]:
         """Those of the sites that may leave: nobody who dies, and so many are left that the dead are a minority."""
@@ -188,6 +214,24 @@ class _Cast:
         elif "crash" in faults:
             end = round(about + log_uniform(random, 0.02, 0.3 * self._before.duration), 3)
             self._faults.append(Crash(from_=about, to=end, sites=(victim,)))
+
+    def within_moments(self, at: float) -> float:
+        """A time within the moments that it takes to let somebody in who asks at `at`; until then nothing else happens
+        to anybody."""
+        soon = at + log_uniform(self.random, 2.0, 12.0) * self.pace
+        calm = [fault for fault in self._before.faults if fault.from_ > soon or (fault.to or inf) < at - CALM_SECONDS]
+        self._before = msgspec.structs.replace(self._before, faults=tuple(calm))
+        return round(soon, 4)
+
+    def split(self, part: Iterable[SiteId], begin: float) -> None:
+        """The part and the others cannot reach each other for a good while."""
+        end = begin + self.random.uniform(0.2, 0.5) * self._before.duration
+        self._faults.append(Partition(from_=begin, to=round(end, 3), parts=(tuple(sorted(part)),)))
+
+    def crash(self, site: SiteId, begin: float) -> None:
+        """The site crashes, and comes back soon."""
+        end = round(begin + log_uniform(self.random, 0.02, 0.2 * self._before.duration), 3)
+        self._faults.append(Crash(from_=begin, to=end, sites=(site,)))
 
     def _cut_off(self, victim: SiteId, begin: float) -> None:
         random = self.random
@@ -286,6 +330,42 @@ def _new_group(cast: _Cast) -> None:
     if cast.random.random() < 0.4:
         cast.ask("leave", cast.later(at), found, NEW_GROUP)
 
+
+def _crowd_comes_to_a_part(cast: _Cast) -> None:
+    """Just enough newcomers at once to make a majority of the list with them out of a minority of the one before; and
+    while they are let in, the network splits between that minority and the others.
+
+    Protocols let the site with the smallest or the largest name go ahead, so these are with the newcomers mostly.
+    """
+    sites = cast.sites
+    few = (len(sites) - 1) // 2
+    crowd = min(len(sites) - 2 * few + 1, len(NEWCOMERS))
+    group, at = cast.group(), cast.moment()
+    come = cast.newcomers(crowd, crowd)
+    cast.ask("join", at, come, group)
+    cast.speak(come, group, at)
+    others = cast.random.sample(sites, len(sites) - few)
+    if few > 1 and cast.random.random() < 0.8:
+        others = cast.random.sample(sites[1:-1], len(sites) - few)
+    cast.split(others, cast.within_moments(at))
+
+
+def _door_falls_shut(cast: _Cast) -> None:
+    """A newcomer comes, and while it is let in, somebody crashes who may be the one that lets it in."""
+    group, at = cast.group(), cast.moment()
+    come = cast.newcomers(1)
+    cast.ask("join", at, come, group)
+    cast.speak(come, group, at)
+    victim = cast.sites[0] if cast.random.random() < 0.6 else cast.random.choice(cast.sites)
+    if not cast.is_dying(victim):
+        cast.crash(victim, cast.within_moments(at))
+
+
+_MOMENTS: Final[tuple[tuple[Callable[[_Cast], None], str], ...]] = (
+    (_crowd_comes_to_a_part, "partition"),
+    (_door_falls_shut, "crash"),
+)
+"""Each with the fault that it needs."""
 
 _STORIES: Final[tuple[Callable[[_Cast], None], ...]] = (
     _come,

@@ -11,7 +11,7 @@ import msgspec
 from ordercast.campaign.changes import add_changes
 from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.services import add_services
-from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds
+from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
 from ordercast.campaign.varied import vary
 from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
 from ordercast.protocols import find_protocol
@@ -148,7 +148,7 @@ def draw_scenario(
         options={}
         if calm
         else tuning.options(
-            Situation(random, sites, members, _round_trip(table, sites), bool(dying), _sources_of(workloads))
+            Situation(random, sites, members, round_trip(table, sites), bool(dying), _sources_of(workloads))
         ),
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
@@ -287,11 +287,6 @@ def _draw_servers(random: Random, sites: tuple[SiteId, ...]) -> NetworkTable:
     )
     jitter = round(random.choice((0.0, random.uniform(0.0, 0.01))), 5)
     return msgspec.structs.replace(table, jitter=jitter, rerouting=round(random.choice((0.0, random.random())), 3))
-
-
-def _round_trip(table: NetworkTable, sites: tuple[SiteId, ...]) -> float:
-    """Seconds there and back. (For a broadcast medium, the model's own bound counts frames that are never there.)"""
-    return 0.001 if isinstance(table, BroadcastTable) else 2 * table.make(sites).latency_max()
 
 
 def _draw_tree(random: Random, sites: tuple[SiteId, ...]) -> Iterator[Link]:

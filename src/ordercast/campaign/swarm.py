@@ -27,6 +27,7 @@ from ordercast.sim.faults import (
     SlowReader,
     TornLog,
 )
+from ordercast.sim.network_table import BroadcastTable, NetworkTable
 
 LOSS_RATE_MAX = 0.3
 DUPLICATION_RATE_MAX = 0.5
@@ -194,3 +195,8 @@ def draw_deaths(arena: Arena, dying: Iterable[SiteId]) -> Iterator[AnyFault]:
     """Each of these sites crashes at some time, and never comes back."""
     for site in dying:
         yield Crash(from_=round(arena.random.uniform(0.0, 0.8 * arena.duration), 3), sites=(site,), forever=True)
+
+
+def round_trip(table: NetworkTable, sites: tuple[SiteId, ...]) -> float:
+    """Seconds there and back. (For a broadcast medium, the model's own bound counts frames that are never there.)"""
+    return 0.001 if isinstance(table, BroadcastTable) else 2 * table.make(sites).latency_max()

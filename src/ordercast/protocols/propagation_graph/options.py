@@ -19,6 +19,8 @@ class PropagationGraphOptions(Options, frozen=True):
     """Site -> parent: a graph of one's own instead of the generator's."""
     load_bound: int = 0
     """Hand children of sites that send and receive more down to others (Figure 4.1); 0: no bound."""
+    manager: SiteId = ""
+    """Who changes the graph when sites come and go; empty: the first root, as long as it is in the graph."""
     window_messages: int = 256
     """Own messages that the primary destination has not yet taken: more wait at the application."""
     history_messages_max: int = 4096
@@ -35,7 +37,7 @@ class PropagationGraphOptions(Options, frozen=True):
     blocked_seconds: float = 1.0
     """After so long without an answer a site says that it is blocked: ten announcements."""
 
-    shared: ClassVar[frozenset[str]] = frozenset({"prefer", "parents", "load_bound"})
+    shared: ClassVar[frozenset[str]] = frozenset({"prefer", "parents", "load_bound", "manager"})
     """Each site computes the graph for itself."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("window_messages"),

@@ -15,6 +15,7 @@ from ordercast.core.events import Arrival
 from ordercast.protocols.parts.numbered import Intervals
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, OutgoingEdge
 from ordercast.protocols.propagation_graph.packets import Acknowledge, Held, Null, Request, Submit
+from ordercast.protocols.propagation_graph.routes import routes_of
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
@@ -50,7 +51,7 @@ class Repair(Part):
 
     def look_at_once(self) -> None:
         """After a crash nobody knows what the receivers have."""
-        for edge in self._core.outgoing.values():
+        for edge in self._core.outgoing_edges():
             edge.seen = edge.highest
         self.on_look_timeout()
 
@@ -59,12 +60,12 @@ class Repair(Part):
         in no gap."""
         core = self._core
         self._looking = False
-        for edge in core.outgoing.values():
+        for edge in core.outgoing_edges():
             if not edge.kept:
                 continue
             if edge.acknowledged < edge.seen:
                 core.branch("null-sent")
-                core.send((edge.to,), Null(edge.highest))
+                core.send((edge.to,), Null(edge.highest, edge.graph, edge.ended))
                 self._count_vain(edge)
             edge.seen = edge.highest
             self.look_soon()
@@ -86,14 +87,14 @@ class Repair(Part):
 
     def on_held(self, sender: SiteId, packet: Held, arrival: Arrival) -> None:
         """The receiver is there, and says for whom it waits."""
-        edge = self._core.outgoing.get(sender)
+        edge = self._core.find_outgoing(packet.graph, sender)
         if edge is not None and edge.kept:
             edge.held_by, edge.held_looks = packet.by, 0
             self._say_if_blocked(edge)
 
     def on_request(self, sender: SiteId, packet: Request, arrival: Arrival) -> None:
         """Send again what is asked for; the first of it, if it is much."""
-        edge = self._core.outgoing.get(sender)
+        edge = self._core.find_outgoing(packet.graph, sender)
         if edge is not None:
             for _, kept in islice(edge.asked_for(packet.missing), MISSING_MAX):
                 self._core.branch("resent")
@@ -102,7 +103,7 @@ class Repair(Part):
     def on_acknowledge(self, sender: SiteId, packet: Acknowledge, arrival: Arrival) -> None:
         """What is acknowledged is not kept, and that may be room for which others wait."""
         core = self._core
-        edge = core.outgoing.get(sender)
+        edge = core.find_outgoing(packet.graph, sender)
         if edge is None:
             return
         forgotten = edge.acknowledge(min(packet.taken, edge.highest))
@@ -117,19 +118,56 @@ class Repair(Part):
                 core.count_own(multicast, -1)
             core.give_credit()
         core.use_room()
+        if core.holding or edge.graph != core.number:
+            core.forget_if_done(edge)
+            core.source.release()
+            core.passage.leave_if_done()
 
     # ------------------------------------------------------------------ the receiver of an edge
     def on_null(self, sender: SiteId, packet: Null, arrival: Arrival) -> None:
         """Ask for what is missing, or say what is taken, and who is in the way of more."""
+        if packet.graph != self._core.number or self._core.passage.is_leaving:
+            self._answer_of_other_graph(sender, packet)
+            return
         edge = self._core.incoming_edge(sender)
         edge.announce(packet.highest)
         if edge.has_gap:
             self._core.branch("null-found-gap")
             self.ask(edge)
         else:
-            self._acknowledge(edge)
+            self.acknowledge(edge)
         if edge.stalled:
-            self._core.send((sender,), Held(self._core.find_holders(edge)))
+            self._core.send((sender,), Held(self._find_holders(edge), packet.graph))
+
+    def _find_holders(self, edge: IncomingEdge) -> tuple[SiteId, ...]:
+        """The sites for which an edge waits whose next message finds no room: this one, whose application is slow, or
+        those further on; where these have named others, the others. While the graph is closed, it is whoever opens the
+        next one here."""
+        core = self._core
+        if core.closed is not None:
+            above = routes_of(core.closed.roster, core.options).parent.get(core.site)
+            return (above or core.roster.manager,)
+        multicast = edge.early[edge.released + 1].multicast
+        step = core.steps[multicast.groups, multicast.destinations]
+        history_max, bytes_max = core.options.history_messages_max, core.options.history_bytes_max
+        holders = {core.site} if step.member and core.is_reader_full() else set()
+        for onward in step.edges:
+            if len(onward.kept) >= history_max or onward.kept_bytes >= bytes_max:
+                holders.update(onward.held_by or (onward.to,))
+        return tuple(sorted(holders))
+
+    def _answer_of_other_graph(self, sender: SiteId, packet: Null) -> None:
+        """Who is in a later graph has taken all of the earlier one that came from above; and to the sources it says
+        what it has taken. Who is not there yet waits for the site above it."""
+        core, graph = self._core, packet.graph
+        if core.passage.is_later(graph):
+            core.passage.ask_for_open(sender, graph)
+        elif not core.passage.is_earlier(graph) and graph != core.number:
+            core.branch("another-graph")
+        elif packet.ended:
+            core.send((sender,), Acknowledge(packet.highest, graph))
+        else:
+            core.passage.answer(sender, graph, packet.highest)
 
     def ask(self, edge: IncomingEdge) -> None:
         """Ask for what is missing, and again after a while if it is still missing then."""
@@ -140,7 +178,7 @@ class Repair(Part):
         missing = edge.missing(edge.released + 1, edge.announced)[:MISSING_MAX]
         edge.requesting = True
         edge.asked = _last_of_an_answer(missing)
-        core.send((edge.sender,), Request(missing))
+        core.send((edge.sender,), Request(missing, edge.graph))
         if not self._asking:
             self._asking = True
             core.set_timer("ask", core.options.retransmit_seconds)
@@ -162,13 +200,13 @@ class Repair(Part):
     def acknowledge_if_due(self, edge: IncomingEdge) -> None:
         """For many messages at once; what remains is acknowledged when the sender announces it."""
         if edge.released - edge.told >= self._acknowledge_every:
-            self._acknowledge(edge)
+            self.acknowledge(edge)
 
-    def _acknowledge(self, edge: IncomingEdge) -> None:
+    def acknowledge(self, edge: IncomingEdge) -> None:
         """What is taken is in the log: no effect leaves before the records before it are stable."""
         edge.told = edge.released
         if edge.sender != self._core.site:
-            self._core.outbox.append(Send((edge.sender,), Acknowledge(edge.released)))
+            self._core.outbox.append(Send((edge.sender,), Acknowledge(edge.released, edge.graph)))
 
 
 def _last_of_an_answer(missing: Intervals) -> int:

@@ -44,6 +44,8 @@ class Changes(Part):
         """Group -> whether this site wants to be in it, as long as that is not so."""
         self._moves: set[GroupId] = set()
         """Those of the groups to leave that are to be joined in another lineage."""
+        self.is_merging = False
+        """Whether this site gives up its lineage for another one, and is not in that yet."""
         self._applicants: dict[SiteId, float] = {}
         """Stranger -> when it was heard to want to come."""
         self._removals: set[SiteId] = set()
@@ -80,7 +82,7 @@ class Changes(Part):
         """The application wants to be out of a group."""
         core, group = self._core, event.group
         wish = self._wishes.get(group)
-        if wish is None and group not in self.groups:
+        if not wish and group not in self.groups:
             raise UsageError(f"{core.site} is not in {group!r}: there is nothing to leave")
         if wish:
             # It may be let in all the same: then it leaves again.
@@ -102,6 +104,7 @@ class Changes(Part):
 
     def move(self) -> None:
         """Leave everything, to join it in another lineage."""
+        self.is_merging = True
         for group in self.wanted_groups():
             self._moves.add(group)
             self._wish(group, None)
@@ -206,8 +209,7 @@ class Changes(Part):
         core = self._core
         if len(core.system.roster.sites) == 1:
             core.branch("last-one-left")
-            for group in self.groups:
-                core.outbox.append(ExitGroup(group))
+            core.delivery.exit_all()
             self._leaves = True
             return
         peers = core.ring.peers() or core.system.others
@@ -229,7 +231,7 @@ class Changes(Part):
         elif packet.version == FIRST_VERSION:
             self._hear_applicant(sender)
         elif packet.groups:
-            core.reformation.note_applied(sender, packet.version, packet.groups)
+            core.reformation.note_applied(sender, packet.version, packet.groups, packet.merges)
         elif packet.version == core.ledger.version:
             self._urged = True
             self.go_on()
@@ -264,6 +266,8 @@ class Changes(Part):
             self._removals.discard(site)
         self._leaves = self._leaves or is_out
         self._changed = True
+        if not self._moves and self._core.delivery.is_in:
+            self.is_merging = False
 
     def refuse(self, reason: str) -> None:
         """The joins that are wanted will not come about."""
@@ -298,18 +302,26 @@ class Changes(Part):
     def give_up(self) -> None:
         """The list to which this site belongs, or was to come, is no more."""
         self._core.branch("given-up")
-        self._core.outbox.extend(ExitGroup(group) for group in self.groups)
+        self._core.delivery.exit_all()
         self._leaves = True
 
+    @property
+    def kept_groups(self) -> tuple[GroupId, ...]:
+        """The groups in which this site is, and which it does not want to leave."""
+        return tuple(group for group in self.groups if self._wishes.get(group) is not False)
+
     def begin_again(self, groups: tuple[GroupId, ...]) -> None:
-        """This site has lost its log, and belongs to these groups in a life of which it knows nothing."""
+        """This site has lost its log, and belongs to these groups in a life of which it knows nothing; or it is the
+        only one left of its list. It leaves them, and joins them again."""
         self.give_up()
         self._moves.update(groups)
         for group in groups:
             self._wish(group, False)
 
     def recall_gone(self, record: Gone) -> None:
-        """See `finish_step`."""
+        """See `finish_step`. What the log says was entered, and not in which turn it was left, ends here. (Else: a is
+        the last to leave g, crashes, and takes itself for a member when it comes back.)"""
+        self._core.delivery.exit_all()
         self._leaves = self._told = False
         self._wishes = {group: True for group, wanted in self._wishes.items() if wanted}
         self._wishes |= dict.fromkeys(sorted(self._moves), True)

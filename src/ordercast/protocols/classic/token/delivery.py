@@ -63,9 +63,11 @@ class Delivery(Part):
                     self._undelivered.append((turn.number, sequence, multicast))
 
     def _own_groups(self, roster: Roster) -> tuple[GroupId, ...]:
-        """The groups in which this site is, in its present life."""
+        """The groups in which this site is, in its present life; none while it is in no list. (Else: a leaves g and h
+        of its configuration, founds h anew, and believes that its application is at the beginning of g.)"""
         core = self._core
-        return roster.groups_of(core.site) if roster.life(core.site) == core.system.life else ()
+        is_here = not core.system.outside and roster.life(core.site) == core.system.life
+        return roster.groups_of(core.site) if is_here else ()
 
     def deliver(self) -> None:
         """Deliver in the order of the sequence numbers, as far as the application keeps up.
@@ -107,6 +109,11 @@ class Delivery(Part):
         self._positions.pop(group, None)
         self._core.outbox.append(ExitGroup(group))
 
+    def exit_all(self) -> None:
+        """Leave every group in which the application is."""
+        for group in sorted(self._positions):
+            self._exit(group)
+
     def _change(self, roster: Roster, sequence: int) -> None:
         """The roster changes here: leave and enter what this site leaves and enters, and tell who is in its groups."""
         core, before = self._core, self.roster
@@ -135,7 +142,10 @@ class Delivery(Part):
         along = (
             () if before is None else tuple(s for s, life in members.items() if _lives(before, group).get(s) == life)
         )
-        view = InstallView(f"{number}:{originator}", tuple(members), along, (group,))
+        # Whoever has come from another lineage finds those who were here, and they find it.
+        came = self.roster.merged
+        merged = tuple(site for site in members if (site in came) != (self._core.site in came)) if came else ()
+        view = InstallView(f"{number}:{originator}", tuple(members), along, (group,), merged)
         self._core.outbox.append(view)
 
     def begin(self, roster: Roster) -> None:

@@ -174,7 +174,7 @@ class Lookup(Part):
         installing = core.joining.installing
         if wanted and (installing is None or lineage(installing.version) == lineage(version)):
             self._answered.append(version)
-            core.send((sender,), Apply(version, wanted))
+            core.send((sender,), Apply(version, wanted, core.changes.is_merging))
 
     def on_admit(self, sender: SiteId, packet: Admit, arrival: Arrival) -> None:
         """The list that this site is to come with. It gets the end of its history, and installs it."""

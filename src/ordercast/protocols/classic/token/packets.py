@@ -164,6 +164,13 @@ class Status(Packet, frozen=True):
     settled: int
 
 
+class Elsewhere(Packet, frozen=True):
+    """Who is in no list of that lineage -> who probes."""
+
+    background = True
+    attempt: int
+
+
 class Invite(Packet, frozen=True):
     """Originator -> all: join a new list."""
 
@@ -287,6 +294,8 @@ class Apply(Packet, frozen=True):
     background = True
     version: Version
     groups: tuple[GroupId, ...] = ()
+    merges: bool = False
+    """Whether the stranger has given up another lineage for this one."""
 
 
 class Decline(Packet, frozen=True):

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
-from ordercast.protocols.classic.token.packets import News, Probe, Status
-from ordercast.protocols.classic.token.rosters import check_roster
+from ordercast.protocols.classic.token.packets import Elsewhere, News, Probe, Status
+from ordercast.protocols.classic.token.rosters import check_roster, is_majority, lineage
 from ordercast.protocols.classic.token.turns import Version
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ NEAR_TURNS = 16
 class Probing(Part):
     """The probe, and catching up from outside the list."""
 
-    packets = (Probe, Status, News)
+    packets = (Probe, Status, Elsewhere, News)
     branches = (
         "suspected",
         "no-majority",
@@ -31,6 +31,7 @@ class Probing(Part):
         "member-gone",
         "caught-up-outside",
         "old-list",
+        "left-behind",
     )
 
     def __init__(self, core: Token) -> None:
@@ -41,6 +42,8 @@ class Probing(Part):
         """Of the last probe."""
         self._statuses: dict[SiteId, Status] = {}
         """What has been answered to it."""
+        self._elsewhere: set[SiteId] = set()
+        """Who has answered that it is in no list of this lineage."""
 
     @property
     def is_for_change(self) -> bool:
@@ -63,6 +66,7 @@ class Probing(Part):
         self._number += 1
         core.attempt.begin("probing", self.on_probing_round)
         self._statuses = {}
+        self._elsewhere = set()
         self._send_probe()
 
     def _send_probe(self) -> None:
@@ -86,10 +90,27 @@ class Probing(Part):
             core.branch("no-majority")
             if alone:
                 core.lookup.ask_whether_gone()
+            elif self._is_left_behind():
+                core.branch("left-behind")
+                core.attempt.end()
+                core.changes.begin_again(core.changes.kept_groups)
+                return
             reached = ", ".join(sorted((*self._statuses, core.site)))
             core.attempt.fail(f"no majority: of {len(core.system.all)} sites {core.site} reaches only {reached}")
         else:
             self._send_probe()
+
+    def _is_left_behind(self) -> bool:
+        """Whether nobody will ever decide anything in this list: so many have left it that the others are no majority,
+        and none of those who were found has come to it.
+
+        (Without: a, b and c leave with list 3, of which b does not hear; c is the last one, and leaves as well. b waits
+        for ever.)
+        """
+        system = self._core.system
+        lives = system.deciding.sites
+        there = {site for site, _life in lives} - self._elsewhere
+        return not is_majority(lives, there) and self._elsewhere.issuperset(system.strangers)
 
     def _decide(self) -> None:
         """A majority is there: go on as before, catch up, or form a new list."""
@@ -155,7 +176,10 @@ class Probing(Part):
     def on_probe(self, sender: SiteId, packet: Probe, arrival: Arrival) -> None:
         """Somebody suspects something. Who has lost its log is no part of a majority."""
         core = self._core
-        if core.loss.lost or core.system.outside:
+        if core.system.outside or lineage(packet.installed) != core.system.lineage:
+            core.send((sender,), Elsewhere(packet.attempt))
+            return
+        if core.loss.lost:
             return
         roster = self._ledger.committed_roster
         if (packet.installed <= roster.version and not roster.is_configured) or roster.life(sender) is None:
@@ -163,6 +187,12 @@ class Probing(Part):
         self._send_status(sender, packet.attempt)
         if packet.installed > self._ledger.version:
             core.suspicion.note_left_out(packet.installed)
+
+    def on_elsewhere(self, sender: SiteId, packet: Elsewhere, arrival: Arrival) -> None:
+        """Another site is in no list, or in one that has nothing to do with this one."""
+        known = sender in self._core.system.all or sender in self._core.system.found
+        if self._core.attempt.stage == "probing" and packet.attempt == self._number and known:
+            self._elsewhere.add(sender)
 
     def on_news(self, sender: SiteId, packet: News, arrival: Arrival) -> None:
         """There is a later roster: others have a say, or this site is not in it any more."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from ordercast.core import GroupId, InvariantViolation, Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token.packets import (
@@ -68,6 +70,8 @@ class Reformation(Part):
         self._joins: dict[SiteId, Join] = {}
         self._applied: dict[SiteId, tuple[GroupId, ...]] = {}
         """Strangers who want to come with this list, and to which groups."""
+        self._merging: set[SiteId] = set()
+        """Those of them who have given up another lineage."""
         self._proposal: Install | None = None
         self._coming: frozenset[SiteId] = frozenset()
         """Who comes with it."""
@@ -88,6 +92,7 @@ class Reformation(Part):
         core.attempt.begin("inviting", self.on_inviting_round)
         self._joins = {core.site: core.joining.own_join()}
         self._applied = {}
+        self._merging = set()
         self.send_invite()
 
     def send_invite(self) -> None:
@@ -127,11 +132,13 @@ class Reformation(Part):
         """The same."""
         self.on_join(sender, packet, arrival)
 
-    def note_applied(self, sender: SiteId, version: Version, groups: tuple[GroupId, ...]) -> None:
+    def note_applied(self, sender: SiteId, version: Version, groups: tuple[GroupId, ...], merges: bool) -> None:
         """A stranger still wants to come. What it joined before, if it did, it does not remember."""
         core = self._core
         if core.attempt.stage == "inviting" and version == core.stable.promised:
             self._applied[sender] = groups
+            if merges:
+                self._merging.add(sender)
             self._joins.pop(sender, None)
             self._form_when_all_answered()
 
@@ -291,7 +298,7 @@ class Reformation(Part):
         if len({*wanted.sites} ^ {*roster.sites}) > 1:
             core.branch("several-changes")
         self._coming = coming
-        return wanted, roster
+        return replace(wanted, merged=tuple(sorted(coming & self._merging))), roster
 
     def _choose_members(self, accepted: int, joins: dict[SiteId, Join], roster: Roster) -> list[SiteId]:
         """Who is in the list: those who joined and are not far behind its history, if they are a majority; and those

@@ -48,6 +48,10 @@ class Repair(Part):
         """Whom to ask first."""
         self._asking = False
         self._retries = 0
+        self._in_vain = 0
+        """Questions without an answer that helped, whatever list they were asked for. (Counted for each list anew: b
+        lacks what everybody has forgotten, the list is given up because b does not install it, and the next one is
+        formed with b before b has asked often enough to be told so.)"""
         self._asked: SiteId | None = None
         self._packets_since_ask = 0
         self._reader_awaited = False
@@ -127,6 +131,7 @@ class Repair(Part):
         missing = self._missing()
         self._asking = after >= 0 or bool(missing)
         if not self._asking:
+            self._in_vain = 0
             core.cancel_timer("ask")
             return
         core.set_timer("ask", core.patience.retry_after(self._retries))
@@ -134,7 +139,7 @@ class Repair(Part):
         self._asked = teacher = self._choose_teacher()
         if teacher is not None:
             core.branch("asked")
-            in_vain = self._retries > core.options.retries // 2
+            in_vain = self._in_vain > core.options.retries // 2
             coming = core.joining.installing if core.system.outside else None
             version = ledger.version if coming is None else coming.version
             core.send((teacher,), Ask(version, after, missing, core.delivery.settled, in_vain))
@@ -150,6 +155,7 @@ class Repair(Part):
         """No answer, or not enough of it."""
         self._send_ask()
         self._retries += 1
+        self._in_vain += 1
 
     # ------------------------------------------------------------------ answering
     def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
@@ -261,7 +267,7 @@ class Repair(Part):
         # An answer that begins behind a gap, or tells nothing new, does not replace one that waits for messages.
         if packet.after <= ledger.committed < packet.through:
             self._studied = packet
-            self._retries = 0
+            self._retries = self._in_vain = 0
         if packet.version == ledger.version and core.stable.in_normal_phase:
             for turn in packet.uncommitted:
                 core.ring.note_turn(turn)
@@ -302,7 +308,7 @@ class Repair(Part):
             core.stable.take_over(summary, core.stable.promised, roster)
             core.settlement.note_gone(packet.gone)
         if ledger.committed > before:
-            self._retries = 0
+            self._retries = self._in_vain = 0
             self.learn()
             core.probing.note_progress()
             if self._asking:

@@ -34,6 +34,8 @@ class Roster(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sites: Lives
     groups: tuple[tuple[GroupId, tuple[SiteId, ...]], ...]
     """Sorted, as the members are; none is without a member."""
+    merged: tuple[SiteId, ...] = ()
+    """Sorted: those who have come with it from another lineage, which they gave up for this one."""
 
     @property
     def names(self) -> tuple[SiteId, ...]:
@@ -145,6 +147,8 @@ def check_roster(roster: Roster) -> None:
     check_names([group for group, _members in roster.groups])
     if any(not members or not set(members) <= set(names) for _group, members in roster.groups):
         raise WireError("a roster with a group without members, or with others than its sites")
+    if not set(roster.merged) <= set(names) or list(roster.merged) != sorted(set(roster.merged)):
+        raise WireError("a roster with which others than its sites have come")
     if not 0 <= roster.version[0] < VERSION_NUMBER_MAX or any(
         not 0 <= life <= roster.version[0] for _s, life in roster.sites
     ):

@@ -16,9 +16,9 @@ from ordercast.protocols.classic.token.rosters import (
 )
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version
 
-_VERSION_OF = {Probe: "installed", Status: "installed"}
+_VERSION_OF: dict[type[Packet], str] = {Status: "installed"}
 """Where the version of the sender's list stands, when it is not in `version`."""
-_FOR_STRANGERS = frozenset({Seek, Presence, Apply, Decline, Invite, Admit})
+_FOR_STRANGERS = frozenset({Seek, Presence, Apply, Decline, Invite, Admit, Probe})
 """What a site that is in no list listens to; and whoever is in one looks at the lineage itself."""
 
 
@@ -150,11 +150,11 @@ class Sites(Part):
         """Whether a packet is of a list of the lineage in which this site is. Others are of no use, and no mistake:
         somebody does not know yet that this site has moved, or has left."""
         version = getattr(packet, _VERSION_OF.get(type(packet), "version"), None)
-        if self.outside and not self._coming:
-            return type(packet) in _FOR_STRANGERS
-        if version is None or version == installed or type(packet) in _FOR_STRANGERS:
+        if type(packet) in _FOR_STRANGERS:
             return True
-        return lineage(version) == self.lineage
+        if self.outside and not self._coming:
+            return False
+        return version is None or version == installed or lineage(version) == self.lineage
 
     def check_message(self, source: SiteId, groups: Iterable[GroupId]) -> None:
         """It is of a site of the system, to groups that there are. Where other sites were found, they may have come and

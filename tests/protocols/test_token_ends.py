@@ -1,0 +1,163 @@
+"""The token protocol where lists end: what remains of them, and who is left behind."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+
+from ordercast.core import UsageError
+from ordercast.core.effects import Effect, ExitGroup
+from ordercast.core.events import Discovered, JoinRequested, LeaveRequested, Started, TimerFired
+from ordercast.protocols import find_protocol
+from ordercast.protocols.classic.token import Token
+from ordercast.protocols.classic.token.options import TokenOptions
+from ordercast.protocols.classic.token.packets import Elsewhere, Invite, Probe, Seek
+from ordercast.protocols.classic.token.turns import FIRST_VERSION
+from ordercast.sim.faults import Crash
+from ordercast.sim.scenario import parse_scenario
+from tests.protocols.classic_runs import Hand, broken_claims, sent
+from tests.protocols.token_changes import Play, change
+
+SITES = ("a", "b", "c")
+
+
+def left_alone(groups: tuple[str, ...] = ("g",)) -> Hand:
+    """b, of a configuration, hears nothing any more and asks who is there."""
+    led = Hand(Token, "b", dict.fromkeys(groups, SITES), SITES)
+    led.step(Started())
+    led.step(TimerFired("watchdog"))
+    assert isinstance(led.core, Token)
+    return led
+
+
+def rounds(led: Hand) -> list[Effect]:
+    """All the time that it gives the others to answer."""
+    return [effect for _ in range(TokenOptions().retries + 1) for effect in led.step(TimerFired("reform"))]
+
+
+def test_who_founds_a_group_anew_is_in_none_that_it_has_left() -> None:
+    changes = [change("leave", 1.0, "ad", "g"), change("leave", 1.0, "ad", "i")]
+    play = Play({"g": "ad", "i": "ad"}, [*changes, change("join", 3.0, "d", "g"), change("join", 4.0, "p", "i")])
+    assert play.views("d", "g")[-1].members == ("d",)
+    assert play.core("d").changes.groups == ("g",)
+
+
+def test_the_last_one_that_has_left_is_in_nothing_after_a_crash() -> None:
+    changes = [change("join", 0.8, "a", "g"), change("leave", 1.6, "a", "g"), change("join", 2.5, "b", "g")]
+    play = Play({}, changes, [Crash(from_=2.0, to=2.1, sites=("a",))])
+    kinds = [type(each).__name__ for each in play.effects("a")]
+    # Whatever the log says again of the entry, it also says that it is over.
+    assert kinds == ["EnterGroup", "InstallView", "ExitGroup", "EnterGroup", "InstallView", "ExitGroup"]
+
+
+def test_whoever_has_given_a_join_up_has_nothing_to_leave() -> None:
+    led = Hand(Token, "x", {}, ("x",))
+    led.step(Started())
+    led.step(Discovered(("a",), True))
+    led.step(JoinRequested("g"))
+    led.receive("a", Invite((3, "a")))
+    assert ExitGroup("g") in led.step(LeaveRequested("g"))
+    with pytest.raises(UsageError, match="is not in 'g': there is nothing to leave"):
+        led.step(LeaveRequested("g"))
+
+
+def test_who_is_left_behind_by_all_others_leaves_its_groups_and_joins_them_again() -> None:
+    led = left_alone()
+    for other in ("a", "c"):
+        led.receive(other, Elsewhere(1))
+    effects = rounds(led)
+    assert ExitGroup("g") in effects
+    assert (("a", "c"), Seek(FIRST_VERSION)) in sent(effects)
+
+
+def test_who_is_left_behind_while_it_wants_to_leave_has_left() -> None:
+    led = left_alone(("g", "h"))
+    led.step(LeaveRequested("g"))
+    led.step(LeaveRequested("h"))
+    for other in ("a", "c"):
+        led.receive(other, Elsewhere(1))
+    effects = rounds(led)
+    assert [each for each in effects if isinstance(each, ExitGroup)] == [ExitGroup("g"), ExitGroup("h")]
+    assert not any(isinstance(packet, Seek) for _to, packet in sent(effects))
+
+
+@pytest.mark.parametrize(("answers", "attempt"), [(("a",), 1), (("a", "c"), 0), (("a", "x"), 1)])
+def test_nobody_gives_a_list_up_of_which_a_majority_may_still_be_there(answers: tuple[str, ...], attempt: int) -> None:
+    led = left_alone()
+    led.step(Discovered(("a", "c", "x"), True))
+    for other in answers:
+        led.receive(other, Elsewhere(attempt))
+    assert not any(isinstance(effect, ExitGroup) for effect in rounds(led))
+
+
+def test_nobody_gives_a_list_up_to_which_somebody_may_have_come() -> None:
+    led = left_alone()
+    led.step(Discovered(("a", "c", "x"), True))
+    for other in ("a", "c"):
+        led.receive(other, Elsewhere(1))
+    assert not any(isinstance(effect, ExitGroup) for effect in rounds(led))
+
+
+def test_who_is_in_no_list_or_in_another_one_says_so_to_who_probes() -> None:
+    stranger = Hand(Token, "x", {}, ("x",))
+    stranger.step(Started())
+    assert sent(stranger.receive("a", Probe(7, FIRST_VERSION))) == [(("a",), Elsewhere(7))]
+    member = Hand(Token, "b", {"g": SITES}, SITES)
+    member.step(Started())
+    assert sent(member.receive("a", Probe(7, (3, "x~x.0000beef")))) == [(("a",), Elsewhere(7))]
+
+
+WHAT_NOBODY_HAS = """
+protocol = "token"
+seed = 1941
+duration = 8.9
+settle = 30.039
+sites = ["a", "b", "c", "e"]
+[groups]
+g = ["d", "f"]
+[network]
+kind = "broadcast"
+processing = 0.000077
+[storage]
+sync = 0.02049
+[[workload]]
+sources = ["a", "c", "d", "e"]
+groups = ["g"]
+choose = 1
+rate = 1.079
+size = 1000
+count = 6
+[[fault]]
+kind = "burst-loss"
+rate = 0.15
+length = 6.9
+from = 0.848
+[[fault]]
+kind = "delay"
+seconds = 0.038516
+rate = 0.28
+from = 2.504
+to = 6.715
+[[change]]
+kind = "join"
+at = 2.465
+sites = ["r"]
+group = "g"
+[[change]]
+kind = "join"
+at = 6.66
+sites = ["p"]
+group = "g"
+[options]
+retry_seconds = 0.0874
+pass_seconds = 0.0159
+beacon_seconds = 0.1443
+suspicion_seconds = 0.562
+history_bytes_max = 3451
+"""
+
+
+def test_who_lacks_what_everybody_has_forgotten_is_told_so_although_lists_come_and_go() -> None:
+    simulation = parse_scenario(tomllib.loads(WHAT_NOBODY_HAS), find_protocol).simulation()
+    assert broken_claims(simulation) == {}
