@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import InvariantViolation, SiteId
 from ordercast.protocols.parts.numbered import Incoming, MeasuredOutgoing
+from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import Forward, Submit
 
 Numbered = Submit | Forward
@@ -12,7 +13,7 @@ Numbered = Submit | Forward
 class OutgoingEdge(MeasuredOutgoing[Numbered]):
     """The sender's end."""
 
-    __slots__ = ("closed", "ended", "graph", "held_by", "held_looks", "seen", "vain")
+    __slots__ = ("away", "closed", "ended", "graph", "held_by", "held_looks", "seen", "vain")
 
     def __init__(self, to: SiteId, graph: int = 0) -> None:
         super().__init__(to)
@@ -20,6 +21,8 @@ class OutgoingEdge(MeasuredOutgoing[Numbered]):
         """The number of the graph to which it belongs."""
         self.closed = False
         """Whether the receiver has closed the graph: it takes nothing more."""
+        self.away = False
+        """Whether the receiver, which sends nothing on, has failed or comes back: nobody waits for it."""
         self.ended = False
         """Whether the last message of the edge is the `Close` of its graph."""
         self.seen = 0
@@ -37,6 +40,17 @@ class OutgoingEdge(MeasuredOutgoing[Numbered]):
         self.acknowledge(self.highest)
         self.closed = True
         return rest
+
+    def has_room(self, options: PropagationGraphOptions) -> bool:
+        """Whether one more message may be kept."""
+        if len(self.kept) < options.history_messages_max and self.kept_bytes < options.history_bytes_max:
+            return True
+        return self.away and self.kept_bytes < options.away_bytes_max
+
+    def note_taken(self, options: PropagationGraphOptions) -> None:
+        """The receiver has taken some: it is there, and when it has caught up it counts like the others."""
+        few = len(self.kept) < options.history_messages_max and self.kept_bytes < options.history_bytes_max
+        self.away = self.away and not few
 
     @property
     def has_submissions(self) -> bool:

@@ -29,6 +29,9 @@ class PropagationGraphOptions(Options, frozen=True):
     history_bytes_max: int = 1 << 26
     """And bytes of payload: on a live node messages are bundles, and what is kept for a slow child is what waits in
     its socket's buffer. The application may leave as much untaken."""
+    away_bytes_max: int = 1 << 28
+    """For a child that does not answer, and has no children itself, so much is kept before anyone waits for it: it
+    gets it when it is back (Spauster 7.1.2)."""
     reader_messages_max: int = 4096
     """Deliveries that the application may leave untaken before the site takes nothing more."""
     acknowledge_every: int = 32
@@ -56,6 +59,7 @@ class PropagationGraphOptions(Options, frozen=True):
             "window_messages",
             "history_messages_max",
             "history_bytes_max",
+            "away_bytes_max",
             "reader_messages_max",
             "acknowledge_every",
         )

@@ -27,12 +27,16 @@ MISSING_MAX = 64
 HELD_LOOKS_MAX = 3
 """A receiver that waits for another site says so in answer to every look; two of these answers may be lost."""
 
+AWAY_LOOKS = 2
+"""A leaf that has answered nothing at so many looks is taken as away. What that costs when it is wrong is memory."""
+
 
 class Repair(Part):
     """Of all edges of one site. Two timers, whatever the number of edges, and none while nothing is open."""
 
     packets = (Request, Null, Acknowledge, Held)
     timers = ("look", "ask")
+    branches = ("requested", "resent", "null-sent", "null-found-gap", "blocked", "leaf-away")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -60,7 +64,7 @@ class Repair(Part):
         in no gap."""
         core = self._core
         self._looking = False
-        for edge in core.outgoing_edges():
+        for edge in tuple(core.outgoing_edges()):
             if not edge.kept:
                 continue
             if edge.acknowledged < edge.seen:
@@ -75,15 +79,38 @@ class Repair(Part):
         edge.held_looks += 1
         if edge.held_looks > HELD_LOOKS_MAX:
             edge.held_by = ()
-        if edge.vain == self._core.options.vain_max:
-            self._core.branch("blocked")
+        core = self._core
+        if edge.vain == core.options.vain_max:
+            core.branch("blocked")
+        if edge.vain >= AWAY_LOOKS and not edge.held_by and not edge.away and self._is_leaf(edge):
+            # A failed leaf stops nobody; one that is slow says that it waits, or acknowledges something.
+            core.branch("leaf-away")
+            edge.away = True
+            core.use_room()
         self._say_if_blocked(edge)
 
     def _say_if_blocked(self, edge: OutgoingEdge) -> None:
         """Name whoever holds up the receiver; or the receiver, when that says nothing."""
         if edge.vain >= self._core.options.vain_max:
-            why = f"waits for {', '.join(edge.held_by)}" if edge.held_by else "does not answer"
-            self._core.block(edge.to, f"{edge.to} {why}")
+            self._core.block(edge.to, self._why(edge))
+
+    def _why(self, edge: OutgoingEdge) -> str:
+        if edge.held_by:
+            return f"{edge.to} waits for {', '.join(edge.held_by)}"
+        own = edge.has_submissions
+        groups = sorted({g for kept in edge.kept if not own or type(kept) is Submit for g in kept.multicast.groups})
+        names = ", ".join(groups[:9])
+        if own:
+            one = len(groups) == 1
+            return f"{names} {'waits' if one else 'wait'} for {edge.to}, which orders {'it' if one else 'them'}"
+        if self._is_leaf(edge) or not groups:
+            return f"{edge.to} does not answer"
+        return f"{edge.to} does not answer: below it, {names} {'waits' if len(groups) == 1 else 'wait'} for it"
+
+    def _is_leaf(self, edge: OutgoingEdge) -> bool:
+        """Whether nobody gets anything from the receiver, which is below this site."""
+        core, routes = self._core, self._core.routes
+        return edge.graph == core.number and routes.parent.get(edge.to) == core.site and edge.to not in routes.interior
 
     def on_held(self, sender: SiteId, packet: Held, arrival: Arrival) -> None:
         """The receiver is there, and says for whom it waits."""
@@ -111,6 +138,7 @@ class Repair(Part):
             return
         edge.vain = 0
         edge.held_by = ()
+        edge.note_taken(core.options)
         core.block(sender, "")
         submitted = [kept.multicast for kept in forgotten if type(kept) is Submit]
         if submitted:
@@ -149,10 +177,9 @@ class Repair(Part):
             return (above or core.roster.manager,)
         multicast = edge.early[edge.released + 1].multicast
         step = core.steps[multicast.groups, multicast.destinations]
-        history_max, bytes_max = core.options.history_messages_max, core.options.history_bytes_max
         holders = {core.site} if step.member and core.is_reader_full() else set()
         for onward in step.edges:
-            if len(onward.kept) >= history_max or onward.kept_bytes >= bytes_max:
+            if not onward.has_room(core.options):
                 holders.update(onward.held_by or (onward.to,))
         return tuple(sorted(holders))
 
