@@ -26,6 +26,7 @@ from ordercast.core.effects import (
     JoinRefused,
     LeaveChannel,
     Replay,
+    Rollback,
     Send,
     ServiceUnavailable,
 )
@@ -445,6 +446,10 @@ class LiveSite(Requests):
         """Hand a message to the application."""
         # After what this step sends: others should not wait for our own application.
         self._deliveries.append((self._application.deliver, instance.name, effect))
+
+    def rollback(self, instance: Instance, effect: Rollback) -> None:
+        """Tell the application, at the end of the turn and in order."""
+        self._deliveries.append((self._application.rollback, instance.name, effect))
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Tell the application who is in the group."""
