@@ -112,3 +112,40 @@ def test_a_stopped_site_has_no_timers(bench: Bench) -> None:
     bench.timers.stop()
     bench.loop.run_until(5.0)
     assert bench.fired == []
+
+
+def test_a_timer_of_no_time_at_all_is_due_at_the_end_of_the_turn(bench: Bench) -> None:
+    bench.set("x", 1.0)
+    bench.set("x", 0.0)
+    bench.set("y", 0.0)
+    bench.set("z", 0.0)
+    bench.cancel("z")
+    assert list(bench.timers.take_at_once()) == [(MAIN_INSTANCE, "x"), (MAIN_INSTANCE, "y")]
+    bench.loop.run_until(5.0)
+    assert bench.fired == []
+    assert not bench.timers.at_once
+
+
+def test_a_timer_of_no_time_at_all_that_is_set_again_fires_at_the_new_time_only(bench: Bench) -> None:
+    bench.set("x", 0.0)
+    bench.set("x", 1.0)
+    assert list(bench.timers.take_at_once()) == []
+    bench.loop.run_until(5.0)
+    assert bench.fired == [(1.0, "x")]
+
+
+def test_what_is_set_at_the_end_of_a_turn_waits_for_the_end_of_the_next(bench: Bench) -> None:
+    bench.set("x", 0.0)
+    for _ in bench.timers.take_at_once():
+        bench.set("x", 0.0)
+    assert list(bench.timers.take_at_once()) == [(MAIN_INSTANCE, "x")]
+
+
+def test_a_timer_that_is_cancelled_at_the_end_of_the_turn_does_not_fire(bench: Bench) -> None:
+    bench.set("x", 0.0)
+    bench.set("y", 0.0)
+    taken = []
+    for _, timer in bench.timers.take_at_once():
+        taken.append(timer)
+        bench.cancel("y")
+    assert taken == ["x"]

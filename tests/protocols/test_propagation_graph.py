@@ -15,11 +15,13 @@ from ordercast.core.events import Consumed, MulticastRequested, Received, Recove
 from ordercast.graphs.bypass import add_bypasses
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
-from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Held, Null, Request, State, Submit
+from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Held, Null, Request, Submit
+from ordercast.protocols.propagation_graph.protocol import ROLES
+from ordercast.protocols.propagation_graph.records import State
 from ordercast.protocols.propagation_graph.repair import HELD_LOOKS_MAX
 from ordercast.protocols.propagation_graph.routes import Routes
 from ordercast.sim import Simulation
-from ordercast.sim.faults import Delay
+from ordercast.sim.faults import Crash, Delay
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import Hand, branches_never_taken, broken_claims, delivered, random_run, sent
@@ -176,14 +178,14 @@ def test_a_site_names_whoever_holds_up_the_next_one_and_the_next_one_when_that_i
     source.multicast("g")
     for _ in range(3):
         source.step(TimerFired("look"))
-    assert source.core.obstacle("b") == "b does not answer"
+    assert source.core.obstacle("b") == "g waits for b, which orders it"
     source.receive("b", Held(("c",)))
     assert source.core.obstacle("b") == "b waits for c"
     for _ in range(HELD_LOOKS_MAX):
         source.step(TimerFired("look"))
     assert source.core.obstacle("b") == "b waits for c"
     source.step(TimerFired("look"))
-    assert source.core.obstacle("b") == "b does not answer"
+    assert source.core.obstacle("b") == "g waits for b, which orders it"
     source.receive("b", Acknowledge(1))
     assert source.core.obstacle("b") == ""
 
@@ -393,7 +395,69 @@ def test_the_guarantees_hold_under_every_fault() -> None:
         simulation = random_run(PropagationGraph, seed, options)
         assert broken_claims(simulation) == {}, f"seed {seed}"
         taken += simulation.branches
-    assert branches_never_taken(PropagationGraph, taken) == set()
+    of_changes = {branch for role in ROLES for branch in role.branches}
+    assert branches_never_taken(PropagationGraph, taken) == of_changes
+
+
+def looks(root: Hand, times: int) -> None:
+    for _ in range(times):
+        root.step(TimerFired("look"))
+
+
+def test_a_leaf_that_does_not_answer_stops_nobody_and_gets_everything_when_it_is_back() -> None:
+    root = hand("y", history_messages_max=2, blocked_seconds=0.2)
+    for number in (1, 2):
+        root.receive("x", Submit(number, message("x", number, "i")))
+    assert delivered(root.receive("x", Submit(3, message("x", 3, "i")))) == []
+    looks(root, 2)  # at the first one, nothing is old enough to worry
+    assert root.core.branches["leaf-away"] == 0
+    looks(root, 1)
+    assert root.core.branches["leaf-away"] == 1
+    assert delivered(root.receive("x", Submit(4, message("x", 4, "i")))) == [message("x", 4, "i").id]
+    # While it catches up, nobody waits for it either.
+    root.receive("z", Acknowledge(1))
+    assert delivered(root.receive("x", Submit(5, message("x", 5, "i")))) == [message("x", 5, "i").id]
+    root.receive("z", Acknowledge(5))
+    for number in (6, 7):
+        root.receive("x", Submit(number, message("x", number, "i")))
+    assert delivered(root.receive("x", Submit(8, message("x", 8, "i")))) == []
+
+
+def test_for_a_leaf_that_is_away_no_more_is_kept_than_its_bound() -> None:
+    root = hand("y", history_messages_max=1, away_bytes_max=3, blocked_seconds=0.1)
+    root.receive("x", Submit(1, message("x", 1, "i")))
+    looks(root, 3)
+    for number in (2, 3):
+        assert delivered(root.receive("x", Submit(number, message("x", number, "i"))))
+    assert delivered(root.receive("x", Submit(4, message("x", 4, "i")))) == []
+
+
+def test_an_interior_site_that_does_not_answer_is_waited_for() -> None:
+    groups = {"g": ("a", "b"), "h": ("b", "c"), "i": ("a", "c")}
+    options = PropagationGraphOptions(history_messages_max=1, blocked_seconds=0.1)
+    root = Hand(PropagationGraph, "a", groups, ("a", "b", "c"), options)
+    root.step(Started())
+    root.receive("c", Submit(1, message("c", 1, "g")))
+    looks(root, 3)
+    assert root.core.branches["leaf-away"] == 0
+    assert root.core.obstacle("b") == "b does not answer: below it, g waits for it"
+    assert delivered(root.receive("c", Submit(2, message("c", 2, "g")))) == []
+
+
+def test_while_a_leaf_is_down_the_others_go_on_and_it_catches_up() -> None:
+    simulation = Simulation(
+        PropagationGraph,
+        {"g": ("a", "b", "c")},
+        PointToPoint(0.0001, 0.001),
+        options=PropagationGraphOptions(history_messages_max=4, window_messages=4, blocked_seconds=0.2),
+        faults=[Crash(from_=1.0, to=9.0, sites=("c",))],
+        workloads=[Workload(sources=("b",), groups=("g",), rate=20.0, count=150)],
+        duration=10.0,
+        settle=5.0,
+    ).execute()
+    rows = [row for row in simulation.table().to_pylist() if row["kind"] == "deliver" and row["site"] == "b"]
+    assert sum(2.0 < row["time"] < 8.0 for row in rows) > 80
+    assert broken_claims(simulation) == {}
 
 
 class Bypassing(PropagationGraph):
@@ -401,7 +465,7 @@ class Bypassing(PropagationGraph):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.routes = Routes(add_bypasses(self.routes.graph).graph)
+        self.routes = Routes(add_bypasses(self.routes.graph).graph, context.sites)
 
 
 @pytest.mark.parametrize(

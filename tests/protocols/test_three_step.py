@@ -9,12 +9,30 @@ import pytest
 
 from ordercast.campaign import run_seed
 from ordercast.check import judge
+from ordercast.core.effects import Credit, SetTimer
+from ordercast.core.events import Consumed, TimerFired
+from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
+from ordercast.protocols.three_step.packets import Word
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.workload import Workload
-from tests.protocols.three_step_runs import ABC, PAIRWISE, L, groups_of, packets, rows_of, simulate, steps
+from tests.protocols.classic_runs import Hand, delivered, sent
+from tests.protocols.three_step_runs import (
+    ABC,
+    PAIRWISE,
+    L,
+    data,
+    groups_of,
+    hand,
+    message,
+    packets,
+    propose,
+    rows_of,
+    simulate,
+    steps,
+)
 
 
 def broken(simulation: Simulation) -> dict[str, str]:
@@ -55,15 +73,15 @@ def test_it_takes_one_step_less_where_the_source_is_the_primary() -> None:
 def test_a_message_takes_d_squared_packets_and_two_less_for_each_cell_of_three(count: int, size: int) -> None:
     """All timestamps are equal here: no cell is below the highest."""
     d, k = count * size, count
-    sent = packets(alone(groups_of(count, size)))
+    counted = packets(alone(groups_of(count, size)))
     left_out = 2 * k if size == 3 else 0
-    assert sent == {"Data": d, "Propose": k * (d - 1), "Word": (d - k) * (d - 1) - left_out}
-    assert sent.total() == d * d - left_out
+    assert counted == {"Data": d, "Propose": k * (d - 1), "Word": (d - k) * (d - 1) - left_out}
+    assert counted.total() == d * d - left_out
 
 
 def test_a_source_inside_saves_one_packet() -> None:
-    sent = packets(alone(groups_of(2, 4), "s01"))
-    assert sent.total() == 8 * 8 - 1
+    counted = packets(alone(groups_of(2, 4), "s01"))
+    assert counted.total() == 8 * 8 - 1
 
 
 def test_a_cell_below_the_highest_timestamp_hears_its_primary_once_more() -> None:
@@ -90,6 +108,47 @@ def test_under_load_no_delivery_takes_longer_than_five_packet_delays() -> None:
     delays = [(row["time"] - begun[row["message"]]) / L for row in rows_of(simulation, "deliver")]
     assert max(delays) <= 5.001
     assert broken(simulation) == {}
+
+
+# ---------------------------------------------------------------------- flow
+def test_a_source_has_its_credit_back_when_it_has_delivered_its_message() -> None:
+    a = hand("a")
+    mine = a.multicast("g")
+    a.step(TimerFired("turn"))
+    assert a.receive("b", Word(0, 1, 1, (mine,))) == [SetTimer("turn", 0.0)]
+    effects = a.step(TimerFired("turn"))
+    assert delivered(effects) == [mine]
+    assert Credit(256) in effects, "nobody has said that it has taken it"
+
+
+def test_what_was_taken_is_told_with_the_next_words() -> None:
+    b = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), ThreeStepOptions(acknowledge_every=1))
+    b.receive("x", data("x", 1))
+    b.receive("a", propose(0, (1, message("x", 1), 1)))
+    assert delivered(b.step(TimerFired("turn"))) == [message("x", 1)]
+    assert sent(b.step(Consumed(1))) == []
+    b.receive("x", data("x", 2))
+    b.receive("a", propose(0, (2, message("x", 2), 2)))
+    assert [type(packet) for _, packet in sent(b.step(TimerFired("turn")))] == [Word, Settled, Settled]
+
+
+def test_what_was_taken_is_told_soon_when_there_are_no_words() -> None:
+    b = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), ThreeStepOptions(acknowledge_every=1))
+    b.receive("x", data("x", 1))
+    b.receive("a", propose(0, (1, message("x", 1), 1)))
+    b.step(TimerFired("turn"))
+    assert SetTimer("acknowledge", 0.05) in b.step(Consumed(1))
+    assert [type(packet) for _, packet in sent(b.step(TimerFired("acknowledge")))] == [Settled, Settled]
+
+
+def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:
+    a = Hand(ThreeStep, "a", {"g": tuple("abcde")}, tuple("abcdex"))
+    mine = a.multicast("g")
+    a.step(TimerFired("turn"))
+    assert a.receive("b", Word(0, 1, 1, (mine,))) == [], "two of five"
+    assert a.receive("c", Word(0, 1, 1, (mine,))) == [SetTimer("turn", 0.0)]
+    assert delivered(a.step(TimerFired("turn"))) == [mine]
+    assert a.receive("d", Word(0, 1, 1, (mine,))) == [], "four of five"
 
 
 # ---------------------------------------------------------------------- order

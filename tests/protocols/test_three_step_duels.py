@@ -9,15 +9,19 @@ from typing import Any
 import pytest
 
 from ordercast.check import judge
-from ordercast.core import Context, InvariantViolation, SiteId
+from ordercast.core import Context, InvariantViolation, MessageId, Packet, SiteId
+from ordercast.core.events import TimerFired
 from ordercast.protocols.parts.primary import Primary
 from ordercast.protocols.parts.primary_packets import Place, Promise
 from ordercast.protocols.three_step import ThreeStep
 from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.ordering import Ordering
-from ordercast.protocols.three_step.packets import Accepted
+from ordercast.protocols.three_step.packets import Accepted, Word
+from ordercast.protocols.three_step.voices import Voices
 from tests.mutants.registry import break_part
+from tests.protocols.classic_runs import Hand, delivered
 from tests.protocols.three_step_duels import duel
+from tests.protocols.three_step_runs import data, message, propose
 
 
 def broken_claims(protocol: type[ThreeStep], seed: int) -> set[str]:
@@ -44,6 +48,20 @@ def f_counts_words_of_later_epochs(self: Delivery, t: int) -> bool:
     return sum(clock >= t for clock in clocks) >= voices.majority
 
 
+def g_starts_with_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
+    """(g) The longest report is taken, whatever its epoch."""
+    return max(reports, key=lambda report: report.base + len(report.places))
+
+
+def h_adds_words_of_two_epochs(
+    self: Ordering, voices: Voices, site: SiteId, epoch: int, count: int, clock: int
+) -> bool:
+    """(h) A timestamp is fixed when a majority has accepted so many places, of whichever epochs."""
+    is_news = Ordering._hear(self, voices, site, epoch, count, clock)
+    voices._count = sorted(voice.count for voice in voices.said.values())[-voices.majority]
+    return is_news
+
+
 def i_forgets_its_clock(self: Ordering, record: Accepted) -> None:
     """(i) After a crash the clock knows the timestamps that were accepted, not those of other cells that raised it."""
     Ordering.recall_accepted(self, Accepted(record.first, record.acceptances, 0))
@@ -56,8 +74,9 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
     ("primary.clock_of", b_starts_with_its_own_clock, 62),
-    ("delivery.is_majority_past", f_counts_words_of_later_epochs, 35),
-    ("ordering.recall_accepted", i_forgets_its_clock, 97),
+    ("delivery.is_majority_past", f_counts_words_of_later_epochs, 53),
+    ("primary.choose", g_starts_with_the_longest_report, 61),
+    ("ordering.recall_accepted", i_forgets_its_clock, 24),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
 
@@ -85,3 +104,21 @@ def test_the_mutant_is_caught_when_primaries_are_lost_all_the_time(
 ) -> None:
     assert broken_claims(ThreeStep, seed) == set()
     assert broken_claims(mutated(method, function), seed)
+
+
+@pytest.mark.parametrize("protocol", [ThreeStep, mutated("ordering._hear", h_adds_words_of_two_epochs)])
+def test_a_place_of_one_epoch_and_another_of_the_next_are_no_majority(protocol: type[ThreeStep]) -> None:
+    """(h) The old primary a is cut off with d and gives two places alone, one to a message of its cell; b, of the next
+    epoch, gives another first place, and nobody has accepted it yet. A campaign hardly ever brings that together."""
+    d = Hand(protocol, "d", {"g": ("a", "b", "c"), "h": ("d",)}, ("a", "b", "c", "d", "x"))
+    placed = message("x", 1)
+
+    def deliveries(sender: str, packet: Packet) -> list[MessageId]:
+        return delivered(d.receive(sender, packet)) + delivered(d.step(TimerFired("turn")))
+
+    assert deliveries("x", data("x", 1, "g", "h")) == []
+    assert deliveries("a", propose(0, (2, placed, 8), cells=(0, 1))) == []
+    by_two_epochs = deliveries("b", propose(1, (1, placed, 3), cells=(0, 1)))
+    assert by_two_epochs == ([] if protocol is ThreeStep else [placed])
+    by_a_majority = deliveries("c", Word(1, 1, 3, (placed,)))
+    assert [*by_two_epochs, *by_a_majority] == [placed]

@@ -99,9 +99,12 @@ class _Choices:
         random = self._random
         for _ in range(random.randint(0, SWITCHES_MAX) if self._since else 0):
             group, site, at = self._somebody()
-            yield self._service(services, group, site, at)
+            choice = self._service(services, group, site, at)
+            yield choice
             if random.random() < AGAIN_SHARE:
-                yield self._service(services, group, site, self._soon(at))
+                # The same once more says something, too: where an application asks for what it misses.
+                others = (choice.service,) if random.random() < 0.5 else services
+                yield self._service(others, group, site, self._soon(at))
 
     def later_roles(self, roles: tuple[str, ...]) -> Iterator[Change]:
         """Somebody wants another role, or the same again."""

@@ -41,16 +41,14 @@ def count_services(events: pa.Table) -> dict[str, dict[str, dict[str, int]]]:
 
 
 def services_table(counts: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Table:
-    """Who delivered how much with which service: a row for each group and site, a column for each service."""
-    services = list(dict.fromkeys(name for sites in counts.values() for of_site in sites.values() for name in of_site))
+    """Who delivered how much with which service, a row for each group and site."""
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
-    for heading in ("group", "site"):
-        table.add_column(heading)
-    for service in services:
-        table.add_column(service, justify="right")
+    for heading in ("group", "site", "delivered with"):
+        table.add_column(heading, overflow="fold")
     for group, sites in counts.items():
         for site, of_site in sites.items():
-            table.add_row(group, site, *(f"{of_site[name]:,}" if name in of_site else "–" for name in services))
+            used = ", ".join(f"{service} {count:,}" for service, count in of_site.items() if count)
+            table.add_row(Text(group), Text(site), Text(used or "nothing"))
     return table
 
 

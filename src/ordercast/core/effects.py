@@ -113,6 +113,17 @@ class Rollback(Effect, frozen=True):
     multicast: Multicast
 
 
+class Recall(Effect, frozen=True):
+    """An own message stands in the log after a restart, and waits: it was multicast before all that the application
+    multicasts now.
+
+    Where the crash came between the log's sync and the first effect that shows it, nobody has heard of it yet, and the
+    runtime records its multicast here.
+    """
+
+    multicast: Multicast
+
+
 class InstallView(Effect, frozen=True):
     """Tell the application who is in the group from here on."""
 

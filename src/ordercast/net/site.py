@@ -256,6 +256,8 @@ class LiveSite(Requests):
         have delivered."""
         if self._to_self:
             self._hear_oneself()
+        if self._timers.at_once:
+            self._fire_at_once()
         transport, endpoint, ways = self._transport, self._endpoint, self._ways
         if transport is None or ways is None or not self._running:
             return
@@ -289,6 +291,13 @@ class LiveSite(Requests):
             instance = self.instances.get(name)
             if instance is not None:
                 instance.receive(self._loop.time(), self.name, packet, arrival)
+
+    def _fire_at_once(self) -> None:
+        """What instances want done when everything that came together is there."""
+        for name, timer in self._timers.take_at_once():
+            self.instances[name].handle(self._loop.time(), TimerFired(timer))
+        if self._timers.at_once:
+            self._loop.call_soon(self._enter, lambda _now: None)
 
     def hand_over(self) -> None:
         """Give the application what was delivered and waits for the end of the turn."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import inf
 
 from ordercast.core import InstanceId
@@ -30,10 +30,18 @@ class Timers:
         self._loop = loop
         self._on_due = on_due
         self._waiting: dict[tuple[InstanceId, Timer], _Waiting] = {}
+        self.at_once: dict[tuple[InstanceId, Timer], None] = {}
+        """Those that were set to no time at all: they are due at the end of the turn."""
 
     def set_timer(self, instance: Instance, effect: SetTimer) -> None:
         """Fire after so many seconds."""
         key = (instance.name, effect.timer)
+        if effect.after_seconds <= 0.0:
+            self._cancel(key)
+            self.at_once[key] = None
+            return
+        if self.at_once:
+            self.at_once.pop(key, None)
         deadline = self._loop.time() + effect.after_seconds
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -45,15 +53,28 @@ class Timers:
 
     def cancel_timer(self, instance: Instance, effect: CancelTimer) -> None:
         """Do not fire; most timers are set again before they would have been due."""
-        waiting = self._waiting.get((instance.name, effect.timer))
+        key = (instance.name, effect.timer)
+        self.at_once.pop(key, None)
+        self._cancel(key)
+
+    def _cancel(self, key: tuple[InstanceId, Timer]) -> None:
+        waiting = self._waiting.get(key)
         if waiting is not None:
             waiting.deadline = inf
+
+    def take_at_once(self) -> Iterator[tuple[InstanceId, Timer]]:
+        """What is due at the end of the turn. What is set meanwhile to no time at all waits for the end of the next."""
+        for key in tuple(self.at_once):
+            if key in self.at_once:
+                del self.at_once[key]
+                yield key
 
     def stop(self) -> None:
         """No timer fires any more."""
         for waiting in self._waiting.values():
             waiting.handle.cancel()
         self._waiting.clear()
+        self.at_once.clear()
 
     def _come_up(self, key: tuple[InstanceId, Timer]) -> None:
         waiting = self._waiting[key]

@@ -24,6 +24,7 @@ from ordercast.core.effects import (
 )
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
+from ordercast.node.deliveries import View
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.history import History
@@ -198,6 +199,8 @@ class Internals:
         """The members of a group have agreed on who they are."""
         self._last_address = None
         for view in self.views.install(effect):
+            if effect.groups:
+                _log_moves(view)
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
@@ -473,3 +476,11 @@ class Internals:
         self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)
+
+
+def _log_moves(view: View) -> None:
+    """One line for those who come, and one for those who go."""
+    for sites, verb in ((view.joined, "join"), (view.left, "leave")):
+        if sites:
+            names = ", ".join(sites[:9]) + (" and others" if len(sites) > 9 else "")
+            logger.info("view %s: %s %s%s %s", view.view, names, verb, "s" if len(sites) == 1 else "", view.group)

@@ -185,6 +185,7 @@ class Instance:
             effect_types.Deliver: partial(driver.deliver, self) if recorder is None else self._deliver,
             effect_types.Replay: self._replay,
             effect_types.Rollback: self._rollback,
+            effect_types.Recall: self._recall,
             effect_types.InstallView: self._install_view,
             effect_types.EnterGroup: self._enter_group,
             effect_types.ExitGroup: self._exit_group,
@@ -387,6 +388,10 @@ class Instance:
         if self._recorder is not None:
             self._recorder.rollback(self._driver.trace_time(), effect)
         self._driver.rollback(self, effect)
+
+    def _recall(self, effect: effect_types.Recall) -> None:
+        if self._recorder is not None:
+            self._recorder.recall(self._driver.trace_time(), effect.multicast)
 
     def _install_view(self, effect: effect_types.InstallView) -> None:
         if self._recorder is not None:

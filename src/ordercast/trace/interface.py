@@ -46,6 +46,9 @@ class SiteTrace(Protocol):
     def multicast(self, time: float, multicast: Multicast) -> None:
         """The source multicasts; recorded before the first send of it."""
 
+    def recall(self, time: float, multicast: Multicast) -> None:
+        """An own message stands in the log after a restart; it is recorded as multicast unless it was."""
+
     def deliver(self, time: float, effect: Deliver | Replay) -> None:
         """A message goes to the application."""
 

@@ -222,6 +222,10 @@ class LiveRecorder:
         """The source multicasts; recorded before the first send of it."""
         self._announce(multicast.id)
 
+    def recall(self, _time: float, multicast: Multicast) -> None:
+        """An own message stands in the log after a restart; it is recorded as multicast unless it was."""
+        self._announce(multicast.id)
+
     def _announce(self, message: MessageId) -> None:
         described = self._expected.pop(message, None)
         if described is not None:

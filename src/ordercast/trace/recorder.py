@@ -110,6 +110,10 @@ class SiteRecorder:
         self._expected.pop(multicast.id, None)
         self._rows["multicast"].extend((self.site, self._next(), time, self.incarnation, multicast))
 
+    def recall(self, time: float, multicast: Multicast) -> None:
+        """An own message stands in the log after a restart; it is recorded as multicast unless it was."""
+        self._multicast_expected(time, (multicast.id,))
+
     def _multicast_expected(self, time: float, messages: tuple[MessageId, ...]) -> None:
         for message in messages:
             if message in self._expected:

@@ -34,6 +34,14 @@ def _options(situation: Situation) -> OptionValues:
         "distance_seconds_unknown": round(max(0.001, situation.round_trip / 2), 5),
     }
     options["stale_seconds"] = round(options["silence_seconds"] + options["search_seconds"] + 2 * control, 4)
+    # Few coordinators, or most of a handful of sites have no children.
+    low = random.choice((1, 1, 2))
+    options |= {
+        "coordinators_low": low,
+        "coordinators_high": low + random.choice((0, 1, 2, 10)),
+        "local_target_size": random.choice((1, 2, 16)),
+        "boundary_ttl": random.choice((1, 16)),
+    }
     if random.random() < 1 / 3:
         options |= {"bandwidth_max": 20_000.0, "bandwidth_min": 4_000.0, "burst_bytes": random.choice((200, 2000))}
     if situation.sources and random.random() < 0.5:

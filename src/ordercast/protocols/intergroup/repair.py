@@ -211,7 +211,9 @@ class Repair(Part):
         core.branch("repair-scheduled")
         self.repairs.before_timer()
         self._scheduled[name] = Scheduled(core.now, distance)
-        core.set_timer(("repair", *name), self.repairs.draw(core.context.random, distance))
+        # A distance that was measured while packets were late makes a repair later than the next request.
+        seconds = min(self.repairs.draw(core.context.random, distance), core.options.request_seconds_max)
+        core.set_timer(("repair", *name), seconds)
 
     def on_repair_timeout(self, group_name: GroupId, sender: SiteId, seq: int) -> None:
         """Nobody else has sent it: we do."""

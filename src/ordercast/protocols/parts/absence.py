@@ -44,7 +44,7 @@ class Absence(Part):
     # ------------------------------------------------------------------ what is over without somebody
     def is_without(self, entry: Kept) -> bool:
         """Whether all but those that were given up have taken a message."""
-        return self._is_without(entry, ()) if self.given_up or self._given_up_as_source else False
+        return bool(self.given_up or self._given_up_as_source) and self._is_without(entry, ())
 
     def _is_without(self, entry: Kept, silent: Collection[SiteId]) -> bool:
         """The same, if these were given up as well."""

@@ -25,16 +25,17 @@ class Handover(Part):
         core = self._host
         if entry.multicast is None:
             raise InvariantViolation(f"{entry.message} is delivered without a body")
-        if self.mark is not None and entry.key <= self.mark:
-            raise InvariantViolation(f"{entry.key} is delivered after {self.mark}")
-        self.mark = entry.key
+        mark = entry.key
+        if self.mark is not None and mark <= self.mark:
+            raise InvariantViolation(f"{mark} is delivered after {self.mark}")
+        self.mark = mark
         entry.delivered = True
-        for group in entry.multicast.groups:
-            if group in self.offsets:
-                self.offsets[group] += entry.multicast.count
-        message = entry.message
+        multicast, message, offsets = entry.multicast, entry.message, self.offsets
+        for group in multicast.groups:
+            if group in offsets:
+                offsets[group] += multicast.count
         key = (entry.sequence, core.ranks[message.source], message.incarnation, message.number)
-        core.outbox.append(effect(entry.multicast, key, message.source))
+        core.outbox.append(effect(multicast, key, message.source))
         if effect is Deliver:
             core.keeping.on_given(entry)
         else:

@@ -48,8 +48,13 @@ class Keeping(Part):
             self._unreported_count += 1
             self._unreported.setdefault(entry.address, []).append(entry)
             self.note_settled(entry, core.site)
-        if self._unreported_count >= core.options.acknowledge_every:
+        if self.is_report_due and not core.reports_with_its_turns:
             self.report()
+
+    @property
+    def is_report_due(self) -> bool:
+        """Whether so much was taken that the others should hear of it."""
+        return self._unreported_count >= self._core.options.acknowledge_every
 
     def on_acknowledge_timeout(self) -> None:
         """They have waited for long enough."""
@@ -81,10 +86,11 @@ class Keeping(Part):
         """Another destination has taken these."""
         core = self._core
         core.source.note_reached(sender, packet.reached)
+        find, note_settled = core.entries.get, self.note_settled
         for name in packet.settled:
-            entry = core.entries.get(name)
+            entry = find(name)
             if entry is not None and sender in entry.address.sites:
-                self.note_settled(entry, sender)
+                note_settled(entry, sender)
         core.link.acknowledge(sender, packet)
 
     def tell_settled(self, site: SiteId, messages: Iterable[MessageId], through: Mark | None) -> None:
@@ -109,7 +115,7 @@ class Keeping(Part):
     def note_settled(self, entry: Kept, site: SiteId) -> None:
         """One more application has it."""
         entry.settled.add(site)
-        if entry.message.source == self._core.site:
+        if not entry.taken and entry.message.source == self._core.site:
             self._core.source.note_settled(entry)
         if self.is_over(entry):
             self.forget(entry)

@@ -108,9 +108,12 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
     @property
     def is_full(self) -> bool:
         """Whether it is time to give up those who are away."""
-        options = self._core.options
-        messages = max(len(self), self._core.source.span)
-        return messages >= options.kept_messages_max or self.bytes_kept >= options.kept_bytes_max
+        options, count = self._core.options, len(self)
+        return (
+            self._payload_bytes + OVERHEAD_BYTES * count >= options.kept_bytes_max
+            or count >= options.kept_messages_max
+            or self._core.source.span >= options.kept_messages_max
+        )
 
     def body(self, message: MessageId) -> Multicast | None:
         """The message itself, when it is here."""
@@ -152,6 +155,8 @@ class Keeper(Protocol):
 
     logs_what_it_sends: ClassVar[bool] = False
     """Whether a source that is a destination logs its message before it is ordered."""
+    reports_with_its_turns: ClassVar[bool] = False
+    """Whether what was taken is told together with whatever else is to be said; soon, if there is nothing."""
     wants_consumed = True
 
     options: KeepingOptions

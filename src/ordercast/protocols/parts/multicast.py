@@ -99,7 +99,7 @@ class Finished:
         name = (message.incarnation, message.number)
         if (name < self.floor and name[0] >= self.began) or name in self.above:
             return True
-        return any(began <= name[0] and name < floor for began, floor in self.retired)
+        return bool(self.retired) and any(began <= name[0] and name < floor for began, floor in self.retired)
 
 
 class ReliableMulticast(Part):
@@ -201,7 +201,7 @@ class ReliableMulticast(Part):
             self._host.branch("old")
             self._on_old(sender, message)
             return
-        if self._wanted.pop(message, None) is not None:
+        if self._wanted and self._wanted.pop(message, None) is not None:
             self._on_wanted_came(message)
         self._on_delivered(multicast)
         if self._eager:
@@ -279,13 +279,14 @@ class ReliableMulticast(Part):
     def finish(self, message: MessageId) -> None:
         """Everyone has it: every copy that still comes is old."""
         self.source(message.source).above.add((message.incarnation, message.number))
-        self._wanted.pop(message, None)
-        self._asked.discard(message)
+        self.forget(message)
 
     def forget(self, message: MessageId) -> None:
-        """Nobody has it: it is not wanted any more."""
-        self._wanted.pop(message, None)
-        self._asked.discard(message)
+        """Nobody has it, or everyone: it is not wanted any more."""
+        if self._wanted:
+            self._wanted.pop(message, None)
+        if self._asked:
+            self._asked.discard(message)
 
     def is_finished(self, message: MessageId) -> bool:
         """Whether it is over."""

@@ -129,6 +129,8 @@ class Primary(Part):
         self._agreed: set[SiteId] = set()
         """Who does not hear the primary of P either."""
         self._watched: SiteId | None = None
+        self._watched_for = (False, 0)
+        """Whether anybody was needed when we looked last, and in which epoch."""
         self._asked_ticks = 0
         self._ticking = False
 
@@ -153,8 +155,14 @@ class Primary(Part):
     # ------------------------------------------------------------------ watching the primary
     def finish_step(self) -> None:
         """Watch the primary of P while it is needed."""
+        is_needed = self._ordered.is_needed()
+        watched_for = (is_needed or self._asked_ticks > 0, self.promised)
+        if watched_for == self._watched_for and self.started == self.promised and not self._agreed:
+            # As after most steps.
+            return
+        self._watched_for = watched_for
         primary = self.primary_of(self.promised)
-        wanted = primary if primary != self._host.site and self._is_needed() else None
+        wanted = primary if primary != self._host.site and watched_for[0] else None
         if wanted != self._watched:
             if self._watched is not None:
                 self._detector.unwatch(self._watched)
@@ -163,11 +171,8 @@ class Primary(Part):
             self._watched = wanted
         if self._agreed and wanted not in self._detector.suspected:
             self._agreed.clear()
-        if not self._ticking and not self.may_speak and self._ordered.is_needed():
+        if not self._ticking and not self.may_speak and is_needed:
             self._keep_ticking()
-
-    def _is_needed(self) -> bool:
-        return self._asked_ticks > 0 or self._ordered.is_needed()
 
     def on_suspected(self, site: SiteId) -> None:
         """A site is silent; when that is the primary, ask the others whether they hear it."""
@@ -219,14 +224,16 @@ class Primary(Part):
         alone, and is out for ever); of a lower one the sender is told better. Whether it is the one we have promised.
         """
         self.check(sender)
+        if epoch == self.promised:
+            return True
         if epoch < 0:
             raise WireError(f"{sender} speaks of epoch {epoch}")
         if epoch > self.promised:
             self._host.branch("followed")
             self._promise(epoch)
-        elif epoch < self.promised:
-            self.correct(sender)
-        return epoch == self.promised
+            return True
+        self.correct(sender)
+        return False
 
     def correct(self, site: SiteId) -> None:
         """Tell a site that is behind which epoch there is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, Part, SiteId, UsageError
@@ -77,6 +78,19 @@ class Source(Part):
             self._take_back_credit(entry)
             self.give_credit()
 
+    def note_delivered(self, entries: Iterable[Kept]) -> None:
+        """For hosts that deliver in the order of the whole cell: what of this is ours is under way no longer.
+
+        (Not before a majority of the applications has taken it: a source whose messages are few waits with the next
+        one until somebody has got round to saying so.)
+        """
+        before = self._under_way
+        for entry in entries:
+            if entry.message.source == self._core.site and not entry.taken:
+                self._take_back_credit(entry)
+        if self._under_way < before:
+            self.give_credit()
+
     def _take_back_credit(self, entry: Kept) -> None:
         entry.taken = True
         self._under_way -= 1
@@ -91,11 +105,12 @@ class Source(Part):
             if not entry.taken:
                 self._take_back_credit(entry)
             own = self._own
-            while own and own[0] not in self._core.entries:
-                own.popleft()
-            self._raise_floor()
+            if own and own[0] not in self._core.entries:
+                while own and own[0] not in self._core.entries:
+                    own.popleft()
+                self._raise_floor()
             self.give_credit()
-        elif self._is_held_up and self._available() > 0:
+        elif self._is_held_up and self._under_way < self._core.options.window_messages and self._available() > 0:
             self.give_credit()
 
     def note_reached(self, site: SiteId, mark: Mark | None) -> None:

@@ -20,7 +20,15 @@ def _options(situation: Situation) -> OptionValues:
         "acknowledge_every": situation.rarely(32, 1, 4),
         "retransmit_seconds": (retransmit := situation.timeout(0.3)),
         "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
-    }
+    } | _draw_away(random)
+
+
+def _draw_away(random: Random) -> OptionValues:
+    """In one run of three little is kept for a leaf that is away. Drawn from a copy of the stream, which leaves
+    everything else as it is."""
+    apart = Random()
+    apart.setstate(random.getstate())
+    return {"away_bytes_max": apart.randint(1, 3000)} if apart.random() < 1 / 3 else {}
 
 
 def _layout(random: Random) -> Groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import InvariantViolation, SiteId
 from ordercast.protocols.parts.numbered import Incoming, MeasuredOutgoing
+from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import Forward, Submit
 
 Numbered = Submit | Forward
@@ -12,10 +13,18 @@ Numbered = Submit | Forward
 class OutgoingEdge(MeasuredOutgoing[Numbered]):
     """The sender's end."""
 
-    __slots__ = ("held_by", "held_looks", "seen", "vain")
+    __slots__ = ("away", "closed", "ended", "graph", "held_by", "held_looks", "seen", "vain")
 
-    def __init__(self, to: SiteId) -> None:
+    def __init__(self, to: SiteId, graph: int = 0) -> None:
         super().__init__(to)
+        self.graph = graph
+        """The number of the graph to which it belongs."""
+        self.closed = False
+        """Whether the receiver has closed the graph: it takes nothing more."""
+        self.away = False
+        """Whether the receiver, which sends nothing on, has failed or comes back: nobody waits for it."""
+        self.ended = False
+        """Whether the last message of the edge is the `Close` of its graph."""
         self.seen = 0
         """The highest number at the last look: what is above it is too young to worry."""
         self.vain = 0
@@ -25,16 +34,41 @@ class OutgoingEdge(MeasuredOutgoing[Numbered]):
         self.held_looks = 0
         """Looks since it has said so."""
 
+    def take_back(self) -> list[Submit]:
+        """The receiver has closed the graph: what it has not taken by now, in order, is kept no more."""
+        rest = [packet for packet in self.kept if type(packet) is Submit]
+        self.acknowledge(self.highest)
+        self.closed = True
+        return rest
+
+    def has_room(self, options: PropagationGraphOptions) -> bool:
+        """Whether one more message may be kept."""
+        if len(self.kept) < options.history_messages_max and self.kept_bytes < options.history_bytes_max:
+            return True
+        return self.away and self.kept_bytes < options.away_bytes_max
+
+    def note_taken(self, options: PropagationGraphOptions) -> None:
+        """The receiver has taken some: it is there, and when it has caught up it counts like the others."""
+        few = len(self.kept) < options.history_messages_max and self.kept_bytes < options.history_bytes_max
+        self.away = self.away and not few
+
+    @property
+    def has_submissions(self) -> bool:
+        """Whether it keeps own messages, of which nobody has said that they are taken."""
+        return any(type(packet) is Submit for packet in self.kept)
+
 
 class IncomingEdge(Incoming[Numbered]):
     """The receiver's end. What is released is taken: forwarded and delivered. `early` is the wait queue: what came
     before its turn, or finds no room further on."""
 
-    __slots__ = ("asked", "requesting", "sender", "stalled", "told")
+    __slots__ = ("asked", "graph", "requesting", "sender", "stalled", "told")
 
-    def __init__(self, sender: SiteId) -> None:
+    def __init__(self, sender: SiteId, graph: int = 0) -> None:
         super().__init__()
         self.sender = sender
+        self.graph = graph
+        """The number of the graph to which it belongs."""
         self.told = 0
         """The number that was acknowledged last."""
         self.stalled = False

@@ -19,6 +19,8 @@ class PropagationGraphOptions(Options, frozen=True):
     """Site -> parent: a graph of one's own instead of the generator's."""
     load_bound: int = 0
     """Hand children of sites that send and receive more down to others (Figure 4.1); 0: no bound."""
+    manager: SiteId = ""
+    """Who changes the graph when sites come and go; empty: the first root, as long as it is in the graph."""
     window_messages: int = 256
     """Own messages that the primary destination has not yet taken: more wait at the application."""
     history_messages_max: int = 4096
@@ -27,6 +29,9 @@ class PropagationGraphOptions(Options, frozen=True):
     history_bytes_max: int = 1 << 26
     """And bytes of payload: on a live node messages are bundles, and what is kept for a slow child is what waits in
     its socket's buffer. The application may leave as much untaken."""
+    away_bytes_max: int = 1 << 28
+    """For a child that does not answer, and has no children itself, so much is kept before anyone waits for it: it
+    gets it when it is back (Spauster 7.1.2)."""
     reader_messages_max: int = 4096
     """Deliveries that the application may leave untaken before the site takes nothing more."""
     acknowledge_every: int = 32
@@ -35,7 +40,7 @@ class PropagationGraphOptions(Options, frozen=True):
     blocked_seconds: float = 1.0
     """After so long without an answer a site says that it is blocked: ten announcements."""
 
-    shared: ClassVar[frozenset[str]] = frozenset({"prefer", "parents", "load_bound"})
+    shared: ClassVar[frozenset[str]] = frozenset({"prefer", "parents", "load_bound", "manager"})
     """Each site computes the graph for itself."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("window_messages"),
@@ -54,6 +59,7 @@ class PropagationGraphOptions(Options, frozen=True):
             "window_messages",
             "history_messages_max",
             "history_bytes_max",
+            "away_bytes_max",
             "reader_messages_max",
             "acknowledge_every",
         )

@@ -1,8 +1,9 @@
-"""What sites say to each other along the edges of the graph, and what they write to the log."""
+"""What sites say to each other along the edges of the graph. Each packet has the number of its graph (Spauster 5.2)."""
 
 from __future__ import annotations
 
-from ordercast.core import MessageId, Multicast, Packet, Record, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId
+from ordercast.protocols.propagation_graph.rosters import Wish
 
 
 class Submit(Packet, frozen=True):
@@ -10,6 +11,7 @@ class Submit(Packet, frozen=True):
 
     number: int
     multicast: Multicast
+    graph: int = 0
 
     def served(self) -> tuple[MessageId, ...]:
         return (self.multicast.id,)
@@ -23,9 +25,11 @@ class Forward(Packet, frozen=True):
 
     numbers: tuple[int, ...]
     multicast: Multicast
+    """What an application has multicast; or, to no group, a `Close` or an `Open`."""
+    graph: int = 0
 
     def served(self) -> tuple[MessageId, ...]:
-        return (self.multicast.id,)
+        return (self.multicast.id,) if self.multicast.groups else ()
 
 
 class Request(Packet, frozen=True):
@@ -33,6 +37,7 @@ class Request(Packet, frozen=True):
 
     background = True
     missing: tuple[tuple[int, int], ...]
+    graph: int = 0
 
 
 class Null(Packet, frozen=True):
@@ -44,6 +49,9 @@ class Null(Packet, frozen=True):
 
     background = True
     highest: int
+    graph: int = 0
+    ended: bool = False
+    """Whether the highest is the `Close`: then whoever is in a later graph has taken all of it."""
 
 
 class Acknowledge(Packet, frozen=True):
@@ -51,6 +59,7 @@ class Acknowledge(Packet, frozen=True):
 
     background = True
     taken: int
+    graph: int = 0
 
 
 class Held(Packet, frozen=True):
@@ -58,29 +67,80 @@ class Held(Packet, frozen=True):
 
     background = True
     by: tuple[SiteId, ...]
+    graph: int = 0
 
 
-class Submitted(Record, frozen=True):
-    """At a source: the next number of the edge to the primary destination is this message's."""
+# ---------------------------------------------------------------------- from one graph to the next
+class Ask(Packet, frozen=True):
+    """Site -> manager: what its application wants changed. `graph` is the one that the site knows."""
 
-    to: SiteId
+    background = True
+    wish: Wish
+    graph: int
+
+
+class Change(Packet, frozen=True):
+    """Manager -> first root: this `Close` or `Open` is to enter there."""
+
+    background = True
+    graph: int
+    """The one that it ends, or begins."""
     multicast: Multicast
 
 
-class Taken(Record, frozen=True):
-    """The next message of an incoming edge is taken: forwarded with the next numbers of the edges on its way, and
-    delivered if the site is a member. The order of these records is the site's order."""
+class Opened(Packet, frozen=True):
+    """First root -> manager that is not in the new graph: it has begun."""
 
-    sender: SiteId
-    multicast: Multicast
+    background = True
+    graph: int
 
 
-class State(Record, frozen=True):
-    """A checkpoint: all of the above, summed up."""
+class Counted(Packet, frozen=True):
+    """Primary destination -> manager: the graph is closed here, and its groups have had so many messages."""
 
-    incoming: tuple[tuple[SiteId, int], ...]
-    """Sender, and the number up to which its messages are taken."""
-    outgoing: tuple[tuple[SiteId, int, int], ...]
-    """Receiver, highest number, highest acknowledged."""
-    kept: tuple[Submit | Forward, ...]
-    """What some receiver has not acknowledged."""
+    background = True
+    graph: int
+    counts: tuple[tuple[GroupId, int], ...]
+
+
+class Closed(Packet, frozen=True):
+    """Old primary destination -> source: I have taken your messages of this graph up to this number, and take no
+    more."""
+
+    background = True
+    graph: int
+    taken: int
+
+
+class Noted(Packet, frozen=True):
+    """Source -> old primary destination: I know, and it is in my log."""
+
+    background = True
+    graph: int
+
+
+class Seek(Packet, frozen=True):
+    """A site that is in no graph -> whomever it has found: is there one? It wants to be in one. Or site -> manager: is
+    this the latest?"""
+
+    background = True
+
+
+class Presence(Packet, frozen=True):
+    """Site -> one that seeks: the graph in which it is."""
+
+    background = True
+    graph: int
+    manager: SiteId
+    size: int
+    """How many sites it has; 0: the sender is in none, either."""
+    seeking: bool
+    changing: bool = False
+    """Whether the sender, the manager, is about to make another one."""
+
+
+class Decline(Packet, frozen=True):
+    """Manager -> one that wants to join: it cannot."""
+
+    background = True
+    reason: str

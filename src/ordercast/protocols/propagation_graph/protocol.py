@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import count
+from collections.abc import Iterator, Mapping
+from itertools import chain, count
 from typing import cast
 
 import msgspec
@@ -23,14 +24,31 @@ from ordercast.core import (
     WireError,
 )
 from ordercast.core.effects import Credit, Deliver, Send
-from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, Started
+from ordercast.core.events import (
+    Arrival,
+    Consumed,
+    Discovered,
+    JoinRequested,
+    LeaveRequested,
+    MulticastRequested,
+    Recovered,
+    RemovalRequested,
+    Started,
+)
 from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
+from ordercast.protocols.propagation_graph.changes import Changes
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge
+from ordercast.protocols.propagation_graph.lookup import Lookup
+from ordercast.protocols.propagation_graph.manager import Manager
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
-from ordercast.protocols.propagation_graph.packets import Forward, State, Submit, Submitted, Taken
+from ordercast.protocols.propagation_graph.packets import Forward, Submit
+from ordercast.protocols.propagation_graph.passage import Passage
+from ordercast.protocols.propagation_graph.records import State, Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
-from ordercast.protocols.propagation_graph.routes import make_routes
+from ordercast.protocols.propagation_graph.rosters import OPENS, Close, Roster
+from ordercast.protocols.propagation_graph.routes import Routes, make_routes, routes_of
+from ordercast.protocols.propagation_graph.source import Source
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -41,6 +59,11 @@ class Step(msgspec.Struct, frozen=True):
     numbers: tuple[count[int], ...]
     """Of these edges."""
     member: bool
+    counted: tuple[GroupId, ...]
+    """The groups of the address whose messages this site counts: it is in them, or orders them."""
+
+
+ROLES = (Source, Passage, Manager, Changes, Lookup)
 
 
 class PropagationGraph(Protocol):
@@ -53,9 +76,9 @@ class PropagationGraph(Protocol):
     contract = Contract(
         name="propagation-graph",
         title="a forest of sites orders: each where its groups meet; load spread, few messages, order across groups",
-        paper="Spauster 1991, 3.2 to 3.4",
+        paper="Spauster 1991, 3.2 to 3.4, 5.2",
         # Not source-order: two messages of one source to different groups may enter at different sites.
-        guarantees=tuple(name for name in TOTAL_ORDER if name != "source-order"),
+        guarantees=tuple("group-source-order" if name == "source-order" else name for name in TOTAL_ORDER),
         faults=EVERY_FAULT,
         crash="whoever is below a crashed site waits until it is back, and whoever multicasts to what it orders",
         branches=(
@@ -71,35 +94,118 @@ class PropagationGraph(Protocol):
             "null-found-gap",
             "stalled",
             "blocked",
+            "leaf-away",
+            *(branch for role in ROLES for branch in role.branches),
         ),
         options=PropagationGraphOptions,
+        dynamic=True,
     )
     arrangement = ARRANGEMENT
-    parts = (Repair, Recovery)
+    parts = (Repair, Recovery, *ROLES)
     packets = (Submit, Forward)
     records = (State,)
     wants_consumed = True
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.options = cast(PropagationGraphOptions, context.options)
-        self.routes = make_routes(context.groups, self.options)
-        for site in sorted({*self.options.parents, *self.options.parents.values()}.difference(context.sites)):
-            raise UsageError(f"option parents: there is no site {site!r}")
-        self.incoming: dict[SiteId, IncomingEdge] = {}
+        self.options = options = cast(PropagationGraphOptions, context.options)
+        self.past: dict[tuple[int, SiteId], OutgoingEdge] = {}
+        """Graph and receiver -> an edge of an earlier graph of which something is not acknowledged."""
         self.outgoing: dict[SiteId, OutgoingEdge] = {}
-        self.lost_memory = False
-        self.repair = self.attach(Repair(self))
-        self.recovery = self.attach(Recovery(self))
-        self.untaken: deque[int] = deque()
-        """The bytes of each delivery that the application has not taken."""
-        self.untaken_bytes = 0
         self.own_pending = 0
         """Own messages that their primary destination has not taken."""
         self.own_pending_bytes = 0
+        self.is_outside = not context.groups
+        """Whether this site is in no graph."""
+        if self.is_outside:
+            self.begin_outside()
+        else:
+            named = {*options.parents, *options.parents.values()}
+            for option, sites in (("parents", named), ("manager", {options.manager} - {""})):
+                for site in sorted(sites.difference(context.sites)):
+                    raise UsageError(f"option {option}: there is no site {site!r}")
+            routes = make_routes(context.groups, options, context.sites)
+            manager = options.manager or routes.first_root
+            self._install(Roster(0, manager, context.sites, tuple(sorted(context.groups.items()))), routes)
+        self.lost_memory = False
+        self.holding = self.is_outside
+        """Whether it is not clear if this site may submit what it multicasts."""
+        self.repair = self.attach(Repair(self))
+        self.recovery = self.attach(Recovery(self))
+        self.source = self.attach(Source(self))
+        self.passage = self.attach(Passage(self))
+        self.manager = self.attach(Manager(self))
+        self.changes = self.attach(Changes(self))
+        self.lookup = self.attach(Lookup(self))
+        self.untaken: deque[int] = deque()
+        """The bytes of each delivery that the application has not taken."""
+        self.untaken_bytes = 0
+
+    # ------------------------------------------------------------------ graphs
+    def install(self, roster: Roster) -> None:
+        """From here on this is the graph; what is not acknowledged of the one before is kept."""
+        self.is_outside = False
+        self._install(roster, routes_of(roster, self.options))
+
+    def _install(self, roster: Roster, routes: Routes) -> None:
+        self.past |= {(edge.graph, edge.to): edge for edge in self.outgoing.values() if edge.kept}
+        self.number = roster.graph
+        self.roster = roster
+        self.routes = routes
+        self._groups = dict(roster.groups) if roster.graph else self.context.groups
+        self.closed: Close | None = None
+        """What follows, when the graph is closed here."""
+        self.incoming: dict[SiteId, IncomingEdge] = {}
+        self.outgoing = {}
         self._stalled: dict[SiteId, None] = {}
         """The incoming edges that wait for room; whoever has had a turn goes to the end."""
         self.steps: AddressMemo[Step] = AddressMemo(self._find_step)
+        if not roster.graph:
+            primary = routes.graph.primary
+            mine = (g for g, members in roster.groups if self.site in members or primary[g] == self.site)
+            self.counts: dict[GroupId, int] = dict.fromkeys(mine, 0)
+            """Group in which this site is, or which it orders -> how many messages it has had."""
+
+    def begin_outside(self) -> None:
+        """This site is in no graph: alone, and in no group."""
+        self.past.clear()
+        self.outgoing.clear()
+        self.counts = {}
+        self.own_pending = self.own_pending_bytes = 0
+        self.is_outside = self.holding = True
+        self._install(Roster(-1, self.site, (self.site,), ()), make_routes({}, self.options, (self.site,)))
+
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups of the graph that is open here."""
+        return self._groups
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """The sites of the graph that is open here."""
+        return self.roster.sites
+
+    def on_discovered(self, event: Discovered) -> None:
+        """The driver has found other processes."""
+        self.lookup.discover(event)
+
+    def on_join_requested(self, event: JoinRequested) -> None:
+        """The application wants to be in a group."""
+        self._check_memory("join")
+        self.changes.join(event)
+
+    def on_leave_requested(self, event: LeaveRequested) -> None:
+        """The application wants to be out of a group."""
+        self._check_memory("leave")
+        self.changes.leave(event)
+
+    def on_removal_requested(self, event: RemovalRequested) -> None:
+        """An operator wants a site out of every group; nobody but that site can know what it has taken."""
+        raise UsageError(f"propagation-graph waits for {event.site!r}: let it come back and leave by itself")
+
+    def _check_memory(self, what: str) -> None:
+        if self.lost_memory:
+            raise UsageError(f"{self.site} has lost its memory and cannot {what}; start the cluster anew, with a log")
 
     # ------------------------------------------------------------------ the source
     def on_started(self, event: Started) -> None:
@@ -108,11 +214,11 @@ class PropagationGraph(Protocol):
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         """To the primary destination, which may be here."""
-        if self.lost_memory:
-            raise UsageError(
-                f"{self.site} has lost its memory and cannot multicast; start the cluster anew, with a log"
-            )
+        self._check_memory("multicast")
         multicast = event.multicast
+        if self.holding:
+            self.source.hold(multicast)
+            return
         entry = self.routes.ways[multicast.groups, multicast.destinations].entry
         if entry != self.site:
             self.append(Submitted(entry, multicast))
@@ -136,7 +242,7 @@ class PropagationGraph(Protocol):
     def keep_submission(self, entry: SiteId, multicast: Multicast) -> Submit:
         """The next message of the edge to a primary destination elsewhere."""
         edge = self.outgoing_edge(entry)
-        submit = Submit(next(edge.numbers), multicast)
+        submit = Submit(next(edge.numbers), multicast, edge.graph)
         edge.keep(submit)
         self.count_own(multicast, 1)
         return submit
@@ -144,7 +250,7 @@ class PropagationGraph(Protocol):
     def queue_here(self, edge: IncomingEdge, multicast: Multicast) -> None:
         """An own message of which this site is the primary destination, and for which there is no room."""
         number = edge.released + len(edge.early) + 1
-        edge.early[number] = Submit(number, multicast)
+        edge.early[number] = Submit(number, multicast, self.number)
         self.count_own(multicast, 1)
 
     def count_own(self, multicast: Multicast, more: int) -> None:
@@ -165,6 +271,9 @@ class PropagationGraph(Protocol):
     # ------------------------------------------------------------------ taking messages in order
     def on_submit(self, sender: SiteId, packet: Submit, arrival: Arrival) -> None:
         """At the primary destination."""
+        if packet.graph != self.number:
+            self.passage.receive_other(sender, packet)
+            return
         if packet.multicast.id.source != sender or not self.is_entry(packet.multicast):
             raise WireError(f"{sender} may not submit {packet.multicast.id} here")
         self.receive(sender, packet.number, packet)
@@ -172,6 +281,9 @@ class PropagationGraph(Protocol):
     def on_forward(self, sender: SiteId, packet: Forward, arrival: Arrival) -> None:
         """At a site on the way: its own edge number tells where the message belongs."""
         multicast = packet.multicast
+        if packet.graph != self.number:
+            self.passage.receive_other(sender, packet)
+            return
         try:
             way = self.routes.ways[multicast.groups, multicast.destinations]
         except UsageError as error:
@@ -179,6 +291,10 @@ class PropagationGraph(Protocol):
         place = way.places.get((sender, self.site))
         if place is None or place >= len(packet.numbers):
             raise WireError(f"{sender} may not forward {multicast.id} here")
+        if not multicast.groups:
+            if multicast.id.incarnation == OPENS:
+                return  # it is open already
+            self.passage.check_close(multicast)
         self.receive(sender, packet.numbers[place], packet)
 
     def receive(self, sender: SiteId, number: int, message: Numbered) -> None:
@@ -203,7 +319,7 @@ class PropagationGraph(Protocol):
             edge.keep(number, message)
             self.repair.ask(edge)
 
-    def take(self, edge: IncomingEdge, multicast: Multicast) -> None:
+    def take(self, edge: IncomingEdge, multicast: Multicast, queued: bool = False) -> None:
         """The message's place in this site's order is here: it is logged, sent on, and delivered.
 
         One record, before anything leaves. (Else: the message has number 7 to b and 4 to c; b has it; crash; the site
@@ -211,8 +327,10 @@ class PropagationGraph(Protocol):
         """
         step = self.steps[multicast.groups, multicast.destinations]
         sender = edge.sender
-        self.append(Taken(sender, multicast))
+        self.append(Taken(sender, multicast, queued))
         edge.released += 1
+        for group in step.counted:
+            self.counts[group] += multicast.count
         if step.to:
             self.branch("forwarded")
             self.outbox.append(Send(step.to, self.forward(step, multicast)))
@@ -222,37 +340,30 @@ class PropagationGraph(Protocol):
             self.untaken.append(size)
             self.untaken_bytes += size
             self.outbox.append(Deliver(multicast, None, None if sender == self.site else sender))
+        elif not multicast.groups:
+            self.passage.close(multicast, edge)
 
     def forward(self, step: Step, multicast: Multicast) -> Forward:
         """The next message of each of the edges on its way."""
-        message = Forward(tuple(map(next, step.numbers)), multicast)
+        message = Forward(tuple(map(next, step.numbers)), multicast, self.number)
         for edge in step.edges:
             edge.keep(message)
         return message
 
     def has_room(self, multicast: Multicast) -> bool:
         """Whether the application and everyone further on can take one more."""
+        if self.closed is not None or not multicast.groups:
+            # What ends the graph waits for nobody: it is the last that an edge has to keep.
+            return self.closed is None
         step = self.steps[multicast.groups, multicast.destinations]
-        if step.member and self._is_reader_full():
+        if step.member and self.is_reader_full():
             return False
-        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
-        return all(len(edge.kept) < history_max and edge.kept_bytes < bytes_max for edge in step.edges)
+        return all(edge.has_room(self.options) for edge in step.edges)
 
-    def _is_reader_full(self) -> bool:
+    def is_reader_full(self) -> bool:
+        """Whether the application has as much before it as may be."""
         options = self.options
         return len(self.untaken) >= options.reader_messages_max or self.untaken_bytes >= options.history_bytes_max
-
-    def find_holders(self, edge: IncomingEdge) -> tuple[SiteId, ...]:
-        """The sites for which an edge waits whose next message finds no room: this one, whose application is slow, or
-        those further on; where these have named others, the others."""
-        multicast = edge.early[edge.released + 1].multicast
-        step = self.steps[multicast.groups, multicast.destinations]
-        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
-        holders = {self.site} if step.member and self._is_reader_full() else set()
-        for onward in step.edges:
-            if len(onward.kept) >= history_max or onward.kept_bytes >= bytes_max:
-                holders.update(onward.held_by or (onward.to,))
-        return tuple(sorted(holders))
 
     def drain(self, edge: IncomingEdge) -> None:
         """Take what waits and is next, as far as there is room."""
@@ -268,13 +379,14 @@ class PropagationGraph(Protocol):
                 self.give_credit()
         else:
             edge.stalled = False
-            self._stalled.pop(edge.sender, None)
+            if edge.graph == self.number:  # with Close and Open on it, this edge belongs to the past by now
+                self._stalled.pop(edge.sender, None)
         self.repair.acknowledge_if_due(edge)
 
     def stall(self, edge: IncomingEdge) -> None:
         """The edge waits for room; and so do, in the end, the sources."""
         self.branch("stalled")
-        if self._is_reader_full():
+        if self.is_reader_full():
             self.block("reader", f"the application of {self.site} has not taken what is delivered")
         edge.stalled = True
         self._stalled[edge.sender] = None
@@ -282,15 +394,15 @@ class PropagationGraph(Protocol):
     def use_room(self) -> None:
         """There may be room again; each edge that waits has a turn."""
         for sender in tuple(self._stalled):
-            del self._stalled[sender]
-            self.drain(self.incoming[sender])
+            if self._stalled.pop(sender, self) is None:
+                self.drain(self.incoming[sender])
 
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries."""
         # After a crash it takes what the log replays as well, which is not counted.
         for _ in range(min(event.count, len(self.untaken))):
             self.untaken_bytes -= self.untaken.popleft()
-        if not self._is_reader_full():
+        if not self.is_reader_full():
             self.block("reader", "")
         self.use_room()
 
@@ -299,24 +411,41 @@ class PropagationGraph(Protocol):
         """The edge from a site to here."""
         edge = self.incoming.get(sender)
         if edge is None:
-            edge = self.incoming[sender] = IncomingEdge(sender)
+            edge = self.incoming[sender] = IncomingEdge(sender, self.number)
         return edge
 
     def outgoing_edge(self, to: SiteId) -> OutgoingEdge:
         """The edge from here to a site."""
         edge = self.outgoing.get(to)
         if edge is None:
-            edge = self.outgoing[to] = OutgoingEdge(to)
+            edge = self.outgoing[to] = OutgoingEdge(to, self.number)
         return edge
+
+    def find_outgoing(self, graph: int, to: SiteId) -> OutgoingEdge | None:
+        """The edge of a graph from here to a site."""
+        return self.outgoing.get(to) if graph == self.number else self.past.get((graph, to))
+
+    def outgoing_edges(self) -> Iterator[OutgoingEdge]:
+        """Of all graphs."""
+        return chain(self.outgoing.values(), self.past.values())
+
+    def forget_if_done(self, edge: OutgoingEdge) -> None:
+        """Of an edge of an earlier graph nothing is left to do."""
+        if edge.graph != self.number and not edge.kept:
+            del self.past[edge.graph, edge.to]
 
     def _find_step(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> Step:
         way = self.routes.ways[groups, destinations]
         to = way.onward.get(self.site, ())
         edges = tuple(self.outgoing_edge(site) for site in to)
-        return Step(to, edges, tuple(edge.numbers for edge in edges), self.site in way.members)
+        member = self.site in way.members
+        counted = tuple(group for group in groups if group in self.counts)
+        return Step(to, edges, tuple(edge.numbers for edge in edges), member, counted)
 
     def is_entry(self, multicast: Multicast) -> bool:
         """Whether this site is the primary destination of a message that comes from elsewhere."""
+        if not multicast.groups:
+            return False
         try:
             return self.routes.ways[multicast.groups, multicast.destinations].entry == self.site
         except UsageError:
@@ -355,17 +484,16 @@ class PropagationGraph(Protocol):
             own.stalled = True
             self.drain(own)
         self.repair.look_at_once()
+        self.source.release()
+        self.changes.resume()
+        self.passage.resume()
 
     def check_invariants(self) -> None:
         """Of all edges."""
-        for outgoing in self.outgoing.values():
+        for outgoing in self.outgoing_edges():
             outgoing.check_invariants()
         for incoming in self.incoming.values():
             incoming.check_invariants()
         if {edge.sender for edge in self.incoming.values() if edge.stalled} != set(self._stalled):
             raise InvariantViolation(f"{self.site}: the edges that wait for room are not those that are stalled")
-        submitted = sum(type(packet) is Submit for edge in self.outgoing.values() for packet in edge.kept)
-        if self.own_pending != submitted + len(self.incoming_edge(self.site).early):
-            raise InvariantViolation(f"{self.site}: {self.own_pending} own messages are not what is pending")
-        if (self.own_pending_bytes > 0) > (self.own_pending > 0) or self.own_pending_bytes < 0:
-            raise InvariantViolation(f"{self.site}: {self.own_pending} own messages of {self.own_pending_bytes} bytes")
+        super().check_invariants()

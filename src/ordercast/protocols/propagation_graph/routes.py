@@ -20,6 +20,7 @@ from ordercast.graphs.graph import (
     read_groups,
 )
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
+from ordercast.protocols.propagation_graph.rosters import Roster
 
 
 class Way(msgspec.Struct, frozen=True):
@@ -37,32 +38,42 @@ class Way(msgspec.Struct, frozen=True):
 class Routes:
     """The ways over one graph. Equal at all sites, so those of one process share it."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, sites: tuple[SiteId, ...] = ()) -> None:
         self.graph = graph
         self.ways: AddressMemo[Way] = AddressMemo(self._find)
-        """Of the messages of an address; `UsageError` when there is no such group."""
-        first = graph.roots[0]
+        """Of the messages of an address; `UsageError` when there is no such group. Groups that have ended while a
+        message was on its way have no members. An address without groups is everyone's: Close and Open have it."""
+        self.first_root = first = graph.roots[0] if graph.roots else sites[0]
         # For messages to several groups the forest is one tree: the other roots hang from the first. This changes
         # nothing for messages to one group, whose members are below a primary destination anyway; and in a tree the
-        # lower one of two primary destinations sees the messages of both, whatever their addresses are.
-        self._parent = {
+        # lower one of two primary destinations sees the messages of both, whatever their addresses are. Sites in no
+        # group hang there, too, and hear of changes only.
+        self.parent: dict[SiteId, SiteId | None] = {
             site: first if above is None and site != first else above for site, above in graph.parent.items()
         }
         self._level = {site: level + (graph_root != first) for site, level, graph_root in _levels(graph)}
+        for site in sites:
+            if site not in self.parent:
+                self.parent[site] = None if site == first else first
+                self._level[site] = int(site != first)
+
+        self.interior = frozenset(self.parent.values())
+        """The sites that are above others."""
 
     def _find(self, address: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> Way:
         groups = self.graph.groups
-        for group in address:
-            if group not in groups:
-                raise UsageError(f"there is no group {group!r}")
+        known = tuple(group for group in address if group in groups)
+        if address and not known:
+            raise UsageError(f"there is no group {address[0]!r}")
+        members = tuple(sorted({site for group in known for site in groups[group]}))
         if not address:
-            raise UsageError("a message needs at least one group")
-        members = tuple(sorted({site for group in address for site in groups[group]}))
-        if len(address) == 1:
-            route = self.graph.route(address[0])
-            entry = self.graph.primary[address[0]]
+            entry = self.first_root
+            route = dict(self.parent)
+        elif len(known) == 1:
+            route = self.graph.route(known[0])
+            entry = self.graph.primary[known[0]]
         else:
-            entry = common_ancestor(members, self._parent, self._level)
+            entry = common_ancestor(members, self.parent, self._level)
             route = self._walk(members, entry)
         onward = onward_of(route)
         places = {(sender, site): place for sender, to in onward.items() for place, site in enumerate(to)}
@@ -73,7 +84,7 @@ class Routes:
         for member in members:
             site = member
             while site not in route:
-                above = self._parent[site]
+                above = self.parent[site]
                 route[site] = above
                 site = above or entry
         return route
@@ -87,22 +98,47 @@ def _levels(graph: Graph) -> list[tuple[SiteId, int, SiteId]]:
     return [(site, level, root[site]) for site, level in graph.level.items()]
 
 
-def make_routes(groups: Mapping[GroupId, tuple[SiteId, ...]], options: PropagationGraphOptions) -> Routes:
-    """What every site makes of the groups and options that all of them have."""
-    key = tuple(groups.items())
-    return _make_routes(key, options.prefer, tuple(sorted(options.parents.items())), options.load_bound)
+def make_routes(
+    groups: Mapping[GroupId, tuple[SiteId, ...]], options: PropagationGraphOptions, sites: tuple[SiteId, ...] = ()
+) -> Routes:
+    """What every site makes of the groups, sites and options that all of them have."""
+    parents = tuple(sorted(options.parents.items()))
+    return _make_routes(tuple(groups.items()), options.prefer, parents, options.load_bound, sites)
 
 
-@lru_cache(maxsize=8)
+def routes_of(roster: Roster, options: PropagationGraphOptions) -> Routes:
+    """The ways over the graph of a roster. Parents that the options name may be gone, and sites may be new."""
+    if options.parents:
+        options = msgspec.structs.replace(options, parents=_adapt(options.parents, roster.sites))
+    return make_routes(dict(roster.groups), options, roster.sites)
+
+
+def _adapt(parents: Mapping[SiteId, SiteId], sites: tuple[SiteId, ...]) -> dict[SiteId, SiteId]:
+    """The parents of one tree of these sites: the nearest above that is there, or else the first of those without."""
+    adapted: dict[SiteId, SiteId] = {}
+    for site in sites:
+        above = parents.get(site)
+        while above is not None and above not in sites:
+            above = parents.get(above)
+        if above is not None:
+            adapted[site] = above
+    first = next(site for site in sites if site not in adapted)
+    return {site: adapted.get(site, first) for site in sites if site != first}
+
+
+@lru_cache(maxsize=32)
 def _make_routes(
     groups: tuple[tuple[GroupId, tuple[SiteId, ...]], ...],
     prefer: tuple[SiteId, ...],
     parents: tuple[tuple[SiteId, SiteId], ...],
     load_bound: int,
+    sites: tuple[SiteId, ...],
 ) -> Routes:
     """Kept, for a simulation starts a thousand cores that would all work out the same graph."""
+    if not groups and sites:
+        return Routes(Graph({}, {}, {}), sites)
     known = read_groups(dict(groups))
     graph = graph_of_parents(known, dict(parents)) if parents else generate(known, ties=Ties(prefer=prefer))
     if load_bound:
         graph = balance(graph, load_bound).graph
-    return Routes(graph)
+    return Routes(graph, sites)

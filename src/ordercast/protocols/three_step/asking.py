@@ -18,6 +18,8 @@ from ordercast.protocols.three_step.refusals import ASKED_MAX, check_asked, chec
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
 
+MISSING_MAX = 64
+"""Places that are told to somebody who lacks them: the others follow when it has these."""
 NAMELESS_TICKS = 256
 """Intervals after which a message is forgotten that nobody has more of than the name: all who had it are gone."""
 
@@ -156,8 +158,24 @@ class Asking(Part):
             if packet.started < core.primary.started:
                 core.primary.send_start(sender)
             elif packet.count < core.ordering.count:
-                core.ordering.tell_missing(sender, packet.count)
+                self._tell_missing(sender, packet.count)
         core.ordering.say_word((sender,), packet.served()[:1])
+
+    def _tell_missing(self, site: SiteId, count: int) -> None:
+        """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
+        where they are over."""
+        core, places = self._core, self._core.ordering.places
+        first = count - core.ordering.base
+        if first < 0:
+            core.primary.send_start(site)
+            return
+        missing = [places[index] for index in range(first, min(len(places), first + MISSING_MAX))]
+        known = (core.entries.get(place.message) for place in missing)
+        found = [entry for entry in known if entry is not None]
+        if len(found) < len(missing):
+            core.primary.send_start(site)
+        else:
+            core.ordering.tell_standings(site, found)
 
     def on_answer(self, sender: SiteId, packet: Answer, arrival: Arrival) -> None:
         """What somebody has delivered. Its final timestamp is everybody's."""

@@ -47,29 +47,36 @@ class Delivery(Handover):
         if not entry.delivered:
             self._open.append((timestamp, entry.message))
 
-    def hear_primary(self, count: int, clock: int) -> None:
-        """The primary has said, in S, a clock with so many places; it counts when we have accepted these.
+    def hear_primary(self, count: int, clock: int) -> bool:
+        """The primary has said, in S, a clock with so many places; it counts when we have accepted these. Whether it
+        counts now, and is news.
 
         (Else: our clock and another follower's were raised by another cell; the primary is behind, and gives less.)
         """
+        if clock <= self._complete:
+            return False
         here = self._core.ordering.count
-        if clock > self._complete:
-            pending = [*self._pending, (count, clock)]
-            for needed, said in pending:
-                if needed <= here:
-                    self._complete = max(self._complete, said)
-            left = [(needed, said) for needed, said in pending if said > self._complete]
-            self._pending = sorted({min(left), max(left)}) if left else []
+        if count <= here and not self._pending:
+            self._complete = clock
+            return True
+        before = self._complete
+        pending = [*self._pending, (count, clock)]
+        for needed, said in pending:
+            if needed <= here:
+                self._complete = max(self._complete, said)
+        left = [(needed, said) for needed, said in pending if said > self._complete]
+        self._pending = sorted({min(left), max(left)}) if left else []
+        return self._complete > before
 
     def on_final(self, entry: Entry, sequence: int) -> None:
-        """The final timestamp of a message is known."""
+        """The final timestamp of a message is known; what can be delivered is, at the end of the turn."""
         entry.sequence = sequence
         if self._core.site not in entry.address.sites or entry.delivered:
             return
-        if self.mark is not None and entry.key <= self.mark:
-            raise InvariantViolation(f"{entry.key} is final after {self.mark} was delivered")
-        heappush(self._final, entry.key)
-        self._core.ordering.touch()
+        key = entry.key
+        if self.mark is not None and key <= self.mark:
+            raise InvariantViolation(f"{key} is final after {self.mark} was delivered")
+        heappush(self._final, key)
 
     # ------------------------------------------------------------------ delivery
     def deliver(self) -> None:
@@ -87,9 +94,10 @@ class Delivery(Handover):
                 core.branch("tie")
             ready.append(entry)
         if ready:
-            core.append(Delivered(tuple(entry.key for entry in ready)))
+            core.append(Delivered(tuple([entry.key for entry in ready])))
             for entry in ready:
                 self.hand_over(entry, Deliver)
+            core.source.note_delivered(ready)
 
     def _first(self) -> Entry | None:
         """Of what has a final timestamp, the lowest."""

@@ -55,10 +55,11 @@ class Entries(KeptMessages[Entry]):
 
     def note(self, message: MessageId, address: Destinations) -> Entry | None:
         """What we know of a message from now on; None when it is over."""
-        before = self.ordinal
-        entry = super().note(message, address)
-        if self.ordinal > before and self._core.site in address.sites:
-            self.here += 1
+        entry = self.get(message)
+        if entry is None:
+            entry = super().note(message, address)
+            if entry is not None and self._core.site in address.sites:
+                self.here += 1
         return entry
 
     def forget(self, entry: Entry) -> bool:

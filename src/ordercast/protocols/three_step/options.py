@@ -9,8 +9,8 @@ class ThreeStepOptions(Options, frozen=True):
     """Every bound and every timer, with a reason for its value."""
 
     window_messages: int = 256
-    """Messages of a source that the applications of a qualified majority have not taken yet: some round trips at full
-    rate."""
+    """Messages of a source that it has not delivered yet (or, where it is no destination, that the applications of a
+    qualified majority have not taken): some round trips at full rate."""
     kept_messages_max: int = 16384
     """Messages that a site keeps for those who have not taken them: half a minute at five hundred bundles a second. At
     the bound whoever is silent is given up, and whoever is there but slow holds the sources up."""
@@ -18,7 +18,8 @@ class ThreeStepOptions(Options, frozen=True):
     """The same in bytes, with what is known about each message: small beside a machine, and more than what is under way
     among the sites that are there."""
     acknowledge_every: int = 32
-    """Messages that an application takes until the other sites hear of it: an eighth of the window."""
+    """Messages that an application takes until the other sites hear of it, together with whatever else they hear next:
+    an eighth of the window."""
     acknowledge_seconds: float = 0.05
     """How long they wait for that at the most."""
     turn_seconds: float = 0.0

@@ -9,10 +9,11 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core.effects import SetTimer
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
-from ordercast.protocols.three_step.entries import Entry, Standing
+from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
 from ordercast.protocols.three_step.refusals import check_proposals, check_resumption
 from ordercast.protocols.three_step.voices import Voices
@@ -54,6 +55,7 @@ class Ordering(Part):
         self._lacking: set[MessageId] = set()
         """Messages that are wanted because a report or a start names them."""
         self._dirty = False
+        self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
         self._said = (0, 0, 0)
         """Our last word: epoch, count, clock."""
 
@@ -70,14 +72,15 @@ class Ordering(Part):
         """Something is to be done at the end of the turn."""
         if not self._dirty:
             self._dirty = True
-            self._core.set_timer("turn", self._core.options.turn_seconds)
+            self._core.outbox.append(self._end_of_turn)
 
     # ------------------------------------------------------------------ what comes
     def on_body(self, entry: Entry) -> None:
         """Step 1: a message is here."""
         if not entry.place and not entry.delivered:
             self._unplaced[entry.message] = entry
-        self.touch()
+        if self._early or entry.sequence or self._core.primary.leads:
+            self.touch()
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Where messages stand in the sender's cell."""
@@ -89,20 +92,23 @@ class Ordering(Part):
         voices = self.voices[cell]
         check_proposals(core, sender, cell, address, packet)
         primary = voices.sites[packet.epoch % len(voices.sites)]
-        if cell == self.cell:
-            core.primary.hear(sender, packet.epoch)
+        entries, epoch, is_own = core.entries, packet.epoch, cell == self.cell
+        if is_own:
+            core.primary.hear(sender, epoch)
         for proposal in packet.proposals:
-            entry = core.entries.note(proposal.message, address)
-            if cell == self.cell:
-                self._keep_early(packet.epoch, proposal)
+            entry = entries.get(proposal.message)
+            if entry is None:
+                entry = entries.note(proposal.message, address)
+            if is_own:
+                self._keep_early(epoch, proposal)
             if entry is not None:
                 if entry.multicast is None:
-                    core.entries.want(entry, sender)
-                standing = Standing(packet.epoch, proposal.place, proposal.timestamp)
-                if voices.stand(entry, standing) and cell != self.cell:
+                    entries.want(entry, sender)
+                if voices.stand(entry, epoch, proposal.place, proposal.timestamp) and not is_own:
                     self._complete.append(entry)
-            if sender == primary:
-                self._hear(voices, sender, packet.epoch, proposal.place, proposal.timestamp)
+        if sender == primary and packet.proposals:
+            last = packet.proposals[-1]
+            self._hear(voices, sender, epoch, last.place, last.timestamp)
         self._heard.add(cell)
         self.touch()
 
@@ -126,10 +132,11 @@ class Ordering(Part):
             self.touch()
 
     def _hear(self, voices: Voices, site: SiteId, epoch: int, count: int, clock: int) -> bool:
+        """A word; whether anything may follow from it."""
         is_news = voices.hear(site, epoch, count, clock)
         primary = self._core.primary
-        if is_news and voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
-            self._core.delivery.hear_primary(count, clock)
+        if voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
+            return self._core.delivery.hear_primary(count, clock) or is_news
         return is_news
 
     def on_final(self, entry: Entry) -> None:
@@ -162,12 +169,17 @@ class Ordering(Part):
             self._propose(acceptances, proposed)
         else:
             self._accept(acceptances)
+        if acceptances:
+            self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         words = self._raise_clock(leads)
         if acceptances or self.clock > clock:
             self._core.append(Accepted(first, tuple(acceptances), self.clock))
         for address, proposals in proposed.items():
             self._send_proposals(address.others, address, proposals)
         self._speak(words)
+        if (proposed or words) and self._core.keeping.is_report_due:
+            # In the same datagram.
+            self._core.keeping.report()
 
     def _propose(self, acceptances: list[Acceptance], proposed: dict[Destinations, list[Proposal]]) -> None:
         """Rule 2: the primary gives the next place, and a timestamp above its clock."""
@@ -183,16 +195,18 @@ class Ordering(Part):
         (With gaps: the longest report lacks a place that is fixed.)
         """
         early = self._early
-        if self._early_epoch != self._core.primary.started:
+        if not early or self._early_epoch != self._core.primary.started:
             return
-        while early and (proposal := early.get(self.count + 1)) is not None:
+        following = self.count + 1
+        while (proposal := early.get(following)) is not None:
             entry = self._core.entries.get(proposal.message)
             if entry is not None and entry.multicast is None:
                 return
-            del early[proposal.place]
+            del early[following]
             if self.places and proposal.timestamp <= self.places[-1].timestamp:
                 return  # it came before the epoch began here, and no primary has given it
             acceptances.append(self._place(proposal.message, proposal.timestamp))
+            following += 1
         if early:
             self._core.branch("early-proposal")
 
@@ -200,8 +214,8 @@ class Ordering(Part):
         """One more place."""
         core = self._core
         self.places.append(Place(message, timestamp))
-        self.clock = max(self.clock, timestamp)
-        core.delivery.hear_primary(self.count, timestamp)
+        if timestamp > self.clock:
+            self.clock = timestamp
         entry = core.entries.get(message)
         multicast: Multicast | None = None
         if entry is not None:
@@ -213,9 +227,10 @@ class Ordering(Part):
 
     def _stand(self, entry: Entry, place: int, timestamp: int) -> None:
         entry.place = place
-        self._unplaced.pop(entry.message, None)
+        if self._unplaced:
+            self._unplaced.pop(entry.message, None)
         if self.cell is not None:
-            self.voices[self.cell].stand(entry, Standing(self._core.primary.started, place, timestamp))
+            self.voices[self.cell].stand(entry, self._core.primary.started, place, timestamp)
             self._heard.add(self.cell)
         self._core.delivery.on_placed(entry, timestamp)
         self._complete.append(entry)
@@ -227,7 +242,10 @@ class Ordering(Part):
         for entry in self._complete:
             if not entry.place or not (entry.sequence or len(entry.standings) == len(entry.address.cells)):
                 continue
-            highest = max(entry.sequence, *(standing.timestamp for standing in entry.standings.values()))
+            highest = entry.sequence
+            for standing in entry.standings.values():
+                if standing.timestamp > highest:
+                    highest = standing.timestamp
             if highest <= entry.highest:
                 continue
             if highest > self.clock:
@@ -269,19 +287,20 @@ class Ordering(Part):
             self._heard.add(self._own)
         spoken: set[SiteId] = set()
         for address, message in words.items():
-            to = core.cellmates if address is None else address.others
-            to = tuple(site for site in to if site not in spoken and self._needs_word(site))
-            if to:
+            to = self._who_needs_word(address)
+            if len(words) > 1:
+                to = tuple(site for site in to if site not in spoken)
                 spoken.update(to)
-                core.send(to, Word(*said, (message,)))
+            core.send(to, Word(*said, (message,)))
 
-    def _needs_word(self, site: SiteId) -> bool:
+    def _who_needs_word(self, address: Destinations | None) -> tuple[SiteId, ...]:
         """In a cell of three, a follower has a majority with the primary: it needs no word of the other one."""
         core = self._core
-        if len(core.cellmates) != 2 or site not in core.cellmates:
-            return True
+        others = core.cellmates if address is None else address.others
+        if len(core.cellmates) != 2 or core.primary.leads:
+            return others
         primary = core.primary.primary_of(core.primary.started)
-        return primary in (site, core.site)
+        return tuple(site for site in others if site == primary or site not in core.cellmates)
 
     def say_word(self, to: tuple[SiteId, ...], messages: tuple[MessageId, ...]) -> None:
         """Our word again, as it was said last; it is in the log."""
@@ -301,23 +320,6 @@ class Ordering(Part):
             by_address.setdefault(entry.address, []).append(Proposal(entry.place, entry.message, standing.timestamp))
         for address, proposals in by_address.items():
             self._send_proposals((site,), address, sorted(proposals, key=lambda proposal: proposal.place))
-
-    def tell_missing(self, site: SiteId, count: int) -> None:
-        """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
-        where they are over."""
-        core = self._core
-        if count < self.base:
-            core.primary.send_start(site)
-            return
-        missing = [
-            self.places[index] for index in range(count - self.base, min(len(self.places), count - self.base + 64))
-        ]
-        known = (core.entries.get(place.message) for place in missing)
-        found = [entry for entry in known if entry is not None]
-        if len(found) < len(missing):
-            core.primary.send_start(site)
-        else:
-            self.tell_standings(site, found)
 
     # ------------------------------------------------------------------ what the epochs ask
     def report(self) -> tuple[int, tuple[Place, ...], int]:
@@ -439,13 +441,16 @@ class Ordering(Part):
     # ------------------------------------------------------------------ what is over
     def forget(self, entry: Entry) -> None:
         """A message is over."""
-        self._unplaced.pop(entry.message, None)
-        self.trim()
+        if self._unplaced:
+            self._unplaced.pop(entry.message, None)
+        if self.places and self.places[0].message == entry.message:
+            self.trim()
 
     def trim(self) -> None:
         """Places of messages that are over go, from the first on; the numbers go on."""
         places, core = self.places, self._core
-        while places and places[0].message not in core.entries and core.is_over(places[0].message):
+        entries = core.entries
+        while places and (message := places[0].message) not in entries and core.is_over(message):
             places.popleft()
             self.base += 1
 
@@ -462,6 +467,8 @@ class Ordering(Part):
             if acceptance.multicast is not None:
                 self._core.recall(acceptance.multicast)
             self._place(acceptance.message, acceptance.timestamp)
+        if record.acceptances:
+            self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         self.clock = max(self.clock, record.clock)
 
     def restore(self, base: int, places: tuple[Place, ...], clock: int) -> None:

@@ -34,6 +34,7 @@ class ThreeStep(Keeper):
     entries: Entries
     watching: Asking
     logs_what_it_sends = True
+    reports_with_its_turns = True
     parts = (
         FailureDetector,
         ReliableMulticast,
@@ -155,9 +156,10 @@ class ThreeStep(Keeper):
 
     def on_delivered(self, multicast: Multicast) -> None:
         """A message is here, for the first time."""
-        entry = self.entries.note(multicast.id, self.addresses.of(multicast))
+        entries = self.entries
+        entry = entries.get(multicast.id) or entries.note(multicast.id, self.addresses.of(multicast))
         if entry is not None:
-            self.entries.keep(entry, multicast)
+            entries.keep(entry, multicast)
             self.ordering.on_body(entry)
             self.primary.on_bodies()
 

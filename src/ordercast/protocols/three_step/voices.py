@@ -34,13 +34,19 @@ class Voices:
         self.sites = core.cells.cells[cell]
         self.majority = len(self.sites) // 2 + 1
         self.said: dict[SiteId, Voice] = {site: Voice() for site in self.sites}
+        self._latest = 0
+        """The latest epoch of which anybody has spoken; of that one:"""
+        self._count = 0
+        """what a majority has accepted,"""
+        self._clock = 0
+        """and the clock that a majority has said."""
         self._waiting: dict[int, list[tuple[int, MessageId]]] = {}
         """Epoch -> messages that stand in it and are not fixed, by place, as a heap; dead items are dropped later."""
         self._epoch = 0
         """The latest epoch in which a majority has spoken: in earlier ones nothing is fixed any more that is not."""
 
     def hear(self, site: SiteId, epoch: int, count: int, clock: int) -> bool:
-        """A word; an older one does not take a later one back. Whether it says anything new.
+        """A word; an older one does not take a later one back. Whether a majority has said more by it.
 
         Only the words of the latest epoch are kept, and words of two epochs are never added. (Else: place 4 of epoch 0
         at a, and another place 4 of epoch 1 at b, are no majority for either.)
@@ -48,14 +54,28 @@ class Voices:
         voice = self.said[site]
         if epoch > voice.epoch:
             voice.epoch, voice.count, voice.clock = epoch, count, clock
-            return True
-        if epoch < voice.epoch or (count <= voice.count and clock <= voice.clock):
+            if epoch > self._latest:
+                self._latest = epoch
+                self._count = self._clock = 0
+        elif epoch < voice.epoch or (count <= voice.count and clock <= voice.clock):
             return False
-        voice.count, voice.clock = max(voice.count, count), max(voice.clock, clock)
-        return True
+        else:
+            voice.count, voice.clock = max(voice.count, count), max(voice.clock, clock)
+        if epoch < self._latest:
+            return True
+        if count <= self._count and clock <= self._clock:
+            # A majority has said as much before.
+            return False
+        before = (self._count, self._clock)
+        spoken = [voice for voice in self.said.values() if voice.epoch == epoch]
+        self._count = self._majority_of([voice.count for voice in spoken])
+        self._clock = self._majority_of([voice.clock for voice in spoken])
+        return (self._count, self._clock) != before
 
     def count_in(self, epoch: int) -> int:
         """So many places a majority has accepted in an epoch."""
+        if epoch == self._latest:
+            return self._count
         return self._majority_of([voice.count for voice in self.said.values() if voice.epoch == epoch])
 
     def clock_in(self, epoch: int) -> int:
@@ -64,23 +84,30 @@ class Voices:
         (Words of later epochs do not count: they were said after the promise, whose reports may not have known the
         clock that a start took from elsewhere.)
         """
+        if epoch == self._latest:
+            return self._clock
         return self._majority_of([voice.clock for voice in self.said.values() if voice.epoch == epoch])
 
     def _majority_of(self, numbers: list[int]) -> int:
         return sorted(numbers, reverse=True)[self.majority - 1] if len(numbers) >= self.majority else 0
 
-    def stand(self, entry: Entry, standing: Standing) -> bool:
+    def stand(self, entry: Entry, epoch: int, place: int, timestamp: int) -> bool:
         """A message stands at a place of this cell; whether that was not known."""
         known = entry.standings.get(self.cell)
-        if known is not None and known.epoch >= standing.epoch:
-            return False
-        if known is not None and known.timestamp != standing.timestamp:
-            self._core.branch("proposed-again")
-        entry.standings[self.cell] = standing
+        if known is not None:
+            if known.epoch >= epoch:
+                return False
+            if known.timestamp != timestamp:
+                self._core.branch("proposed-again")
+        entry.standings[self.cell] = Standing(epoch, place, timestamp)
         if self.cell not in entry.fixed:
-            heappush(self._waiting.setdefault(standing.epoch, []), (standing.place, entry.message))
-            if len(self._waiting) > EPOCHS_MAX:
-                self._drop_dead()
+            waiting = self._waiting.get(epoch)
+            if waiting is None:
+                waiting = self._waiting[epoch] = []
+                if len(self._waiting) > EPOCHS_MAX:
+                    self._drop_dead()
+                    waiting = self._waiting.setdefault(epoch, [])
+            heappush(waiting, (place, entry.message))
         return True
 
     def _drop_dead(self) -> None:
@@ -101,6 +128,7 @@ class Voices:
 
     def fix(self) -> None:
         """Fix what a majority has accepted."""
+        cell, entries = self.cell, self._core.entries
         for epoch in list(self._waiting):
             waiting = self._waiting[epoch]
             count = self.count_in(epoch)
@@ -108,12 +136,12 @@ class Voices:
                 self._epoch = max(self._epoch, epoch)
             while waiting and waiting[0][0] <= count:
                 place, message = heappop(waiting)
-                entry = self._core.entries.get(message)
-                if entry is None or self.cell in entry.fixed:
+                entry = entries.get(message)
+                if entry is None or cell in entry.fixed:
                     continue
-                standing = entry.standings[self.cell]
-                if (standing.epoch, standing.place) == (epoch, place):
-                    entry.fixed[self.cell] = standing.timestamp
+                standing = entry.standings[cell]
+                if standing.place == place and standing.epoch == epoch:
+                    entry.fixed[cell] = standing.timestamp
                     if len(entry.fixed) == len(entry.address.cells) and not entry.sequence:
                         self._core.delivery.on_final(entry, max(entry.fixed.values()))
             if not waiting or epoch < self._epoch:

@@ -59,8 +59,9 @@ class ControlOptions(Options, frozen=True):
     distance_seconds_min: float = 0.0005
     """No distance is shorter. Timers are multiples of distances: with none between processes of a machine, all would
     fire at once, and none would suppress another."""
-    distance_seconds_max: float = 30.0
-    """A measured distance above this is a clock that was set, not a distance."""
+    distance_seconds_max: float = 2.0
+    """A measured distance above this is a clock that was set, or a packet that somebody held, and no distance: several
+    satellites in a row are nearer."""
     distance_seconds_unknown: float = 0.1
     """Assumed of a process of which nothing is known yet: half a round trip around the world."""
     processes_max: int = 16384
