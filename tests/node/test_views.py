@@ -62,6 +62,7 @@ def test_a_member_that_dies_leaves_between_the_deliveries_before_and_after() -> 
                 if isinstance(event, View):
                     current = event.view
                 else:
+                    assert isinstance(event, Batch)
                     assert {delivery.view for delivery in event.deliveries()} == {current}
 
     run(main())
