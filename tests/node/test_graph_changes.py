@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import ordercast
+from ordercast.cli.graph.command import graph
+from ordercast.core import UsageError
 from ordercast.net.ports import free_ports
 
 DEADLINE_SECONDS = 60.0
@@ -40,3 +42,46 @@ def test_the_log_has_one_line_for_each_change_and_a_group_that_has_ended_is_refu
     lines = [record.message for record in caplog.records]
     assert "view 1: a joins quotes" in lines
     assert "view 3: a joins quotes" in lines
+
+
+def test_the_graph_of_a_running_cluster_is_shown_as_a_process_has_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    file = tmp_path / "bank.toml"
+    file.write_text(
+        f"""
+cluster = "bank"
+protocol = "propagation-graph"
+insecure = true
+log_directory = "log"
+control = "unix:{{process}}.sock"
+[processes]
+a = "127.0.0.1:{port}"
+[groups]
+accounts = ["a"]
+""",
+        encoding="utf-8",
+    )
+
+    async def play() -> None:
+        async with ordercast.open(file, process="a") as node:
+            await node.join("quotes")
+            await asyncio.to_thread(graph, live=True, config=file, process="a")
+
+    asyncio.run(asyncio.wait_for(play(), DEADLINE_SECONDS))
+    shown = capsys.readouterr().out
+    assert "graph 1, as a has it" in shown
+    assert "orders accounts, quotes" in shown
+
+
+def test_a_live_graph_needs_a_process_of_a_cluster_that_has_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--config FILE --process NAME"):
+        graph(live=True)
+    file = tmp_path / "other.toml"
+    file.write_text(
+        'cluster = "c"\nprotocol = "token"\ninsecure = true\n[processes]\na = "127.0.0.1:7001"\n[groups]\ng = ["a"]\n',
+        encoding="utf-8",
+    )
+    with pytest.raises(UsageError, match="has no graph"):
+        graph(live=True, config=file, process="a")

@@ -10,6 +10,9 @@ from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.core.effects import InstallView
 from ordercast.node.deliveries import View
 
+INITIAL = "initial"
+"""The view of each configured group before the first one that is installed."""
+
 
 class Views:
     """The last view of each group, and those who want to hear of the next."""
@@ -17,13 +20,14 @@ class Views:
     def __init__(self, groups: Callable[[], Mapping[GroupId, tuple[SiteId, ...]]]) -> None:
         """`groups` says which there are, and who is in them."""
         self._groups = groups
-        self._views = {name: View("initial", name, members).follow(()) for name, members in groups().items()}
+        self._views = {name: View(INITIAL, name, members).follow(()) for name, members in groups().items()}
         self._watchers: list[asyncio.Queue[View | None]] = []
         self._failure: BaseException | None = None
 
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
         """Who is in a group; `UsageError` when there is none of that name."""
-        if group in self._views:
+        # Of a group in which this process is not, it installs no views.
+        if group in self._views and self._views[group].view != INITIAL:
             return self._views[group].members
         groups = self._groups()
         if group not in groups:
@@ -36,7 +40,7 @@ class Views:
 
     def describe(self, joined: Collection[GroupId]) -> dict[GroupId, dict[str, Any]]:
         """Every group that this process knows of, its members, and whether the application has joined it."""
-        names = sorted({*self._views, *self._groups()})
+        names = sorted({*(name for name, view in self._views.items() if view.view != INITIAL), *self._groups()})
         return {
             name: {
                 "members": self.members(name),

@@ -9,7 +9,7 @@ import pytest
 
 from ordercast.campaign.rare import RARE_KINDS
 from ordercast.campaign.swarm import Arena, draw_deaths, draw_faults, draw_kinds
-from ordercast.core import Packet, SiteId, random_stream
+from ordercast.core import Context, Packet, SiteId, random_stream
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.detector import FailureDetector, Ping
 from ordercast.sim import Simulation
@@ -111,3 +111,73 @@ def test_a_broken_detector_is_caught(method: str, function: Callable[..., None])
             break_part(self, self.detector, method, function)
 
     assert any(complaints(seed, Broken) for seed in SEEDS)
+
+
+# ---------------------------------------------------------------------- patience
+class Back(Packet, frozen=True):
+    """Somebody is back after a crash."""
+
+
+def watching(calm_ticks: int = 0) -> FailureDetector:
+    """A site that suspects b after three intervals of silence."""
+    host = DetectorHost(Context("a", {"g": SITES}, SITES, HostOptions(), random_stream(1, "detector")))
+    detector = FailureDetector(
+        host,
+        ping_seconds=0.1,
+        suspicion_seconds=0.3,
+        suspicion_seconds_max=10.0,
+        on_suspected=lambda site: None,
+        is_return=lambda packet: isinstance(packet, Back),
+        calm_ticks=calm_ticks,
+    )
+    detector.watch("b")
+    return detector
+
+
+def wait_until_suspected(detector: FailureDetector) -> int:
+    """So many intervals."""
+    for tick in range(1, 100):
+        detector.on_detector_timeout()
+        if "b" in detector.suspected:
+            return tick
+    raise AssertionError("never suspected")
+
+
+def test_a_wrong_suspicion_doubles_the_patience() -> None:
+    detector = watching()
+    assert wait_until_suspected(detector) == 4
+    detector.on_heard("b", Ping())
+    assert wait_until_suspected(detector) == 7
+
+
+def test_who_was_down_and_is_back_is_missed_as_soon_as_before() -> None:
+    detector = watching()
+    for _ in range(5):
+        assert wait_until_suspected(detector) == 4
+        detector.on_heard("b", Back())
+        assert detector.suspected == set()
+
+
+def test_patience_that_nobody_has_needed_for_long_goes() -> None:
+    detector = watching(calm_ticks=10)
+    for _ in range(2):
+        wait_until_suspected(detector)
+        detector.on_heard("b", Ping())
+    assert detector.patience == {"b": 12}
+    for _ in range(30):
+        detector.on_detector_timeout()
+        detector.on_heard("b", Ping())
+    assert detector.patience == {}
+
+
+def test_patience_stays_where_long_silences_are_usual() -> None:
+    detector = watching(calm_ticks=10)
+    for _ in range(2):
+        wait_until_suspected(detector)
+        detector.on_heard("b", Ping())
+    for tick in range(100):
+        detector.on_detector_timeout()
+        if tick % 6 == 5:
+            detector.on_heard("b", Ping())
+    assert detector.patience == {"b": 12}
+    assert detector.suspected == set()

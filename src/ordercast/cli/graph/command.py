@@ -49,6 +49,11 @@ def graph(
     groups_file: Annotated[
         Path | None, typer.Option("--groups", metavar="FILE", help="A TOML or JSON file with the groups.")
     ] = None,
+    live: Annotated[bool, typer.Option("--live", help="The graph of a running cluster: --config, --process.")] = False,
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="The cluster's configuration, with --live.")
+    ] = None,
+    process: Annotated[str, typer.Option("--process", metavar="NAME", help="Which process to ask, with --live.")] = "",
     random: Annotated[
         str | None, typer.Option("--random", metavar="SITES,GROUPS,SIZE", help="Groups drawn at random instead.")
     ] = None,
@@ -73,6 +78,8 @@ def graph(
 
     Example: ordercast graph --random 20,8,4 --seed 1
     """
+    if live:
+        return _show_running(config, process, json_wanted)
     groups, sites = _read_input(groups_file, random, seed)
     where = _read_topology(topology, sites)
     chosen = _read_ties(ties, prefer, heuristic, seed, sites)
@@ -95,6 +102,22 @@ def graph(
             file=sys.stderr,
         )
         return 1
+    return 0
+
+
+def _show_running(config: Path | None, process: str, json_wanted: bool) -> int:
+    if config is None or not process:
+        raise UsageError("--live asks a running process: name it with --config FILE --process NAME")
+    from ordercast.cli.graph.running import read_running
+
+    running = read_running(config, process)
+    if json_wanted:
+        sys.stdout.write(as_json(running.graph, None, (), {}) + "\n")
+        return 0
+    print(f"graph {running.number}, as {process} has it")
+    show(running.graph, None, (), {})
+    if running.waits:
+        print(running.waits)
     return 0
 
 

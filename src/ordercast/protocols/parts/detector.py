@@ -43,7 +43,11 @@ class FailureDetector(Part):
         suspicion_seconds_max: float,
         on_suspected: Callable[[SiteId], None],
         on_trusted: Callable[[SiteId], None] = lambda site: None,
+        is_return: Callable[[Packet], bool] = lambda packet: False,
+        calm_ticks: int = 0,
     ) -> None:
+        """`is_return` knows the packet with which a site comes back after a crash: it was suspected rightly. After
+        `calm_ticks` intervals in which a site was never silent for long, patience with it is halved; 0: it stays."""
         self._host = host
         self._ping_seconds = ping_seconds
         # Patience is counted in intervals of the timer, not read from the clock, which may jump.
@@ -51,12 +55,16 @@ class FailureDetector(Part):
         self._patience_max = max(self._patience, ticks_in(suspicion_seconds_max, ping_seconds))
         self._on_suspected = on_suspected
         self._on_trusted = on_trusted
+        self._is_return = is_return
+        self._calm_ticks = calm_ticks
         self.suspected: set[SiteId] = set()
         self.patience: dict[SiteId, int] = {}
         """Intervals of silence until a site is suspected, where that is no longer the initial value."""
         self._watched: Counter[SiteId] = Counter()
         self._silent: dict[SiteId, int] = {}
         """Watched site -> intervals since it was heard."""
+        self._calm: dict[SiteId, int] = {}
+        """Site with which we are more patient -> intervals without a long silence."""
         self._ticking = False
 
     # ------------------------------------------------------------------ what its user says
@@ -83,13 +91,33 @@ class FailureDetector(Part):
         self.patience[site] = min(2 * self.patience.get(site, self._patience), self._patience_max)
         self._on_trusted(site)
 
+    def _forgive(self, site: SiteId) -> None:
+        """It was down, and is back. (Else: who is killed five times is missed for thirty times as long.)"""
+        self.suspected.discard(site)
+        self.patience.pop(site, None)
+        self._on_trusted(site)
+
+    def _note_calm(self, site: SiteId) -> None:
+        """An interval is over; patience that nobody has needed for long goes."""
+        patience = self.patience[site]
+        calm = 0 if 4 * self._silent[site] > patience else self._calm.get(site, 0) + 1
+        self._calm[site] = calm
+        if calm >= self._calm_ticks:
+            del self._calm[site]
+            self.patience[site] = patience // 2
+            if self.patience[site] <= self._patience:
+                del self.patience[site]
+
     # ------------------------------------------------------------------ events
     def on_heard(self, sender: SiteId, packet: Packet) -> None:
         """Whoever is heard is there."""
         if sender in self._silent:
             self._silent[sender] = 0
         if sender in self.suspected:
-            self.trust(sender)
+            if self._is_return(packet):
+                self._forgive(sender)
+            else:
+                self.trust(sender)
 
     def on_ping(self, sender: SiteId, ping: Ping, arrival: Arrival) -> None:
         """Somebody waits for us."""
@@ -104,6 +132,8 @@ class FailureDetector(Part):
         overdue = []
         silent = []
         for site in sorted(self._silent):
+            if self._calm_ticks and site in self.patience:
+                self._note_calm(site)
             self._silent[site] += 1
             silent.append(site)
             if self._silent[site] > self.patience.get(site, self._patience):

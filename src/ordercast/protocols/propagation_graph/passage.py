@@ -280,9 +280,9 @@ class Passage(Part):
         """Leave and enter what this site leaves and enters, and tell who is in its groups."""
         core, roster, offsets = self._core, control.roster, dict(control.offsets)
         were, are = before.groups_of(core.site), roster.groups_of(core.site)
-        counted = dict.fromkeys((*are, *(g for g, site in core.routes.graph.primary.items() if site == core.site)))
         self._told_offsets = {g: (core.counts[g], told) for g, told in offsets.items() if g in core.counts}
-        core.counts = {group: core.counts.get(group, offsets.get(group, 0)) for group in counted}
+        mine = core.routes.counted_at(core.site)
+        core.counts = {group: core.counts.get(group, offsets.get(group, 0)) for group in mine}
         for group in were:
             if group not in are:
                 core.branch("left")

@@ -88,14 +88,8 @@ class PropagationGraph(Protocol):
             "old",
             "early",
             "waited",
-            "requested",
-            "resent",
-            "null-sent",
-            "null-found-gap",
             "stalled",
-            "blocked",
-            "leaf-away",
-            *(branch for role in ROLES for branch in role.branches),
+            *(branch for role in (Repair, *ROLES) for branch in role.branches),
         ),
         options=PropagationGraphOptions,
         dynamic=True,
@@ -161,9 +155,7 @@ class PropagationGraph(Protocol):
         """The incoming edges that wait for room; whoever has had a turn goes to the end."""
         self.steps: AddressMemo[Step] = AddressMemo(self._find_step)
         if not roster.graph:
-            primary = routes.graph.primary
-            mine = (g for g, members in roster.groups if self.site in members or primary[g] == self.site)
-            self.counts: dict[GroupId, int] = dict.fromkeys(mine, 0)
+            self.counts: dict[GroupId, int] = dict.fromkeys(routes.counted_at(self.site), 0)
             """Group in which this site is, or which it orders -> how many messages it has had."""
 
     def begin_outside(self) -> None:
@@ -358,7 +350,11 @@ class PropagationGraph(Protocol):
         step = self.steps[multicast.groups, multicast.destinations]
         if step.member and self.is_reader_full():
             return False
-        return all(edge.has_room(self.options) for edge in step.edges)
+        history_max, bytes_max = self.options.history_messages_max, self.options.history_bytes_max
+        for edge in step.edges:
+            if len(edge.kept) >= history_max or edge.kept_bytes >= bytes_max:
+                return all(each.has_room(self.options) for each in step.edges)
+        return True
 
     def is_reader_full(self) -> bool:
         """Whether the application has as much before it as may be."""

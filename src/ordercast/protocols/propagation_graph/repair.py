@@ -36,6 +36,7 @@ class Repair(Part):
 
     packets = (Request, Null, Acknowledge, Held)
     timers = ("look", "ask")
+    branches = ("requested", "resent", "null-sent", "null-found-gap", "blocked", "leaf-away")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core

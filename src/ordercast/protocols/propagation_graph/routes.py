@@ -60,6 +60,11 @@ class Routes:
         self.interior = frozenset(self.parent.values())
         """The sites that are above others."""
 
+    def counted_at(self, site: SiteId) -> list[GroupId]:
+        """The groups whose messages a site counts: it is in them, or orders them."""
+        graph = self.graph
+        return [g for g, members in graph.groups.items() if site in members or graph.primary[g] == site]
+
     def _find(self, address: tuple[GroupId, ...], _destinations: tuple[SiteId, ...] | None) -> Way:
         groups = self.graph.groups
         known = tuple(group for group in address if group in groups)

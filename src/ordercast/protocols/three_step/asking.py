@@ -5,7 +5,7 @@ Packets are sent once. What is lost shows here: a message that is not finished a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,8 @@ from ordercast.protocols.three_step.refusals import ASKED_MAX, check_asked, chec
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
 
+URGENT_MAX = 16
+"""Messages that are asked about at every second interval: those that come first."""
 MISSING_MAX = 64
 """Places that are told to somebody who lacks them: the others follow when it has these."""
 NAMELESS_TICKS = 256
@@ -42,6 +44,8 @@ class Asking(Part):
         self.tick = 0
         """Counts the intervals of the timer. Waiting is measured in them, not by the site's clock, which may jump."""
         self._running = False
+        self._begun_tick = 0
+        """When the last epoch began."""
 
     # ------------------------------------------------------------------ watching
     def keep_watching(self) -> None:
@@ -57,7 +61,7 @@ class Asking(Part):
         if self.tick % core.options.blocked_ticks == 0:
             core.absence.on_tick()
         old = list(takewhile(lambda entry: self.tick - entry.born_tick >= 2, core.entries.values()))
-        self._ask([entry for entry in old if is_time_to_ask(self.tick - entry.born_tick)])
+        self._ask(list(self._due(old)))
         for entry in old:
             if entry.multicast is None and not entry.delivered and self.tick - entry.born_tick >= NAMELESS_TICKS:
                 core.branch("nameless")
@@ -69,6 +73,24 @@ class Asking(Part):
         self._running = False
         if core.entries or reason:
             self.keep_watching()
+
+    def _due(self, old: list[Entry]) -> Iterator[Entry]:
+        """What to ask about now: the first that are not delivered here more often, because everything waits for them.
+
+        (Else: where one packet in five is lost, the questions about one of them are lost four times in a row, and
+        nobody delivers anything for two seconds.)
+        """
+        urgent = 0
+        for entry in old:
+            ticks = self.tick - max(entry.born_tick, self._begun_tick)
+            urgent += not entry.delivered
+            if is_time_to_ask(ticks) or (not entry.delivered and urgent <= URGENT_MAX and ticks > 0 and ticks % 2 == 0):
+                yield entry
+
+    def begin_anew(self) -> None:
+        """Another site orders, or one is back: ask soon again about everything. (Else: what was in vain so far is asked
+        about every 32 intervals only.)"""
+        self._begun_tick = self.tick
 
     def _ask(self, entries: list[Entry]) -> None:
         """Ask those who may know more."""
@@ -113,7 +135,7 @@ class Asking(Part):
         )
 
     def ask_cell(self) -> None:
-        """Ask our cell where it stands."""
+        """We are back, and ask our cell where it stands. Who had suspected us was right."""
         for site in self._core.cellmates:
             self._send(site, ())
 

@@ -33,7 +33,8 @@ class ThreeStepOptions(Options, frozen=True):
     ping_seconds: float = 0.1
     """How often a primary that is waited for is asked whether it is there."""
     suspicion_seconds: float = 0.6
-    """How long a primary may be silent at first; each wrong suspicion doubles this."""
+    """How long a primary may be silent at first. Each wrong suspicion doubles this, and a calm time halves it again;
+    whoever was down and is back was suspected rightly."""
     suspicion_seconds_max: float = 10.0
     """How long it may be silent at the most: longer than any round trip."""
     retry_seconds: float = 0.1

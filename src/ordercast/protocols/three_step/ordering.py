@@ -424,6 +424,7 @@ class Ordering(Part):
             self._speak({})
             core.send(core.cellmates, Word(*self._said, ()))
         self._complete.extend(entry for entry in core.entries.values() if entry.place)
+        core.watching.begin_anew()
         self.touch()
 
     def resumption_for(self, site: SiteId) -> Resumption | None:

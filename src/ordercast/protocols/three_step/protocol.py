@@ -20,10 +20,13 @@ from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.entries import Entries, Entry
 from ordercast.protocols.three_step.options import ThreeStepOptions
 from ordercast.protocols.three_step.ordering import Ordering
-from ordercast.protocols.three_step.packets import State
+from ordercast.protocols.three_step.packets import Ask, State
 from ordercast.protocols.three_step.posting import PostingOnce
 from ordercast.protocols.three_step.returning import Returning
 from ordercast.protocols.three_step.stable import checkpoint_of, restore_from
+
+CALM_TICKS = 100
+"""Intervals without a long silence of a primary until we are less patient with it again: some of its failures."""
 
 
 class ThreeStep(Keeper):
@@ -95,9 +98,12 @@ class ThreeStep(Keeper):
             FailureDetector(
                 self,
                 ping_seconds=options.ping_seconds,
-                suspicion_seconds=options.suspicion_seconds,
+                # At the latest: the detector looks once in an interval, and gives the last one on top.
+                suspicion_seconds=options.suspicion_seconds - options.ping_seconds,
                 suspicion_seconds_max=options.suspicion_seconds_max,
                 on_suspected=self.on_suspected,
+                is_return=lambda packet: isinstance(packet, Ask) and not packet.asked,
+                calm_ticks=CALM_TICKS,
             )
         )
         self.ordering = self.attach(Ordering(self))
@@ -196,6 +202,9 @@ class ThreeStep(Keeper):
 
     def resume(self) -> None:
         """Say again what may have been lost with the memory, and ask for what was."""
+        if self.ordering.cell is not None:
+            # First: whoever hears anything else from us before takes its suspicion for wrong.
+            self.watching.ask_cell()
         for entry in list(self.entries.values()):
             if self.keeping.is_over(entry):
                 self.keeping.forget(entry)
@@ -204,4 +213,3 @@ class ThreeStep(Keeper):
         self.source.resume()
         if self.ordering.cell is not None:
             self.ordering.resume()
-            self.watching.ask_cell()

@@ -1,0 +1,275 @@
+"""How long does a cluster stand still when the process that orders is killed, under load, again and again?
+
+    python benchmarks/failover.py [--protocol three-step] [--nodes 3] [--kills 20] [--rate 2000] [--json]
+    python benchmarks/failover.py --calm 600     # nobody is killed: is anybody suspected wrongly at full load?
+
+All processes multicast and deliver, with logs, on the loopback. Whoever orders is killed; the time counts from the kill
+until the slowest of the others delivers again. It is to be at most the suspicion, four packet delays and 20 ms. The
+killed process is started again, and three seconds later it is the turn of whoever orders then. Peers that are not
+installed are named in one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import ordercast
+from ordercast.net.ports import free_ports
+from ordercast.protocols import find_protocol
+from ordercast.wire.keys import create_key_file
+
+GROUP = "bench"
+PAYLOAD = bytes(100)
+GAP_SECONDS = 0.03
+"""Shorter silences are not told: they come from the machine."""
+TELL_SECONDS = 0.1
+REST_SECONDS = 3.0
+"""Between the return of a process and the next kill."""
+LAG_MAX = 3000
+"""Messages by which the process that was killed before may be behind the others: half a second's."""
+START_SECONDS_MAX = 30.0
+GO_ON_SECONDS_MAX = 15.0
+ALLOWANCE_SECONDS = 0.02
+PACKET_DELAYS = 4
+PEERS = {"etcd": "etcd", "JGroups": "jgroups"}
+
+
+# ------------------------------------------------------------------ a member
+class Member:
+    """One process: multicasts at a rate, and tells of silences, of leading, and of wrong suspicions."""
+
+    def __init__(self, node: ordercast.Node, group: ordercast.Group, rate: float) -> None:
+        self._node = node
+        self._group = group
+        self._rate = rate
+        self._last = time.monotonic()
+        self._delivered = 0
+        group.on_batch(self._on_batch)
+
+    def _on_batch(self, batch: ordercast.Batch) -> None:
+        now = time.monotonic()
+        if now - self._last > GAP_SECONDS:
+            tell({"gap": [self._last, now]})
+        self._last = now
+        self._delivered += len(batch)
+
+    async def send(self) -> None:
+        """At the rate, or as fast as it goes."""
+        due = time.monotonic()
+        while True:
+            try:
+                if not self._rate:
+                    await self._group.multicast_many([PAYLOAD] * 100)
+                    continue
+                await self._group.multicast(PAYLOAD)
+            except ordercast.GroupBlocked:
+                await asyncio.sleep(0.01)
+            due = max(due + 1 / self._rate, time.monotonic() - 0.1) if self._rate else due
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+
+    async def report(self) -> None:
+        """What the protocol thinks, from time to time."""
+        core: Any = self._node.internals.engine.core
+        while True:
+            primary = getattr(core, "primary", None)
+            wrong = sum(patience > 0 for patience in core.detector.patience.values()) if primary is not None else 0
+            epoch = 0 if primary is None else primary.promised
+            leads = self._node.process == "p0" if primary is None else primary.leads
+            offset = self._group.offset
+            tell({"leads": leads, "epoch": epoch, "wrong": wrong, "delivered": self._delivered, "offset": offset})
+            await asyncio.sleep(TELL_SECONDS)
+
+
+def tell(document: dict[str, Any]) -> None:
+    """One line to whoever measures."""
+    sys.stdout.write(json.dumps(document) + "\n")
+    sys.stdout.flush()
+
+
+async def be_member(config: str, process: str, rate: float) -> None:
+    """Until it is killed."""
+    async with ordercast.open(config, process) as node:
+        group = await node.join(GROUP)
+        member = Member(node, group, rate)
+        await asyncio.gather(member.send(), member.report())
+
+
+# ------------------------------------------------------------------ whoever measures
+class Process:
+    """A member as a process."""
+
+    def __init__(self, config: Path, name: str, rate: float) -> None:
+        self.name = name
+        self.gaps: list[tuple[float, float]] = []
+        self.leads = False
+        self.epoch = self.wrong = self.delivered = self.offset = 0
+        self._arguments = (__file__, "--member", str(config), name, str(rate))
+
+    async def start(self) -> None:
+        self.leads = False
+        self._told = asyncio.Event()
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, *self._arguments, stdout=asyncio.subprocess.PIPE
+        )
+        self._reading = asyncio.create_task(self._read())
+        await asyncio.wait_for(self._told.wait(), START_SECONDS_MAX)
+
+    async def _read(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            told = json.loads(line)
+            if "gap" in told:
+                self.gaps.append(tuple(told["gap"]))
+            else:
+                self.leads, self.epoch, self.wrong = told["leads"], told["epoch"], told["wrong"]
+                self.delivered, self.offset = told["delivered"], told["offset"]
+                self._told.set()
+
+    async def kill(self) -> float:
+        """When it was killed."""
+        self._process.send_signal(signal.SIGKILL)
+        when = time.monotonic()
+        await self._process.wait()
+        await self._reading
+        self.leads = False
+        return when
+
+    def stood_still(self, since: float) -> float:
+        """How long nothing was delivered here that should have been; 0: nothing that could be told from the usual."""
+        return max((end - max(begin, since) for begin, end in self.gaps if end > since), default=0.0)
+
+
+async def measure(protocol: str, nodes: int, kills: int, rate: float, calm: float, folder: Path) -> dict[str, Any]:
+    """The times of all kills; or what a cluster that nobody disturbs believes."""
+    config = write_configuration(folder, protocol, nodes)
+    processes = [Process(config, f"p{index}", rate) for index in range(nodes)]
+    for starting in [asyncio.create_task(process.start()) for process in processes]:
+        await starting
+    try:
+        await asyncio.sleep(REST_SECONDS)
+        if calm:
+            return await _be_calm(processes, calm)
+        return {"seconds": [await _kill_leader(processes) for _ in range(kills)]}
+    finally:
+        for process in processes:
+            with contextlib.suppress(ProcessLookupError):
+                await process.kill()
+
+
+async def _be_calm(processes: list[Process], seconds: float) -> dict[str, Any]:
+    before = sum(process.delivered for process in processes)
+    await asyncio.sleep(seconds)
+    return {
+        "wrong_suspicions": sum(process.wrong for process in processes),
+        "epochs": max(process.epoch for process in processes),
+        "delivered_per_second": round((sum(p.delivered for p in processes) - before) / len(processes) / seconds),
+        "longest_silence_seconds": round(max(process.stood_still(0.0) for process in processes), 3),
+    }
+
+
+def _lag(processes: list[Process]) -> int:
+    """By how many messages the last is behind the first."""
+    offsets = [process.offset for process in processes]
+    return max(offsets) - min(offsets)
+
+
+def _leaders(processes: list[Process]) -> list[Process]:
+    """Who leads, of the latest epoch: who is back may not have heard of it."""
+    latest = max(process.epoch for process in processes)
+    return [process for process in processes if process.leads and process.epoch == latest]
+
+
+async def _kill_leader(processes: list[Process]) -> float:
+    deadline = time.monotonic() + GO_ON_SECONDS_MAX
+    while len(leaders := _leaders(processes)) != 1 or _lag(processes) > LAG_MAX:
+        await asyncio.sleep(TELL_SECONDS)
+        if time.monotonic() > deadline:
+            raise SystemExit(f"no single process leads, or one is {_lag(processes)} behind: is the machine overloaded?")
+    (leader,) = leaders
+    others = [process for process in processes if process is not leader]
+    for process in processes:
+        process.gaps.clear()
+    killed = await leader.kill()
+    await asyncio.sleep(REST_SECONDS)
+    await leader.start()
+    await asyncio.sleep(REST_SECONDS)
+    return max(process.stood_still(killed) for process in others)
+
+
+def write_configuration(folder: Path, protocol: str, nodes: int) -> Path:
+    """A cluster on free ports, sealed, with logs."""
+    create_key_file(folder / "cluster.key")
+    names = [f"p{index}" for index in range(nodes)]
+    lines = [
+        'cluster = "failover"',
+        f'protocol = "{protocol}"',
+        'key_file = "cluster.key"',
+        'log_directory = "log"',
+        "[processes]",
+        *(f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(nodes), strict=True)),
+        "[groups]",
+        f"{GROUP} = {json.dumps(names)}",
+    ]
+    path = folder / "cluster.toml"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def main() -> int:
+    """Measure, and compare with the bound."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--protocol", default="three-step")
+    parser.add_argument("--nodes", type=int, default=3)
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--rate", type=float, default=2000.0, help="messages a second of each process; 0: the most")
+    parser.add_argument("--delay-ms", type=float, default=1.0, help="what a packet takes under this load")
+    parser.add_argument("--calm", type=float, default=0.0, help="for so many seconds nobody is killed")
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="ordercast-failover-") as folder:
+        rate = 0.0 if arguments.calm else arguments.rate
+        figures = ordercast.run(
+            measure(arguments.protocol, arguments.nodes, arguments.kills, rate, arguments.calm, Path(folder))
+        )
+    document = {"protocol": arguments.protocol, "nodes": arguments.nodes} | figures
+    missing = [name for name, program in PEERS.items() if shutil.which(program) is None]
+    is_fine = not figures.get("wrong_suspicions")
+    if "seconds" in figures:
+        options: Any = find_protocol(arguments.protocol).contract.options()
+        suspicion = getattr(options, "suspicion_seconds", 0.0)
+        bound = suspicion + PACKET_DELAYS * arguments.delay_ms / 1000 + ALLOWANCE_SECONDS
+        seconds = sorted(figures["seconds"])
+        document |= {"median": median(seconds), "worst": seconds[-1], "bound": bound, "not_installed": missing}
+        is_fine = seconds[-1] <= bound
+    if arguments.json:
+        print(json.dumps(document, indent=2))
+        return 0 if is_fine else 1
+    if "seconds" in figures:
+        print(
+            f"{arguments.protocol}, {arguments.nodes} processes, {len(seconds)} kills of the one that orders: the "
+            f"slowest of the others delivers again after {document['median']:.3f} s (median), {seconds[-1]:.3f} s "
+            f"(worst); bound {bound:.3f} s"
+        )
+        for name in missing:
+            print(f"{name}: not installed, not measured")
+    else:
+        print(", ".join(f"{name} {value}" for name, value in document.items()))
+    return 0 if is_fine else 1
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--member"]:
+        ordercast.run(be_member(sys.argv[2], sys.argv[3], float(sys.argv[4])))
+    else:
+        sys.exit(main())
