@@ -15,6 +15,7 @@ from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.packets import Elsewhere, Invite, Probe, Seek
 from ordercast.protocols.classic.token.turns import FIRST_VERSION
 from ordercast.sim.faults import Crash
+from ordercast.sim.memory_faults import LostLog
 from ordercast.sim.scenario import parse_scenario
 from tests.protocols.classic_runs import Hand, broken_claims, sent
 from tests.protocols.token_changes import Play, change
@@ -161,3 +162,15 @@ history_bytes_max = 3451
 def test_who_lacks_what_everybody_has_forgotten_is_told_so_although_lists_come_and_go() -> None:
     simulation = parse_scenario(tomllib.loads(WHAT_NOBODY_HAS), find_protocol).simulation()
     assert broken_claims(simulation) == {}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_configured_site_that_left_and_loses_its_log_belongs_to_what_it_had_joined_since(back: bool) -> None:
+    changes = [change("leave", 1.0, "c", "g")] + ([change("join", 2.5, "c", "g")] if back else [])
+    play = Play({"g": "abcd"}, changes, [LostLog(from_=4.0, to=4.5, sites=("c",), repair=True)], duration=9.0)
+    assert play.views("a", "g")[-1].members == (("a", "b", "c", "d") if back else ("a", "b", "d"))
+    core = play.core("c")
+    assert core.changes.groups == (("g",) if back else ())
+    assert not core.loss.lost
+    assert play.simulation.fault_counts["lost-log"] == 1
+    assert set(play.simulation.refusals) == {"c"}
