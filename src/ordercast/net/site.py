@@ -46,8 +46,7 @@ from ordercast.wire.endpoint import Endpoint
 from ordercast.wire.whereabouts import Address
 
 CONSUMED_SECONDS = 0.02
-"""How long an instance may not know what the application has taken: senders wait for that only when they are far
-ahead."""
+"""How long an instance may not know what the application has taken: only senders that are far ahead wait for it."""
 
 CONSUMED_MANY = 8
 """So many bundles it hears of at once."""
@@ -252,8 +251,7 @@ class LiveSite(Requests):
         self._enter(function)
 
     def end_turn(self) -> None:
-        """Let everything leave that the last steps have written, packed together; then the application gets what they
-        have delivered."""
+        """Let everything leave that the last steps have written, packed; then the application gets its deliveries."""
         if self._to_self:
             self._hear_oneself()
         if self._timers.at_once:
