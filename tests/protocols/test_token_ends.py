@@ -174,3 +174,52 @@ def test_a_configured_site_that_left_and_loses_its_log_belongs_to_what_it_had_jo
     assert not core.loss.lost
     assert play.simulation.fault_counts["lost-log"] == 1
     assert set(play.simulation.refusals) == {"c"}
+
+
+LET_IN_AFTER_A_CRASH = """
+protocol = "token"
+seed = 967
+duration = 4.91
+settle = 30.0
+[network]
+kind = "point-to-point"
+processing = 0.000204
+latency = 0.00066
+[storage]
+sync = 0.0446
+[[fault]]
+kind = "cut"
+peers = ["e"]
+from = 0.549
+to = 0.595
+sites = ["a", "b"]
+[[fault]]
+kind = "cut"
+peers = ["a", "e"]
+from = 0.891
+to = 1.773
+sites = ["b"]
+[[fault]]
+kind = "partition"
+parts = [["a", "e"]]
+from = 1.762
+to = 3.399
+[[fault]]
+kind = "torn-log"
+from = 4.766
+to = 4.802
+sites = ["b"]
+[[change]]
+kind = "join"
+at = 0.0
+sites = ["a", "b", "e"]
+group = "g"
+[options]
+retries = 3
+retry_seconds = 0.0783
+"""
+
+
+def test_who_comes_back_with_a_list_that_nobody_has_and_is_let_in_again_has_recovered() -> None:
+    simulation = parse_scenario(tomllib.loads(LET_IN_AFTER_A_CRASH), find_protocol).simulation()
+    assert broken_claims(simulation) == {}
