@@ -9,6 +9,7 @@ import pytest
 
 from ordercast.campaign import run_seed
 from ordercast.check import judge
+from ordercast.core import UsageError
 from ordercast.core.effects import Credit, SetTimer
 from ordercast.core.events import Consumed, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
@@ -119,6 +120,16 @@ def test_a_source_has_its_credit_back_when_it_has_delivered_its_message() -> Non
     effects = a.step(TimerFired("turn"))
     assert delivered(effects) == [mine]
     assert Credit(256) in effects, "nobody has said that it has taken it"
+
+
+def test_credit_that_two_writes_of_the_log_have_held_up_does_not_make_a_source_refuse() -> None:
+    """While they last the application uses what it had and what came between, and then what it is told too late."""
+    options = ThreeStepOptions(window_messages=2)
+    b = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), options)
+    for _ in range(4 * options.window_messages):
+        b.multicast("g")
+    with pytest.raises(UsageError, match="wait for credit"):
+        b.multicast("g")
 
 
 def test_what_was_taken_is_told_with_the_next_words() -> None:

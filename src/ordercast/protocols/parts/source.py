@@ -39,8 +39,11 @@ class Source(Part):
         """Log it, send it; if this site is a destination, it has it at once."""
         core = self._core
         options = core.options
-        # Credit is told a step late: an application that keeps to it is never above twice the bound.
-        if self._under_way >= 2 * options.window_messages or len(self._own) >= 2 * options.kept_messages_max:
+        # Credit is told late, by as long as two writes of the log take, and what is sent meanwhile is not counted in it:
+        # an application that keeps to it is never above four times the bound. (At twice the bound: credit that was
+        # given while one write was under way comes when it and the next are done, and the application has used what
+        # came between; its next message is refused for good.)
+        if self._under_way >= 4 * options.window_messages or len(self._own) >= 2 * options.kept_messages_max:
             raise UsageError(f"{self._under_way} messages are under way: wait for credit before the next multicast")
         address = core.addresses.of(multicast)
         member = core.site in address.sites
