@@ -19,10 +19,11 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
 SEEDS = range(120)
+MORE_SEEDS = {"intergroup": range(150)}
+"""Protocols whose runs differ in more than others' do: each receiver has its own service."""
 RARE = {
     *("caught-up-outside", "applicant-lost", "coming-failed", "left-behind"),
-    *("overrun", "outstanding-full", "unblocked", "no-room", "gone", "began-anew", "asked-for", "asked-for-in-vain"),
-    *("stable", "cleared", "too-few-counted", "recounted", "acknowledgement-ahead", "blocked"),
+    "asked-for-in-vain",
 }
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
 
@@ -30,7 +31,7 @@ RARE = {
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
 def test_the_protocol_keeps_its_promises_and_shows_all_its_branches(name: str) -> None:
-    report = run_campaign([name], SEEDS, workers=1)
+    report = run_campaign([name], MORE_SEEDS.get(name, SEEDS), workers=1)
     assert not report.failing, report.failing[0].replay
     assert not report.vacuous
     assert not {what for what in report.unreached().get(name, ()) if what.removeprefix("branch ") not in RARE}

@@ -8,7 +8,8 @@ import shlex
 import pytest
 
 from ordercast.cli import main
-from ordercast.cli.chaos.command import OUTPUT, chaos, repeat_command
+from ordercast.cli.chaos.command import OUTPUT, chaos, read_options, repeat_command
+from ordercast.protocols import find_protocol
 
 
 def test_the_command_for_the_same_plan_names_every_option_that_changes_it() -> None:
@@ -21,6 +22,20 @@ def test_the_command_for_the_same_plan_names_every_option_that_changes_it() -> N
 
 def test_an_option_that_was_not_given_is_left_to_its_default() -> None:
     assert repeat_command({"seed": 7, "partitions": None, "lost_logs": 2}) == "ordercast chaos --seed 7 --lost-logs 2"
+
+
+def test_an_option_that_is_repeated_is_named_each_time() -> None:
+    given = {"seed": 7, "option": ['manager="p1"', "window_messages=4"]}
+    words = shlex.split(repeat_command(given))
+    assert words[2:] == ["--seed", "7", "--option", 'manager="p1"', "--option", "window_messages=4"]
+
+
+def test_options_of_the_protocol_are_read_as_lines_of_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
+    core = find_protocol("propagation-graph")
+    assert read_options(['manager="p1"', "window_messages=4"], core) == {"manager": "p1", "window_messages": 4}
+    for wrong in ("manager", "no_such_option=1"):
+        assert main(["chaos", "--protocol", "propagation-graph", "--seconds", "1", "--option", wrong]) == 2
+        assert "--option is NAME=VALUE with an option of propagation-graph" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ for module in (
     "selective_total",
     "scalatom",
     "three_step",
+    "intergroup",
     "parts",
 ):
     import_module(f"tests.mutants.{module}")

@@ -219,6 +219,9 @@ def test_the_synchronous_node_joins_reads_events_and_leaves() -> None:
         assert isinstance(first, View)
         assert isinstance(second, Batch)
         assert (first.members, list(second)) == (("a",), [b"x"])
+        assert next(group.views()).members == ("a",)
+        group.choose_role("waiter")
+        assert node.status()["groups"]["quotes"]["members"] == ("a",)
         with pytest.raises(TimeoutError):
             node.join("nobody", timeout=0.02)
         group.leave(timeout=20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -184,3 +185,43 @@ async def _first(group: ordercast.Group, count: int) -> AsyncIterator[ordercast.
         count -= 1
         if not count:
             return
+
+
+KILLED = """
+import asyncio, sys, ordercast
+
+
+async def main():
+    async with ordercast.open(eval(sys.argv[1]), "c") as node:
+        group = await node.join("quotes")
+        print(*group.members, flush=True)
+        await asyncio.sleep(100)
+
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_without_a_log_that_is_killed_comes_back_under_its_name_at_once() -> None:
+    """The others took its announcements for those of the process that they knew, until that was forgotten after a
+    minute; it had founded a group of its own by then."""
+    ports = free_ports(3)
+
+    async def main() -> None:
+        first, second = by_seeds(ports[1], listen=ports[0]), by_seeds(ports[0], listen=ports[1])
+        async with joined(first, second, names="ab") as (_, groups):
+            for _ in range(2):
+                third = await asyncio.create_subprocess_exec(
+                    sys.executable,
+                    "-c",
+                    KILLED,
+                    repr(by_seeds(*ports[:2], listen=ports[2])),
+                    stdout=asyncio.subprocess.PIPE,
+                )
+                assert third.stdout is not None
+                assert await third.stdout.readline() == b"a b c\n"
+                third.kill()
+                await third.wait()
+            assert groups[0].members == ("a", "b", "c")
+
+    run(main())

@@ -51,8 +51,19 @@ GROUP = {
     "views",
     "waiting_bytes",
 }
-SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many"}
-SYNCHRONOUS_GROUP = {"batches", "choose", "events", "leave", "members", "multicast", "multicast_many", "name"}
+SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many", "status"}
+SYNCHRONOUS_GROUP = {
+    "batches",
+    "choose",
+    "choose_role",
+    "events",
+    "leave",
+    "members",
+    "multicast",
+    "multicast_many",
+    "name",
+    "views",
+}
 
 
 def public(thing: object) -> set[str]:

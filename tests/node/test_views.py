@@ -8,8 +8,8 @@ import pytest
 
 from ordercast.core import UsageError
 from ordercast.core.effects import InstallView
-from ordercast.node.deliveries import Batch, View
-from ordercast.node.views import Views
+from ordercast.node.deliveries import Batch, Rollback, View
+from ordercast.node.views import WAITING_MAX, Views
 from tests.node.cluster import make_configuration, open_nodes, run
 
 
@@ -36,6 +36,30 @@ def test_whoever_follows_views_gets_those_of_its_groups_until_the_end() -> None:
     run(main())
 
 
+def test_whoever_does_not_look_at_views_keeps_few_of_them_and_misses_nobody() -> None:
+    async def main() -> None:
+        views = Views(lambda: {"g": ("a",), "h": ("a",)})
+        following = views.follow(("g", "h"))
+        for _ in range(2):
+            await anext(following)
+        waiting = asyncio.ensure_future(anext(following))
+        await asyncio.sleep(0)
+        for index in range(1_000):
+            views.install(InstallView(str(index), ("a", f"p{index}"), groups=("gh"[index % 2],)))
+        views.end(None)
+        seen = [await waiting, *[view async for view in following]]
+        assert len(seen) < 2 * WAITING_MAX
+        for group, last in (("g", 998), ("h", 999)):
+            known = {"a"}
+            for view in (view for view in seen if view.group == group):
+                assert known >= set(view.left)
+                known = known - set(view.left) | set(view.joined)
+                assert known == set(view.members)
+            assert known == {"a", f"p{last}"}
+
+    run(main())
+
+
 def test_a_member_that_dies_leaves_between_the_deliveries_before_and_after() -> None:
     """The first event is a view, and every delivery is in the view that stands before it."""
 
@@ -43,7 +67,7 @@ def test_a_member_that_dies_leaves_between_the_deliveries_before_and_after() -> 
         async with open_nodes(make_configuration(protocol="token")) as (a, b, c):
             group = await a.join("g")
             await c.multicast(b"before", ["g"])
-            events: list[Batch | View] = []
+            events: list[Batch | View | Rollback] = []
             async for event in group.events():
                 events.append(event)
                 if isinstance(event, Batch) and b"before" in event.payloads:
@@ -62,6 +86,7 @@ def test_a_member_that_dies_leaves_between_the_deliveries_before_and_after() -> 
                 if isinstance(event, View):
                     current = event.view
                 else:
+                    assert isinstance(event, Batch)
                     assert {delivery.view for delivery in event.deliveries()} == {current}
 
     run(main())

@@ -44,6 +44,8 @@ SMALLER: dict[str, dict[str, Any]] = {
         "repetitions_max": 2,
     },
     "garcia-molina-graph": {},
+    "berket-hierarchy": {"sites": (10, 40)},
+    "berket-repair": {"receivers": (16,)},
 }
 """Of each artefact's --fast grid, a part that takes seconds."""
 

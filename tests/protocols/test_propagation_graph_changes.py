@@ -268,6 +268,22 @@ def test_a_source_that_crashes_knows_what_was_taken() -> None:
     assert [multicast.id for multicast in core(again).source.waiting] == [message("b", 2).id]
 
 
+def test_what_goes_down_is_all_taken_whatever_a_late_answer_says() -> None:
+    groups = {"g": ("a", "b"), "h": ("b", "c")}
+    options = PropagationGraphOptions(parents={"b": "a", "c": "b"})
+    above = Hand(PropagationGraph, "a", groups, SITES, options)
+    above.step(Started())
+    entry = core(above).routes.ways[("h",), None].entry
+    assert core(above).routes.parent[entry] == "a"
+    above.step(MulticastRequested(message("a", 1, "h")))
+    above.receive("p", Ask(Wish(("g",)), 0))
+    above.receive(entry, Acknowledge(2, 0))
+    above.receive(entry, Closed(0, 0))
+    again = Hand(PropagationGraph, "a", groups, SITES, options, incarnation=1)
+    effects = again.step(Recovered(tuple(effect.record for effect in above.log)))
+    assert not [packet for _to, packet in sent(effects) if isinstance(packet, Submit)]
+
+
 # ---------------------------------------------------------------------- in no graph
 def test_of_two_who_find_nobody_else_the_smaller_name_founds() -> None:
     first, second = stranger("p"), stranger("q")

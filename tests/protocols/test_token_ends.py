@@ -15,6 +15,7 @@ from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.packets import Elsewhere, Invite, Probe, Seek
 from ordercast.protocols.classic.token.turns import FIRST_VERSION
 from ordercast.sim.faults import Crash
+from ordercast.sim.memory_faults import LostLog
 from ordercast.sim.scenario import parse_scenario
 from tests.protocols.classic_runs import Hand, broken_claims, sent
 from tests.protocols.token_changes import Play, change
@@ -160,4 +161,65 @@ history_bytes_max = 3451
 
 def test_who_lacks_what_everybody_has_forgotten_is_told_so_although_lists_come_and_go() -> None:
     simulation = parse_scenario(tomllib.loads(WHAT_NOBODY_HAS), find_protocol).simulation()
+    assert broken_claims(simulation) == {}
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_configured_site_that_left_and_loses_its_log_belongs_to_what_it_had_joined_since(back: bool) -> None:
+    changes = [change("leave", 1.0, "c", "g")] + ([change("join", 2.5, "c", "g")] if back else [])
+    play = Play({"g": "abcd"}, changes, [LostLog(from_=4.0, to=4.5, sites=("c",), repair=True)], duration=9.0)
+    assert play.views("a", "g")[-1].members == (("a", "b", "c", "d") if back else ("a", "b", "d"))
+    core = play.core("c")
+    assert core.changes.groups == (("g",) if back else ())
+    assert not core.loss.lost
+    assert play.simulation.fault_counts["lost-log"] == 1
+    assert set(play.simulation.refusals) == {"c"}
+
+
+LET_IN_AFTER_A_CRASH = """
+protocol = "token"
+seed = 967
+duration = 4.91
+settle = 30.0
+[network]
+kind = "point-to-point"
+processing = 0.000204
+latency = 0.00066
+[storage]
+sync = 0.0446
+[[fault]]
+kind = "cut"
+peers = ["e"]
+from = 0.549
+to = 0.595
+sites = ["a", "b"]
+[[fault]]
+kind = "cut"
+peers = ["a", "e"]
+from = 0.891
+to = 1.773
+sites = ["b"]
+[[fault]]
+kind = "partition"
+parts = [["a", "e"]]
+from = 1.762
+to = 3.399
+[[fault]]
+kind = "torn-log"
+from = 4.766
+to = 4.802
+sites = ["b"]
+[[change]]
+kind = "join"
+at = 0.0
+sites = ["a", "b", "e"]
+group = "g"
+[options]
+retries = 3
+retry_seconds = 0.0783
+"""
+
+
+def test_who_comes_back_with_a_list_that_nobody_has_and_is_let_in_again_has_recovered() -> None:
+    simulation = parse_scenario(tomllib.loads(LET_IN_AFTER_A_CRASH), find_protocol).simulation()
     assert broken_claims(simulation) == {}

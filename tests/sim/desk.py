@@ -4,6 +4,9 @@ right as long as packets come, in order, and that site stays."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
 
 from ordercast.core import (
     Arrangement,
@@ -19,7 +22,7 @@ from ordercast.core import (
     UsageError,
     no_options,
 )
-from ordercast.core.effects import EnterGroup, ExitGroup, InstallView, JoinRefused
+from ordercast.core.effects import EnterGroup, ExitGroup, InstallView, JoinRefused, Rollback
 from ordercast.core.events import Arrival, Discovered, JoinRequested, LeaveRequested, MulticastRequested
 
 CLOSED = "closed"
@@ -156,3 +159,31 @@ class Desk(Protocol):
             self.outbox.append(EnterGroup(group, packet.messages))
         self.lists[group] = packet.members
         self.outbox.append(InstallView(f"{group}-{packet.number}", packet.members, (), (group,)))
+
+
+class Repenting(Desk):
+    """With every third message of a group its members take the two before it back, and deliver all three the other way
+    round."""
+
+    contract = replace(
+        Desk.contract,
+        name="repenting",
+        guarantees=("integrity", "no-duplication", "uniform-agreement", "termination", "R3"),
+        dynamic=False,
+    )
+    arrangement = replace(Desk.arrangement)
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.last: list[Multicast] = []
+
+    def deliver(self, multicast: Multicast, **details: Any) -> None:
+        super().deliver(multicast)
+        self.last.append(multicast)
+        if len(self.last) == 3:
+            back, self.last = self.last, []
+            self.outbox.pop()
+            for each in reversed(back[:2]):
+                self.outbox.append(Rollback(each))
+            for each in reversed(back):
+                super().deliver(each)

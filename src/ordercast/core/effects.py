@@ -103,6 +103,16 @@ class Replay(Effect, frozen=True):
     service: str | None = None
 
 
+class Rollback(Effect, frozen=True):
+    """Take a delivery back, whether the application has seen it or not: the latest one that was not taken back in any
+    of its groups. Several are taken back one by one, the latest first.
+
+    The message may be delivered again, at another place. A core that must remember this after a crash logs it first.
+    """
+
+    multicast: Multicast
+
+
 class Recall(Effect, frozen=True):
     """An own message stands in the log after a restart, and waits: it was multicast before all that the application
     multicasts now.

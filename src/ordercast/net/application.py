@@ -14,6 +14,7 @@ from ordercast.core.effects import (
     InstallView,
     JoinRefused,
     Replay,
+    Rollback,
     ServiceUnavailable,
 )
 
@@ -23,6 +24,9 @@ class Application(Protocol):
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """Take a message."""
+
+    def rollback(self, instance: InstanceId, effect: Rollback) -> None:
+        """Learn that a delivery is taken back."""
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """Learn who is in the group."""

@@ -181,7 +181,10 @@ class Discovery:
                 if now >= self._answered_at + ANSWERS_SECONDS:
                     self._answered_at = now
                     self._transport.send_to(sighting.where, self._endpoint.announce())
-            elif sighting.name not in self._endpoint.established:
+            else:
+                # Also when it is known: only a start that has no session here is told of, so it is another life of it.
+                # (Else: killed and started again, it is met only when its first life is forgotten, and it has founded
+                # a group of its own by then.)
                 self._note(sighting.name, "multicast" if multicast else "came")
                 self._endpoint.greet(sighting.name, sighting.where, now)
 

@@ -26,6 +26,7 @@ from ordercast.core.effects import (
     JoinRefused,
     LeaveChannel,
     Replay,
+    Rollback,
     Send,
     ServiceUnavailable,
 )
@@ -45,8 +46,7 @@ from ordercast.wire.endpoint import Endpoint
 from ordercast.wire.whereabouts import Address
 
 CONSUMED_SECONDS = 0.02
-"""How long an instance may not know what the application has taken: senders wait for that only when they are far
-ahead."""
+"""How long an instance may not know what the application has taken: only senders that are far ahead wait for it."""
 
 CONSUMED_MANY = 8
 """So many bundles it hears of at once."""
@@ -251,8 +251,7 @@ class LiveSite(Requests):
         self._enter(function)
 
     def end_turn(self) -> None:
-        """Let everything leave that the last steps have written, packed together; then the application gets what they
-        have delivered."""
+        """Let everything leave that the last steps have written, packed; then the application gets its deliveries."""
         if self._to_self:
             self._hear_oneself()
         if self._timers.at_once:
@@ -454,6 +453,10 @@ class LiveSite(Requests):
         """Hand a message to the application."""
         # After what this step sends: others should not wait for our own application.
         self._deliveries.append((self._application.deliver, instance.name, effect))
+
+    def rollback(self, instance: Instance, effect: Rollback) -> None:
+        """Tell the application, at the end of the turn and in order."""
+        self._deliveries.append((self._application.rollback, instance.name, effect))
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Tell the application who is in the group."""

@@ -1,6 +1,6 @@
 """What applications import: `open`, `Node`, `Group`, `Delivery`, and what can go wrong."""
 
-from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.errors import (
     GroupBlocked,
     JoinRefused,
@@ -25,6 +25,7 @@ __all__ = [
     "NodeClosed",
     "NodeFailed",
     "Replicated",
+    "Rollback",
     "ServiceUnavailable",
     "SynchronousGroup",
     "SynchronousNode",

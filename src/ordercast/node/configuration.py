@@ -406,10 +406,11 @@ def check_group_name(name: str) -> None:
     """Names of groups stand in datagrams and tables, and in a list with commas on a command line."""
     if not isinstance(name, str):
         raise TypeError(f"a group's name is a text, not {type(name).__name__}")
-    if not name or not name.isprintable() or " " in name or len(name) > NAME_CHARACTERS_MAX:
+    if not name or not name.isprintable() or {" ", ","} & {*name} or len(name) > NAME_CHARACTERS_MAX:
         shown = name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}…"
         raise UsageError(
-            f"{shown!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, without blanks"
+            f"{shown!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, without blanks and "
+            f"commas"
         )
 
 

@@ -81,6 +81,17 @@ class View(msgspec.Struct, frozen=True):
         return tuple(sorted({*self.members, *self.left} - {*self.joined}))
 
 
+class Rollback(msgspec.Struct, frozen=True):
+    """A bundle that the application has seen is taken back: the last one that stands. What it has done with these
+    messages is to be undone; they may come again, at the same offsets or at others."""
+
+    bundle: MessageId
+    groups: tuple[GroupId, ...]
+    count: int
+    offset: int
+    """The offset of its first message, and of the next delivery."""
+
+
 class Shared(msgspec.Struct, eq=False):
     """A bundle that several receivers in this process have to take before it counts as taken."""
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import cast
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
-from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.inbox import Inbox
 from ordercast.node.internals import Internals
 from ordercast.node.sender import NoWayOut, Sender
@@ -99,9 +99,9 @@ class Group:
         self._inbox.shows_views = False
         return cast("AsyncIterator[Batch]", self._inbox)
 
-    def events(self) -> AsyncIterator[Batch | View]:
-        """Deliveries a bundle at a time, and who is in the group, each where it happened: what stands before a view was
-        delivered before it. The first event is a view."""
+    def events(self) -> AsyncIterator[Batch | View | Rollback]:
+        """Deliveries a bundle at a time, who is in the group, and what is taken back, each where it happened: what
+        stands before a view was delivered before it. The first event is a view."""
         self._inbox.put_back()
         self._inbox.shows_views = True
         return self._inbox
@@ -138,6 +138,11 @@ class Group:
         """Call a function with the group's first view and whenever it changes: when whoever takes the deliveries, by
         whatever way, comes to the place where that happened. Give it before them."""
         self._inbox.on_view = callback
+
+    def on_rollback(self, callback: Callable[[Rollback], None]) -> None:
+        """Call a function when a bundle that the application has seen is taken back, under protocols that do that: when
+        whoever takes the deliveries comes to the place. Give it before them."""
+        self._inbox.on_rollback = callback
 
     async def views(self) -> AsyncIterator[View]:
         """Who is in the group: now, and whenever that changes, ahead of what waits to be taken."""

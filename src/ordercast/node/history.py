@@ -38,6 +38,13 @@ class History:
         self.next_offset = offset
         self._grown.set()
 
+    def take_back(self, offset: int) -> None:
+        """What was delivered from this offset on is taken back. Whoever looks on and was shown it is not shown what
+        comes in its place."""
+        while self._kept and self._kept[-1].offset >= offset:
+            self._bytes -= len(self._kept.pop().packed)
+        self.next_offset = offset
+
     def end(self) -> None:
         """Nothing more will come."""
         self._ended = True

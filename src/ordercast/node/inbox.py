@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
@@ -12,9 +13,11 @@ import msgspec
 from ordercast.core import GroupId, MessageId, Multicast, Payload, UsageError
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.callbacks import Callbacks
-from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.errors import check_thread
 from ordercast.node.history import History
+
+logger = logging.getLogger("ordercast.node")
 
 VIEWS_MAX = 64
 """Views that wait. With more, of two between which nothing was delivered the later one stands for both: nothing holds
@@ -22,11 +25,12 @@ back processes that come and go while nobody reads."""
 
 
 class _Between(msgspec.Struct):
-    """What happened between two deliveries: a view, or a gap with the offset behind it."""
+    """What happened between two deliveries: a view, a gap with the offset behind it, or that a bundle was taken
+    back."""
 
     ordinal: int
     """That of the last bundle before it, of whatever group."""
-    what: View | int
+    what: View | int | Rollback
 
 
 class Inbox:
@@ -45,7 +49,7 @@ class Inbox:
         self.groups = groups
         self._callbacks = callbacks or Callbacks()
         self.shows_views = False
-        """Whether who iterates gets views, too."""
+        """Whether who iterates gets views and rollbacks, too."""
         self._view = ""
         """The name of the last view, where there is one group; of several, each may have its own."""
         self.views: dict[GroupId, str] = {}
@@ -68,6 +72,7 @@ class Inbox:
         self.on_end: Callable[[BaseException | None], None] | None = None
         self.on_gap: Callable[[int], None] | None = None
         self.on_view: Callable[[View], None] | None = None
+        self.on_rollback: Callable[[Rollback], None] | None = None
 
     # ------------------------------------------------------------------ in
     def deliver(
@@ -118,6 +123,22 @@ class Inbox:
         if self.history is not None:
             self.history.skip(offset)
         self._put_between(_Between(ordinal, offset))
+
+    def take_back(self, bundle: MessageId, groups: tuple[GroupId, ...], count: int, ordinal: int) -> None:
+        """The last bundle that stands is taken back: as if it had never come where the application has not seen it."""
+        self.offset = max(0, self.offset - count)
+        if self.history is not None:
+            self.history.take_back(self.offset)
+        for at in range(len(self._waiting) - 1, -1, -1):
+            event = self._waiting[at]
+            if isinstance(event, Batch):
+                if event.bundle != bundle:
+                    break
+                del self._waiting[at]
+                self.bytes -= len(event.packed)
+                event.taken()
+                return
+        self._put_between(_Between(ordinal, Rollback(bundle, groups, count, self.offset)))
 
     def _put_between(self, between: _Between) -> None:
         last = self._waiting[-1] if self._waiting else None
@@ -172,8 +193,8 @@ class Inbox:
         self._callbacks.running -= 1
         self._callback = callback
 
-    def _pass(self, between: Batch | _Between) -> View | None:
-        """The application comes to what lies between two deliveries; a view is given back."""
+    def _pass(self, between: Batch | _Between) -> View | Rollback | None:
+        """The application comes to what lies between two deliveries; a view or a rollback is given back."""
         if not isinstance(between, _Between):
             return None
         self._between -= 1
@@ -182,9 +203,24 @@ class Inbox:
             if self.on_view is not None:
                 self.on_view(what)
             return what
+        if isinstance(what, Rollback):
+            self._note_rollback(what)
+            return what
         if self.on_gap is not None:
             self.on_gap(what)
         return None
+
+    def _note_rollback(self, rollback: Rollback) -> None:
+        if self._counters is not None:
+            self._counters["rolled-back"] += rollback.count
+        if self.on_rollback is not None:
+            self.on_rollback(rollback)
+        elif not self.shows_views:
+            logger.warning(
+                "bundle %s of group %s is taken back, and nobody listens: give on_rollback, or read events()",
+                rollback.bundle,
+                ", ".join(self.groups),
+            )
 
     def _finish(self) -> None:
         """The application has asked for more, so it is done with what it had."""
@@ -195,8 +231,8 @@ class Inbox:
     def __aiter__(self) -> Inbox:
         return self
 
-    async def __anext__(self) -> Batch | View:
-        """The next batch, or the next view where these are shown. What was returned before counts as taken."""
+    async def __anext__(self) -> Batch | View | Rollback:
+        """The next batch; the next view or rollback where these are shown. What was returned before counts as taken."""
         self._finish()
         while True:
             while not self._waiting:
@@ -217,9 +253,9 @@ class Inbox:
                 self._current = event
                 self.bytes -= len(event.packed)
                 return event
-            view = self._pass(event)
-            if view is not None and self.shows_views:
-                return view
+            between = self._pass(event)
+            if between is not None and self.shows_views:
+                return between
 
     def put_back(self) -> None:
         """What is left of a batch that somebody began to iterate over is the next batch."""
@@ -259,6 +295,7 @@ class Inbox:
     def take_over(self, others: list[Inbox]) -> None:
         """Everything that waits in other inboxes comes here, in the order in which it was delivered."""
         seen: set[MessageId] = set()
+        undone: set[tuple[MessageId, int]] = set()
         events = [event for inbox in others for event in inbox.waiting()]
         # What lies between comes behind the bundle with its number.
         for event in sorted(events, key=lambda each: (each.ordinal, isinstance(each, _Between))):
@@ -266,6 +303,9 @@ class Inbox:
                 # No gaps: of several groups together this process alone counts the offsets.
                 if isinstance(event.what, View):
                     self.install(event.what, event.ordinal)
+                elif isinstance(event.what, Rollback) and (event.what.bundle, event.ordinal) not in undone:
+                    undone.add((event.what.bundle, event.ordinal))
+                    self._put_between(msgspec.structs.replace(event, what=event.what))
             elif event.bundle in seen:
                 # It was addressed to two of the groups: here it is one delivery.
                 event.taken()

@@ -19,6 +19,7 @@ from ordercast.core.effects import (
     InstallView,
     JoinRefused,
     Replay,
+    Rollback,
     ServiceUnavailable,
 )
 from ordercast.node.callbacks import Callbacks
@@ -189,6 +190,10 @@ class Internals:
             waiter: asyncio.Future[None] = self._loop.create_future()
             self._peer_waiters.append(waiter)
             await waiter
+
+    def rollback(self, instance: InstanceId, effect: Rollback) -> None:
+        """A delivery is taken back."""
+        self.receiver.take_back(effect.multicast)
 
     def install_view(self, instance: InstanceId, effect: InstallView) -> None:
         """The members of a group have agreed on who they are."""

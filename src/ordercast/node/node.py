@@ -170,7 +170,7 @@ class Node:
             if names.count(name) > 1:
                 raise UsageError(f"group {name!r} is named twice: name it once")
             if name in internals.receiver.claimed:
-                raise UsageError(f"group {name!r} is joined already")
+                raise UsageError(f"group {name!r} is joined already: leave it before you join it again")
             if not internals.is_dynamic and self.process not in self.members(name):
                 raise UsageError(
                     f"process {self.process} is not in group {name!r}: name it among the members in [groups]"

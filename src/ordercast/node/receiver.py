@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from struct import error as struct_error
 
 import msgspec
 
@@ -90,6 +91,20 @@ class Receiver:
         taken = self._on_taken if len(route) == 1 else Shared(len(route), self._on_taken).take
         for inbox in route:
             inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view)
+
+    def take_back(self, multicast: Multicast) -> None:
+        """The protocol takes a bundle back: the last one that stands in its groups."""
+        payload: Payload = multicast.payload
+        if payload[:1] == PIECE_MARK:
+            # Should the last piece alone come again, the message lies in a gap here. (Else it would be set aside in
+            # silence, as one of which the others were never sent.)
+            with suppress(struct_error):  # one that is malformed was set aside when it came
+                self._assembly.give_up(multicast.id, multicast.groups, payload)
+            for group in multicast.groups:
+                self._heard.setdefault(group, set()).discard(multicast.id.source)
+        if multicast.count:
+            for inbox in self._routes[multicast.groups, None]:
+                inbox.take_back(multicast.id, multicast.groups, multicast.count, self._ordinal)
 
     def install(self, view: View) -> None:
         """The members of a group have agreed on who they are."""

@@ -19,8 +19,11 @@ logger = logging.getLogger("ordercast.node")
 _DISCARD_PORT = 9
 """The one that is meant for what nobody wants."""
 
-_INCARNATIONS_BEGIN = 1_600_000_000
+_INCARNATIONS_BEGIN = 1_750_000_000
 """Seconds of the epoch: what has come since is small enough for a name of a message."""
+
+_INCARNATIONS_A_SECOND = 10
+"""No process is killed and started again faster than that."""
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -82,5 +85,7 @@ def _own_address(search: Search, interface: str | None, seeds: Mapping[str, Reso
 
 def first_incarnation(configuration: Configuration) -> int:
     """That of a process without a log. Where processes come and go it may come back under its name, as another one
-    whose messages must not be taken for those of the first: it counts the seconds."""
-    return 0 if configuration.discovery is None else max(0, int(time.time()) - _INCARNATIONS_BEGIN)
+    whose messages must not be taken for those of the first: it counts the time."""
+    if configuration.discovery is None:
+        return 0
+    return max(0, int((time.time() - _INCARNATIONS_BEGIN) * _INCARNATIONS_A_SECOND))

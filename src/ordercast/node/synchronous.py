@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 from ordercast.core import GroupId, SiteId
 from ordercast.node import node as asynchronous
-from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 
@@ -95,6 +95,10 @@ class SynchronousNode:
         """Who is in a group, as far as this process knows."""
         return self._node.members(group)
 
+    def status(self) -> dict[str, Any]:
+        """What there is to know about the node, also who was found and who is looked for."""
+        return self._thread.wait_for(_call(self._node.status))
+
     def multicast(
         self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
     ) -> None:
@@ -137,11 +141,17 @@ class SynchronousGroup:
         while (batch := self._thread.wait_for(_next(batches))) is not None:
             yield batch
 
-    def events(self) -> Iterator[Batch | View]:
-        """Deliveries a bundle at a time, and who is in the group, each where it happened."""
+    def events(self) -> Iterator[Batch | View | Rollback]:
+        """Deliveries a bundle at a time, who is in the group, and what is taken back, each where it happened."""
         events = self._group.events()
         while (event := self._thread.wait_for(_next(events))) is not None:
             yield event
+
+    def views(self) -> Iterator[View]:
+        """Who is in the group: now, and whenever that changes, ahead of what waits to be taken."""
+        views = self._group.views()
+        while (view := self._thread.wait_for(_next(views))) is not None:
+            yield view
 
     def __iter__(self) -> Iterator[Delivery]:
         for batch in self.batches():
@@ -151,10 +161,18 @@ class SynchronousGroup:
         """Want another service for what is delivered here, of some sources or of all; done when it is active."""
         self._thread.wait_for(self._group.choose(service, sources))
 
+    def choose_role(self, role: str) -> None:
+        """Want another role in the group. Roles are the protocol's."""
+        self._thread.wait_for(_call(lambda: self._group.choose_role(role)))
+
     def leave(self, timeout: float | None = None) -> None:
         """Take no more deliveries; a group that no file names is left, and this is done when those who stay have
         delivered that."""
         self._thread.wait_for(self._group.leave(timeout))
+
+
+async def _call(function: Callable[[], Result]) -> Result:
+    return function()
 
 
 async def _next(events: AsyncIterator[Result]) -> Result | None:

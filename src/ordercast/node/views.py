@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
 
@@ -13,6 +14,37 @@ from ordercast.node.deliveries import View
 INITIAL = "initial"
 """The view of each configured group before the first one that is installed."""
 
+WAITING_MAX = 64
+"""Views that wait for somebody who follows. With more, the last one of a group stands for the next, too: nothing holds
+back processes that come and go while nobody looks."""
+
+
+class _Watcher:
+    """Somebody who follows, and what it has not seen yet; None is the end."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[View | None] = deque()
+        self._grown = asyncio.Event()
+
+    def put(self, view: View | None) -> None:
+        """Something has changed."""
+        self._grown.set()
+        if view is not None and len(self._waiting) >= WAITING_MAX:
+            for index in reversed(range(len(self._waiting))):
+                last = self._waiting[index]
+                if last is not None and last.group == view.group:
+                    del self._waiting[index]
+                    view = view.follow(last.before)
+                    break
+        self._waiting.append(view)
+
+    async def get(self) -> View | None:
+        """The next that was not seen."""
+        while not self._waiting:
+            self._grown.clear()
+            await self._grown.wait()
+        return self._waiting.popleft()
+
 
 class Views:
     """The last view of each group, and those who want to hear of the next."""
@@ -21,7 +53,7 @@ class Views:
         """`groups` says which there are, and who is in them."""
         self._groups = groups
         self._views = {name: View(INITIAL, name, members).follow(()) for name, members in groups().items()}
-        self._watchers: list[asyncio.Queue[View | None]] = []
+        self._watchers: list[_Watcher] = []
         self._failure: BaseException | None = None
 
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
@@ -68,12 +100,12 @@ class Views:
             self._views[group] = view
             installed.append(view)
             for watcher in self._watchers:
-                watcher.put_nowait(view)
+                watcher.put(view)
         return installed
 
     async def follow(self, names: tuple[GroupId, ...]) -> AsyncIterator[View]:
-        """Who is in the groups: now, and whenever that changes."""
-        watcher: asyncio.Queue[View | None] = asyncio.Queue()
+        """Who is in the groups: now, and whenever that changes. Whoever looks seldom sees several changes as one."""
+        watcher = _Watcher()
         self._watchers.append(watcher)
         try:
             for name in names:
@@ -90,4 +122,4 @@ class Views:
         """Nothing will change any more; whoever follows gets the failure when there was one."""
         self._failure = failure
         for watcher in self._watchers:
-            watcher.put_nowait(None)
+            watcher.put(None)

@@ -108,6 +108,14 @@ ARTEFACTS: dict[str, tuple[str, str]] = {
         "ordercast.papers.garcia_molina.graph",
         "the host parent graph organises itself, breaks and heals (Figure 3.2, 4.1 to 4.3)",
     ),
+    "berket-hierarchy": (
+        "ordercast.papers.berket.hierarchy",
+        "up to 2,000 control processes organise themselves, and heal (chapter 2)",
+    ),
+    "berket-repair": (
+        "ordercast.papers.berket.repair",
+        "requests and repairs for each loss that many receivers share (chapter 3, 7.1.3)",
+    ),
     "tachikawa-retransmissions": (
         "ordercast.papers.tachikawa.retransmissions",
         "messages sent again, selectively and by go-back-n (Figures 8 and 9)",

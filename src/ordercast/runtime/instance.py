@@ -81,6 +81,9 @@ class Driver(Protocol):
     def deliver(self, instance: Instance, effect: effect_types.Deliver | effect_types.Replay) -> None:
         """Hand a message to the application (not called for a replay that the application knows)."""
 
+    def rollback(self, instance: Instance, effect: effect_types.Rollback) -> None:
+        """Tell the application that a delivery is taken back."""
+
     def install_view(self, instance: Instance, effect: effect_types.InstallView) -> None:
         """Tell the application who is in the group."""
 
@@ -181,6 +184,7 @@ class Instance:
             effect_types.LeaveChannel: partial(driver.leave_channel, self),
             effect_types.Deliver: partial(driver.deliver, self) if recorder is None else self._deliver,
             effect_types.Replay: self._replay,
+            effect_types.Rollback: self._rollback,
             effect_types.Recall: self._recall,
             effect_types.InstallView: self._install_view,
             effect_types.EnterGroup: self._enter_group,
@@ -379,6 +383,11 @@ class Instance:
     def _replay(self, effect: effect_types.Replay) -> None:
         if self._recorder is None or not self._recorder.replay(self._driver.trace_time(), effect):
             self._driver.deliver(self, effect)
+
+    def _rollback(self, effect: effect_types.Rollback) -> None:
+        if self._recorder is not None:
+            self._recorder.rollback(self._driver.trace_time(), effect)
+        self._driver.rollback(self, effect)
 
     def _recall(self, effect: effect_types.Recall) -> None:
         if self._recorder is not None:

@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 from ordercast.core import GroupId, InstanceId, MessageId, Multicast, Packet, SiteId, encoded_size
-from ordercast.core.effects import Activate, Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay, Rollback
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +54,9 @@ class SiteTrace(Protocol):
 
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; whether the application knows it already."""
+
+    def rollback(self, time: float, effect: Rollback) -> None:
+        """A delivery is taken back."""
 
     def view(self, time: float, effect: InstallView) -> None:
         """The site installs a view."""

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, StorageError, UsageError
-from ordercast.core.effects import Activate, Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay, Rollback
 from ordercast.trace.interface import Envelope
 from ordercast.trace.schema import Event, Run
 
@@ -109,6 +109,8 @@ class LiveRecorder:
                 whole += len(line)
                 if last.kind == "deliver" and last.message is not None:
                     self._delivered_before.add(last.message)
+                elif last.kind == "rollback" and last.message is not None:
+                    self._delivered_before.discard(last.message)
                 elif last.kind == "multicast" and last.message is not None:
                     multicast.add(last.message)
                 elif last.kind == "leave":
@@ -247,6 +249,11 @@ class LiveRecorder:
         else:
             self._write("replay", **self._described(effect.multicast), **self._details(effect))
         return False
+
+    def rollback(self, _time: float, effect: Rollback) -> None:
+        """A delivery is taken back."""
+        self._delivered_before.discard(str(effect.multicast.id))
+        self._write("rollback", **self._described(effect.multicast))
 
     @staticmethod
     def _described(multicast: Multicast) -> dict[str, Any]:

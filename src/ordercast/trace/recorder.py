@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId
-from ordercast.core.effects import Activate, Deliver, InstallView, Replay
+from ordercast.core.effects import Activate, Deliver, InstallView, Replay, Rollback
 from ordercast.trace.columns import WIDTH, Columns
 from ordercast.trace.interface import Envelope
 
@@ -137,6 +137,11 @@ class SiteRecorder:
             return False
         self._rows["replay"].extend((self.site, self._next(), time, self.incarnation, effect))
         return True
+
+    def rollback(self, time: float, effect: Rollback) -> None:
+        """A delivery is taken back: should the log say it again, the application does not know it."""
+        self._delivered.discard(effect.multicast.id)
+        self._rows["rollback"].extend((self.site, self._next(), time, self.incarnation, effect.multicast))
 
     # ------------------------------------------------------------------ the site and its views
     def fail(self, time: float, reason: str | None = None) -> None:

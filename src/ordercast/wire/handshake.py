@@ -457,8 +457,8 @@ class Handshake:
             )
         elif self._opens:
             self.refused = (
-                f"{self._process} was here before, or another process runs under its name, says {sender}: choose "
-                f"another name, or wait a minute if it has just ended"
+                f"another process was started under the name {self._process} later than this one, says {sender}: "
+                f"choose another name"
             )
         else:
             self.refused = (

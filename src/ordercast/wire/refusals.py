@@ -20,7 +20,7 @@ CAUSES = {
     "version": "it speaks another version of the wire: install one version of ordercast for all processes",
     "unknown-process": "it is not among the [processes] here: use one configuration file for all processes",
     "same-name": "another process announces itself under this name: give it another one",
-    "full": "as many processes as processes_max allows are here, or were a moment ago: raise it, or end one of them",
+    "full": "as many processes as a cluster can have are here, or were a moment ago: end one of them",
     "was-here": "it was here before with a later history: a second process runs under its name, or it has lost its log",
 }
 """What may be true of a datagram that nobody can prove to be fresh, or not even genuine."""

@@ -522,7 +522,7 @@ def test_whoever_has_moved_still_counts_until_it_is_reported_from_there_3_5() ->
     process.hear_lcon("x", coordinator="b")
     assert system_of(process) == GroupReport(40, "x", 2), "b has not reported x yet"
     process.hear_gcon("b", g=GroupReport(45, "x", 2))
-    process.wait(4.0)
+    process.wait(8.0)
     assert system_of(process) == GroupReport(45, "x", 3)
 
 
@@ -533,7 +533,7 @@ def test_a_coordinator_that_has_left_still_counts_until_its_children_are_reporte
     process.hear("b", CoordinatorLeave(), COORDINATORS)
     assert process.control.hierarchy.num_coords == 1
     assert system_of(process) == GroupReport(40, "x", 1)
-    process.wait(4.0)
+    process.wait(8.0)
     assert system_of(process) == GroupReport(50, ME, 1)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import tempfile
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +25,7 @@ from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
 from ordercast.cli.terminal import make_console
 from ordercast.cli.verify.summary import show
 from ordercast.cli.verify.work import verify_and_report
-from ordercast.core import Contract, UsageError
+from ordercast.core import Contract, Protocol, UsageError
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
 
@@ -81,6 +83,10 @@ def chaos(
     between: Annotated[
         float, typer.Option(min=0.001, max=5.0, help="Seconds from cluster to cluster, with --clusters.")
     ] = 0.05,
+    option: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="An option of the protocol, as in a configuration; may be repeated."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=SEED_MAX, help="Draws the faults and the orders.")] = 1,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep traces, logs and configurations in this new folder.")
@@ -128,7 +134,7 @@ def chaos(
         protocol,
         {GROUP: tuple(names)},
         dict.fromkeys(names, rate),
-        options=options_for(core, terrain),
+        options=options_for(core, terrain) | read_options(option or (), core),
         terrain=terrain,
         one_channel=contract.one_channel,
         recovers="crash" in contract.faults,
@@ -181,8 +187,23 @@ def _keeps_replicas(contract: Contract) -> bool:
 
 def repeat_command(options: Mapping[str, Any]) -> str:
     """The command that draws the same plan again: everything but where it leaves what it finds."""
-    given = {name: value for name, value in options.items() if name not in OUTPUT and value is not None}
-    return " ".join(["ordercast chaos", *(f"--{name.replace('_', '-')} {value}" for name, value in given.items())])
+    words = ["ordercast chaos"]
+    for name, value in options.items():
+        if name not in OUTPUT and value is not None:
+            several = value if isinstance(value, list) else [value]
+            words += [f"--{name.replace('_', '-')} {shlex.quote(str(each))}" for each in several]
+    return " ".join(words)
+
+
+def read_options(lines: Iterable[str], core: type[Protocol]) -> dict[str, Any]:
+    """Options of the protocol, each as a line of a configuration."""
+    name = core.contract.name
+    try:
+        given = tomllib.loads("\n".join(lines))
+        core.contract.options(**given)
+    except (tomllib.TOMLDecodeError, TypeError) as error:
+        raise UsageError(f"--option is NAME=VALUE with an option of {name}, as in its configuration: {error}") from None
+    return given
 
 
 class KeptFolder:

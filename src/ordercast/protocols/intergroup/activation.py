@@ -251,6 +251,7 @@ class Activation(Part):
             for source in sorted(service.sources):
                 core.outbox.append(Activate(group.name, service.name, source))
         for stream in group.others:
+            stream.gap_after = 0
             if not service.reliable or not service.means(stream.sender):
                 core.repair.forget(group, stream.sender)
                 left += [(stream, data) for data in stream.end()]
@@ -309,7 +310,11 @@ class Activation(Part):
         """A source is followed from another number on; the application hears that there is a gap."""
         core = self._core
         core.branch("began-anew")
-        core.outbox.append(Activate(group.name, group.service.name, stream.sender))
+        if stream.last > stream.delivered and group.service.means(stream.sender):
+            # What was there before the gap still waits for its turn; said now, the gap would seem to lie before it.
+            stream.gap_after = stream.last
+        else:
+            core.outbox.append(Activate(group.name, group.service.name, stream.sender))
         stream.begin(seq, time)
         core.reception.begin(group, stream)
         group.service.advance()

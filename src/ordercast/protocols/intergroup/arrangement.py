@@ -12,11 +12,11 @@ def _options(situation: Situation) -> OptionValues:
     control = situation.seconds(0.15, 0.4)
     silence = round(random.uniform(4.0, 6.0) * control, 4)
     search = round(random.uniform(1.0, 2.0) * control, 4)
-    outstanding = 1024
+    outstanding = situation.rarely(1024, 6, 16)
     options: OptionValues = {
         "service": DEFAULT_SERVICE if random.random() < 0.6 else random.choice(tuple(SERVICES)),
         "order_across_groups": random.random() < 0.25,
-        "keep_alive_seconds": situation.seconds(0.05, 0.3),
+        "keep_alive_seconds": situation.seconds(0.04 * len(situation.sites), 0.5),
         "request_seconds_max": situation.seconds(0.3, 1.5),
         "outstanding_messages_max": outstanding,
         "buffer_messages_max": 2 * outstanding if random.random() < 0.5 else 4096,
@@ -59,6 +59,6 @@ def _live(capacity: Capacity) -> OptionValues:
 ARRANGEMENT = Arrangement(
     order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
     crash="whoever orders by timestamp waits while a sender is down",
-    campaign=Tuning(options=_options, settle=12.0),
+    campaign=Tuning(options=_options, settle=10.0),
     live=_live,
 )

@@ -15,9 +15,22 @@ class MessageBuffer:
     there is room, the latest ones.
     """
 
-    __slots__ = ("_found", "_messages_max", "_others", "_own_site", "bytes", "bytes_max", "cleared", "own", "own_bytes")
+    __slots__ = (
+        "_changed",
+        "_found",
+        "_messages_max",
+        "_others",
+        "_own_site",
+        "bytes",
+        "bytes_max",
+        "cleared",
+        "own",
+        "own_bytes",
+    )
 
     def __init__(self, site: SiteId, messages_max: int, bytes_max: int) -> None:
+        self._changed = False
+        """Since its invariants were checked."""
         self._own_site = site
         self._messages_max = messages_max
         self.bytes_max = bytes_max
@@ -42,6 +55,7 @@ class MessageBuffer:
 
     def keep_own(self, data: Data) -> None:
         """A message of this process."""
+        self._changed = True
         self._found.setdefault(self._own_site, {})[data.seq] = data
         self.own.append(data)
         self.own_bytes += len(data.multicast.payload)
@@ -55,6 +69,7 @@ class MessageBuffer:
             found = self._found[sender] = {}
         if data.seq in found:
             return
+        self._changed = True
         found[data.seq] = data
         others = self._others
         others.append(data)
@@ -66,6 +81,7 @@ class MessageBuffer:
         """Everyone has what was sent before this time; those of this process that are forgotten now."""
         if stable <= self.cleared:
             return []
+        self._changed = True
         self.cleared = stable
         others, own = self._others, self.own
         # One that came late may stand behind a later one, and goes when that does.
@@ -86,6 +102,9 @@ class MessageBuffer:
 
     def check_invariants(self) -> None:
         """Within the bounds, and counted right."""
+        if not self._changed:
+            return
+        self._changed = False
         if len(self._others) > self._messages_max or self.bytes > self.bytes_max:
             raise InvariantViolation(f"{len(self._others)} messages of {self.bytes} bytes are kept for repairs")
         if self.bytes != sum(len(data.multicast.payload) for data in self._others):

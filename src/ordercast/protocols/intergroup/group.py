@@ -59,5 +59,6 @@ class ProcessGroup:
     def check_invariants(self) -> None:
         """Of all that belongs to it."""
         self.buffer.check_invariants()
-        for stream in self.streams.values():
-            stream.check_invariants()
+        for stream in self.others:
+            if stream.early:
+                stream.check_invariants()

@@ -8,7 +8,7 @@ from typing import cast
 import msgspec
 
 from ordercast.core import Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
-from ordercast.core.effects import Deliver, InstallView, JoinChannel
+from ordercast.core.effects import Activate, Deliver, InstallView, JoinChannel
 from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, ServiceChosen, Started
 from ordercast.protocols.intergroup.activation import Activation
 from ordercast.protocols.intergroup.arrangement import ARRANGEMENT
@@ -212,6 +212,9 @@ class InterGroup(Protocol):
             stream.delivered = data.seq
         key = (data.timestamp, self._ranks[stream.sender]) if service.name in TIMESTAMP_SERVICES else None
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
+        if data.seq == stream.gap_after:
+            stream.gap_after = 0
+            self.outbox.append(Activate(group.name, service.name, stream.sender))
 
     def receivers(self, group: GroupId) -> int:
         """An estimate of how many processes are in a group (chapter 8)."""

@@ -19,7 +19,7 @@ class Reception(Part):
 
     packets = (Data, KeepAlive)
     timers = ("wait",)
-    branches = ("old", "early", "gap", "no-room", "parked", "too-late", "waited")
+    branches = ("old", "early", "gap", "parked", "too-late", "waited")
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
@@ -96,7 +96,6 @@ class Reception(Part):
         else:
             core.branch("early")
             if not stream.store(data):
-                core.branch("no-room")
                 return
         if data.seq > stream.high:
             stream.high = data.seq

@@ -195,7 +195,7 @@ class Repair(Part):
                 self._schedule((group.name, packet.sender, seq), distance)
             else:
                 gone = gone or own
-        if gone and group.sending is not None:
+        if gone and group.sending is not None and core.stability.somebody_was_left_out(group):
             core.branch("gone")
             kept = group.buffer.own
             core.send((sender,), Gone(group.name, kept[0].seq if kept else group.sending.seq + 1))
@@ -211,7 +211,7 @@ class Repair(Part):
         core.branch("repair-scheduled")
         self.repairs.before_timer()
         self._scheduled[name] = Scheduled(core.now, distance)
-        # A distance that was measured while packets were late makes a repair later than the next request.
+        # A distance that was measured while a clock was set may be seconds. Whoever asks repeats itself by then.
         seconds = min(self.repairs.draw(core.context.random, distance), core.options.request_seconds_max)
         core.set_timer(("repair", *name), seconds)
 
@@ -260,7 +260,8 @@ class Repair(Part):
     def _hold_down(self, name: MessageName, distance: float) -> None:
         if len(self._held_down) >= HELD_DOWN_MAX:
             self._held_down.clear()
-        self._held_down[name] = (self._core.now, HOLD_DOWN * distance)
+        core = self._core
+        self._held_down[name] = (core.now, min(HOLD_DOWN * distance, core.options.request_seconds_max / 2))
 
     def note_cleared(self, group: ProcessGroup) -> None:
         """Messages were forgotten: they will not be repaired."""

@@ -25,6 +25,11 @@ class GroupStability(msgspec.Struct):
     """What is stable and will be cleared when the timer runs out; 0: no timer runs."""
     short: int = -1
     """The largest number counted while it was too small; -1: it is not."""
+    full: bool = False
+    """Whether everyone has been counted before."""
+    left_out: bool = False
+    """Whether somebody was not counted after that, or twice, or was given up: messages may have become stable without
+    it."""
     holder: SiteId = ""
     """Who held the acknowledgement back, as the hierarchy has said last."""
 
@@ -33,7 +38,7 @@ class Stability(Part):
     """Acknowledgements of all groups, down into the hierarchy and back from it."""
 
     timers = ("clear", "recount")
-    branches = ("stable", "cleared", "too-few-counted", "recounted", "acknowledgement-ahead")
+    branches = ("stable", "cleared", "too-few-counted", "recounted")
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
@@ -80,7 +85,8 @@ class Stability(Part):
             return
         core = self._core
         if report.timestamp > core.clock.read(core.now):
-            # We have never acknowledged that: it is no minimum over us.
+            # We have never acknowledged that: it is no minimum over us. (No sound process says so, as far as we know;
+            # it is counted, and no branch that a campaign can reach.)
             core.branch("acknowledgement-ahead")
             return
         if report.timestamp <= known.stable:
@@ -119,13 +125,18 @@ class Stability(Part):
         has sent itself. Whoever is not counted for as long as it takes to be forgotten is not waited for.
         """
         core = self._core
+        members = len(core.process_groups[name].members)
         if receivers >= known.expected:
-            known.expected = min(receivers, len(core.process_groups[name].members))
+            known.full = True
+            # Whoever moves may be counted twice for a moment, and hide somebody who is not counted at all.
+            known.left_out = known.left_out or receivers > members
+            known.expected = min(receivers, members)
             if known.short >= 0:
                 known.short = -1
                 core.cancel_timer(("recount", name))
             return True
         core.branch("too-few-counted")
+        known.left_out = known.left_out or known.full
         if known.short < 0:
             core.set_timer(("recount", name), core.options.stale_seconds)
         known.short = max(known.short, receivers)
@@ -136,6 +147,12 @@ class Stability(Part):
         known = self._groups[name]
         self._core.branch("recounted")
         known.expected, known.short = known.short, -1
+        known.left_out = True
+
+    def somebody_was_left_out(self, group: ProcessGroup) -> bool:
+        """Whether a request for something that was cleared can be in earnest. (Where everyone was counted all the time,
+        it was delayed on its way, and whoever sent it has the message by now.)"""
+        return self._groups[group.name].left_out
 
     def whom_we_wait_for(self, group: ProcessGroup) -> str:
         """Who holds the acknowledgement of a group back."""

@@ -22,6 +22,7 @@ class Stream:
         "coordinator",
         "delivered",
         "early",
+        "gap_after",
         "heard",
         "high",
         "last",
@@ -54,6 +55,9 @@ class Stream:
         """The newest Keep Alive that waits until everything up to its number has been passed on."""
         self.delivered = 0
         """The largest number that was delivered, with any service."""
+        self.gap_after = 0
+        """The number of the last message before a gap of which the application has to be told, while that message waits
+        for its turn; 0: there is none."""
         self.unread: deque[int] = deque()
         """The timestamps of what was delivered reliably and the application has not taken."""
 
@@ -131,7 +135,7 @@ class Stream:
 
     def check_invariants(self) -> None:
         """Stored is what cannot be passed on yet."""
-        if self.state == "active" and not all(seq > self.last + 1 for seq in self.early):
+        if self.state == "active" and self.early and not all(seq > self.last + 1 for seq in self.early):
             raise InvariantViolation(f"{min(self.early)} of {self.sender} is stored, and {self.last} was passed on")
         if len(self.early) > self._early_max:
             raise InvariantViolation(f"{len(self.early)} messages of {self.sender} are stored")

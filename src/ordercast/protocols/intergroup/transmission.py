@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, InvariantViolation, Multicast, Part, UsageError
 from ordercast.core.effects import Broadcast, Credit
+from ordercast.protocols.intergroup.clock import UNITS
 from ordercast.protocols.intergroup.flow import Bucket
 from ordercast.protocols.intergroup.packets import Data, KeepAlive
 
@@ -23,8 +24,8 @@ class Sending:
         self.seq = 0
         """The number of the last Data message."""
         self.bucket = Bucket(options.bandwidth_min, options.bandwidth_max, options.burst_bytes)
-        self.waiting: deque[Multicast] = deque()
-        """What the bucket, or what is outstanding, holds back."""
+        self.waiting = 0
+        """Messages that the bucket, or what is outstanding, holds back."""
         self.waiting_bytes = 0
         self.outstanding: deque[Data] = deque()
         """Sent, and not stable."""
@@ -35,23 +36,28 @@ class Sending:
         self.spoke_at = 0.0
         """By the local clock."""
         self.loss_at = 0.0
-        self.stuck_periods = 0
-        """Keep Alives in a row while nothing could be sent."""
 
 
 class Transmission(Part):
     """What a process sends, and when it says that it is there."""
 
     timers = ("keep-alive", "flow")
-    branches = ("kept-alive", "slowed", "flow-waited", "outstanding-full", "blocked", "unblocked")
+    branches = ("kept-alive", "slowed", "flow-waited", "blocked", "unblocked")
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
+        self._lines: dict[GroupId, deque[tuple[ProcessGroup, Sending, Multicast]]] = {}
+        """What waits to be sent to each group. In one order across groups all wait in one line: whoever overtakes in
+        another group gets the earlier timestamp, against the order of their source."""
 
     def start(self) -> None:
         """Tell the application how much it may send, and say to everyone that we are there."""
+        shared: deque[tuple[ProcessGroup, Sending, Multicast]] | None = None
+        if self._core.options.order_across_groups:
+            shared = deque()
         for group in self._core.process_groups.values():
             if group.sending is not None:
+                self._lines[group.name] = deque() if shared is None else shared
                 self.give_credit(group)
                 self._core.set_timer(("keep-alive", group.name), self._core.options.keep_alive_seconds)
 
@@ -65,30 +71,30 @@ class Transmission(Part):
             )
         sending.granted -= 1
         sending.last_size = len(multicast.payload)
-        sending.waiting.append(multicast)
+        sending.waiting += 1
         sending.waiting_bytes += len(multicast.payload)
-        self._send_what_may(group, sending)
+        self._lines[group.name].append((group, sending, multicast))
+        self._send_what_may(group.name)
         if self._room(group, sending) < sending.granted:
             self.give_credit(group)
 
-    def _send_what_may(self, group: ProcessGroup, sending: Sending) -> None:
+    def _send_what_may(self, name: GroupId) -> None:
         core = self._core
-        waiting = sending.waiting
-        if not waiting:
-            return
-        bucket = sending.bucket
-        bucket.fill(core.now)
-        while waiting:
+        line = self._lines[name]
+        while line:
+            group, sending, multicast = line[0]
             if not self._may_send(sending):
-                core.branch("outstanding-full")
                 return
-            size = len(waiting[0].payload)
-            if not bucket.take(size):
+            size = len(multicast.payload)
+            sending.bucket.fill(core.now)
+            if not sending.bucket.take(size):
                 core.branch("flow-waited")
-                core.set_timer(("flow", group.name), bucket.wait_seconds(size))
+                core.set_timer(("flow", group.name), sending.bucket.wait_seconds(size))
                 return
+            line.popleft()
+            sending.waiting -= 1
             sending.waiting_bytes -= size
-            self._send(group, sending, waiting.popleft())
+            self._send(group, sending, multicast)
 
     def _send(self, group: ProcessGroup, sending: Sending, multicast: Multicast) -> None:
         core = self._core
@@ -111,9 +117,7 @@ class Transmission(Part):
 
     def on_flow_timeout(self, group: GroupId) -> None:
         """Enough has flowed into the bucket for the next one."""
-        process_group = self._core.process_groups[group]
-        if process_group.sending is not None:
-            self._send_what_may(process_group, process_group.sending)
+        self._send_what_may(group)
 
     def note_loss(self, group: ProcessGroup) -> None:
         """Somebody has reported a loss: send less. Once for all who report the same one."""
@@ -132,6 +136,7 @@ class Transmission(Part):
         sending = group.sending
         if sending is None:
             return
+        self._tell_whether_blocked(group, sending)
         period = core.options.keep_alive_seconds
         elapsed = core.now - sending.spoke_at
         if 0 <= elapsed < period * 0.999:
@@ -144,7 +149,6 @@ class Transmission(Part):
         core.outbox.append(Broadcast(group.channel, keep_alive))
         core.set_timer(("keep-alive", name), period)
         group.service.advance()
-        self._tell_whether_blocked(group, sending)
 
     # ------------------------------------------------------------------ what is outstanding
     def note_stable(self, group: ProcessGroup, stable: int) -> None:
@@ -155,7 +159,7 @@ class Transmission(Part):
         outstanding = sending.outstanding
         while outstanding and outstanding[0].timestamp < stable:
             sending.outstanding_bytes -= len(outstanding.popleft().multicast.payload)
-        self._send_what_may(group, sending)
+        self._send_what_may(group.name)
         self.give_credit(group)
 
     def give_credit(self, group: ProcessGroup) -> None:
@@ -168,10 +172,13 @@ class Transmission(Part):
     def _room(self, group: ProcessGroup, sending: Sending) -> int:
         """How many more messages fit among those that are outstanding, and into the buffer."""
         options = self._core.options
-        messages = min(
-            options.outstanding_messages_max - len(sending.outstanding),
-            options.buffer_messages_max - len(group.buffer.own),
-        ) - len(sending.waiting)
+        messages = (
+            min(
+                options.outstanding_messages_max - len(sending.outstanding),
+                options.buffer_messages_max - len(group.buffer.own),
+            )
+            - sending.waiting
+        )
         size = (
             min(
                 options.outstanding_bytes_max - sending.outstanding_bytes,
@@ -184,12 +191,14 @@ class Transmission(Part):
         return min(messages, max(1, size // max(1, sending.last_size)))
 
     def _tell_whether_blocked(self, group: ProcessGroup, sending: Sending) -> None:
-        """When nothing can be sent for long, name the site that holds the group's acknowledgement back."""
+        """When nothing can be sent because of something that was sent long ago, name the site that holds the group's
+        acknowledgement back."""
         core = self._core
-        sending.stuck_periods = 0 if sending.granted else sending.stuck_periods + 1
         reason = ""
-        if sending.stuck_periods * core.options.keep_alive_seconds >= core.options.blocked_seconds:
-            reason = f"too much is outstanding: {core.stability.whom_we_wait_for(group)}"
+        if not sending.granted and sending.outstanding:
+            age = core.clock.read(core.now) - sending.outstanding[0].timestamp
+            if age >= core.options.blocked_seconds * UNITS:
+                reason = f"too much is outstanding: {core.stability.whom_we_wait_for(group)}"
         if bool(reason) != bool(core.obstacle("transmission", group.name)):
             core.branch("blocked" if reason else "unblocked")
         core.block("transmission", reason, group.name)
@@ -203,9 +212,9 @@ class Transmission(Part):
                 continue
             if len(sending.outstanding) > options.outstanding_messages_max:
                 raise InvariantViolation(f"{len(sending.outstanding)} messages to {group.name} are outstanding")
-            if sending.outstanding_bytes != sum(len(data.multicast.payload) for data in sending.outstanding):
-                raise InvariantViolation(f"{sending.outstanding_bytes} bytes are not what is outstanding")
-            if sending.waiting_bytes != sum(len(multicast.payload) for multicast in sending.waiting):
-                raise InvariantViolation(f"{sending.waiting_bytes} bytes are not what waits")
+            if (sending.outstanding_bytes > 0) > bool(sending.outstanding):
+                raise InvariantViolation(f"{sending.outstanding_bytes} bytes are outstanding in no message")
+            if (sending.waiting_bytes > 0) > (sending.waiting > 0):
+                raise InvariantViolation(f"{sending.waiting_bytes} bytes wait in no message")
             if sending.outstanding and group.buffer.find(self._core.site, sending.outstanding[0].seq) is None:
                 raise InvariantViolation("what is outstanding is not kept")

@@ -87,8 +87,8 @@ class Source(Part):
         if record.graph == core.number:
             core.outgoing_edge(record.to)
         edge = core.find_outgoing(record.graph, record.to)
-        if edge is None:
-            return  # all of it was acknowledged, and forgotten, before a checkpoint
+        if edge is None or edge.ended:
+            return  # all of it was acknowledged and forgotten; or, from above, all is taken, whatever an answer said
         for packet in edge.acknowledge(record.taken):
             if type(packet) is Submit:
                 core.count_own(packet.multicast, -1)

@@ -25,6 +25,7 @@ from ordercast.core.effects import (
     JoinRefused,
     LeaveChannel,
     Replay,
+    Rollback,
     Send,
     ServiceUnavailable,
     SetTimer,
@@ -400,6 +401,9 @@ class SimulatedSite:
             self.simulation.application(self.name, self.processor.cursor, effect)
         if instance.core.wants_consumed:
             self.reader.deliver(instance)
+
+    def rollback(self, instance: Instance, effect: Rollback) -> None:
+        """A simulated application keeps nothing that could be undone; the trace has it."""
 
     def install_view(self, instance: Instance, effect: InstallView) -> None:
         """Nobody in a simulation waits for views; the trace has them."""

@@ -197,7 +197,9 @@ class Token(Protocol):
         self.lookup.go_on()
 
     def come(self, install: InstallOfRoster, admission: Admission) -> None:
-        """This site is let into a list."""
+        """This site is let into a list. Where it came back from a crash with one that nobody else had, it begins as a
+        stranger, who has nothing to recover."""
+        self.suspicion.note_recovered()
         self.begin_anew()
         self.system.come(install.version)
         self.stable.end_reading()

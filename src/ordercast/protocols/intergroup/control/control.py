@@ -14,7 +14,7 @@ from ordercast.protocols.intergroup.control.distances import Distances
 from ordercast.protocols.intergroup.control.hierarchy import Hierarchy
 from ordercast.protocols.intergroup.control.local_group import LocalGroup
 from ordercast.protocols.intergroup.control.options import ControlOptions
-from ordercast.protocols.intergroup.control.pacing import Pace
+from ordercast.protocols.intergroup.control.pacing import PATIENCE_INTERVALS, Pace
 from ordercast.protocols.intergroup.control.packets import (
     COORDINATORS,
     CCon,
@@ -76,7 +76,7 @@ class Control(Part):
         self._name_bytes = len(host.site.encode())
         self._local_report = local_report
         self._on_system_report = on_system_report
-        self._system = ControlData()
+        self.system = ControlData()
         """What was said last of the whole system."""
         self._heard_coordinators = 0
         """While this site starts: how many coordinators there are, as the GCons say."""
@@ -130,7 +130,7 @@ class Control(Part):
 
     def receivers(self, group: GroupId) -> int:
         """How many take part in a group, as far as the system has reported."""
-        report = self._system.reports.get(group)
+        report = self.system.reports.get(group)
         return 0 if report is None else report.receivers
 
     def global_seconds(self) -> float:
@@ -237,7 +237,7 @@ class Control(Part):
             own.locals.pairs(),
             distances,
             self.hierarchy.coords.distances(),
-            self._system,
+            self.system,
             self.global_pace.usual_seconds,
         )
         self.host.outbox.append(Broadcast(own.channel, ccon, ttl))
@@ -273,11 +273,11 @@ class Control(Part):
         what it was told before. (Else: one that has just begun, and has heard one of five, takes what those two have
         for what all have.)"""
         coords = self.hierarchy.coords
-        return merge((self._group_data(own), *coords.data())) if coords.is_complete() else self._system
+        return merge((self._group_data(own), *coords.data())) if coords.is_complete() else self.system
 
     def _tell(self, system: ControlData) -> None:
         """Tell the host what is new."""
-        before, self._system = self._system, system
+        before, self.system = self.system, system
         for group, report in system.reports.items():
             if before.reports.get(group) != report:
                 self._on_system_report(group, report)
@@ -400,9 +400,9 @@ class Control(Part):
             raise WireError(f"a control message with {len(packet.timestamp_pairs)} entries, from {packet.num_local}")
 
     def _known_elsewhere_at(self) -> int:
-        """The period of the check by which the next GCon of everyone has come: whoever is listed in another local group
-        now has been reported from there."""
-        seconds = LATE * self.global_seconds() + self.distance_max()
+        """The period of the check by which a GCon of everyone has come, even if some are lost: whoever is listed in
+        another local group now has been reported from there."""
+        seconds = PATIENCE_INTERVALS * self.global_seconds() + self.distance_max()
         return self.hierarchy.tick + 1 + ticks_in(seconds, self.options.check_seconds)
 
     def check_invariants(self) -> None:

@@ -200,7 +200,11 @@ class Hierarchy:
         to_coordinator = 0.0 if joined is None else joined.head.distance or 0.0
         for entry in self.coords:
             entry.begin_anew(None if entry.reported is None else to_coordinator + entry.reported)
-        if joined is not None and joined.coordinator not in self.coords and not self._is_lost(joined):
+        if joined is not None and self._is_lost(joined):
+            # Others have lost it, too, and report to nobody yet: what all together had counts until they do.
+            until = self.tick + self._ticks(self._stale_seconds())
+            self.coords.linger(joined.coordinator, until, self._control.system)
+        elif joined is not None and joined.coordinator not in self.coords:
             self.coords.add(joined.coordinator, self.tick).begin_anew(joined.head.distance)
         self._host.outbox.append(JoinChannel(COORDINATORS))
         self._coordinate()
@@ -303,11 +307,7 @@ class Hierarchy:
         for group in self.local_groups():
             if group.locals.remove_stale(local, self.tick):
                 self._host.branch("stale-local")
-        # The children of a coordinator that has crashed must report to another one before it is forgotten.
-        silence = max(self._options.silence_seconds, control.local_pace.patience_seconds)
-        between = silence + self._options.search_seconds + control.messages_seconds()
-        seconds = max(self._options.stale_seconds, between, PATIENCE_INTERVALS * control.global_seconds())
-        if self.coords.remove_stale(self.tick - self._ticks(seconds), self.tick):
+        if self.coords.remove_stale(self.tick - self._ticks(self._stale_seconds()), self.tick):
             self._host.branch("stale-coordinator")
         if self.own is not None:
             # Of those that it has heard of as a child, some may be gone for as long as others take to remove them.
@@ -322,6 +322,13 @@ class Hierarchy:
             self._host.branch("lost-coordinator")
             self.search.begin(Purpose.JOIN)
         self.go_on()
+
+    def _stale_seconds(self) -> float:
+        """How long a coordinator that is not heard is remembered: its children must report to another one by then."""
+        control = self._control
+        silence = max(self._options.silence_seconds, control.local_pace.patience_seconds)
+        between = silence + self._options.search_seconds + control.messages_seconds()
+        return max(self._options.stale_seconds, between, PATIENCE_INTERVALS * control.global_seconds())
 
     def _is_lost(self, group: LocalGroup) -> bool:
         """Whether a coordinator has not listed this process for long: it is gone, or does not hear it."""

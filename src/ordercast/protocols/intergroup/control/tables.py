@@ -117,8 +117,13 @@ class Table:
         then it has been reported from where it is now."""
         entry = self.entries.pop(site, None)
         self.leaving.discard(site)
-        if entry is not None and entry.data is not None and len(self._departed) < self._options.processes_max:
-            self._departed[site] = until, entry.data.elsewhere()
+        if entry is not None and entry.data is not None:
+            self.linger(site, until, entry.data)
+
+    def linger(self, site: SiteId, until: int, data: ControlData) -> None:
+        """Count a report of somebody who is not here, up to a period of the check."""
+        if len(self._departed) < self._options.processes_max:
+            self._departed[site] = until, data.elsewhere()
 
     def remove_stale(self, before: int, tick: int) -> int:
         """Remove those of which nothing has been heard since a period of the check (2.6.3); how many they are."""

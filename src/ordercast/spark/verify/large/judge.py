@@ -16,7 +16,14 @@ from ordercast.spark.tasks import ask_together
 from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import ORDER, find_disorder
-from ordercast.spark.verify.large.parts import BY_MESSAGE, BY_SITE, judge_by_message, judge_by_site
+from ordercast.spark.verify.large.parts import (
+    BY_MESSAGE,
+    BY_SITE,
+    BY_SOURCE,
+    judge_by_message,
+    judge_by_site,
+    judge_by_source,
+)
 from ordercast.spark.verify.large.source import SENDING_ORDER, find_sending_disorder
 from ordercast.spark.verify.large.tables import Limits, complete, tabulate
 from ordercast.trace.schema import Run
@@ -24,7 +31,7 @@ from ordercast.trace.schema import Run
 _PROMISE_NOTHING: Final = frozenset({"P0", "Q0", "R0"})
 
 LARGE_PROPERTIES: Final[frozenset[str]] = frozenset(
-    {*ORDER, *SENDING_ORDER, *BY_MESSAGE, *BY_SITE, *_PROMISE_NOTHING, DIVERGENCE}
+    {*ORDER, *SENDING_ORDER, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *_PROMISE_NOTHING, DIVERGENCE}
 )
 """What can be judged of a run of any size."""
 DEFAULT_LIMITS: Final = Limits()
@@ -41,6 +48,7 @@ def judge_large(
     own = complete(events, run)
     findings: dict[str, Finding] = {name: Finding(obliged=True) for name in properties if name in _PROMISE_NOTHING}
     by_message = [name for name in properties if name in BY_MESSAGE]
+    by_source = [name for name in properties if name in BY_SOURCE]
     by_site = [name for name in properties if name in BY_SITE]
     by_order: dict[tuple[str, ...], list[str]] = {}
     for name in properties:
@@ -52,6 +60,8 @@ def judge_large(
     ]
     if by_message:
         questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
+    if by_source:
+        questions.append(lambda: judge_by_source(own, run, by_source, limits.part_rows))
     if by_site:
         questions.append(lambda: judge_by_site(own, run, by_site))
     for found in ask_together(spark, questions):

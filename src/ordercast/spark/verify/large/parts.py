@@ -33,6 +33,9 @@ BY_MESSAGE: Final = frozenset(
 """Properties of single messages: what the judges say about one of them hangs on the rows that are about it or serve it,
 and on who was up and member of what."""
 
+BY_SOURCE: Final = frozenset({"reliable-source-order"})
+"""Properties of the messages of one source: what the judges say about them hangs on nobody else's."""
+
 BY_SITE: Final = frozenset({"recovery", "transitional-set", "view-agreement"})
 """Properties of sites, whatever they deliver: the few rows that are about sites say everything."""
 
@@ -80,6 +83,30 @@ def cut_by_message(events: DataFrame, part_rows: int) -> DataFrame:
     served = F.array_distinct(F.transform("messages", part_of))
     sends = relevant.where(F.col("kind") == "send").withColumn("part", F.explode(served))
     return about.unionByName(of_sites).unionByName(sends)
+
+
+def judge_by_source(events: DataFrame, run: Run, properties: Sequence[str], part_rows: int) -> dict[str, Finding]:
+    """Properties of the messages of one source: all of these in one part."""
+    return judge_parts(cut_by_source(events, part_rows), run, properties)
+
+
+def cut_by_source(events: DataFrame, part_rows: int) -> DataFrame:
+    """The events with the number of their part: every source with all that concerns its messages in one. (A message
+    that nobody has multicast is of no source, and in none.)"""
+    relevant = events.where(F.col("kind").isin(*_ABOUT_A_MESSAGE, *_ABOUT_SITES, "send"))
+    parts = max(1, -(-relevant.count() // part_rows))
+    multicasts = relevant.where(F.col("kind") == "multicast")
+    # A message is its source's who multicasts it first.
+    first = F.min_by("site", F.struct("time", "site", "seq"))
+    number = F.pmod(F.xxhash64(first), F.lit(parts)).cast("int")
+    parts_of = multicasts.groupBy("message").agg(number.alias("part"))
+    about = relevant.where(F.col("kind").isin(*_ABOUT_A_MESSAGE)).join(parts_of, "message")
+    everywhere = F.explode(F.sequence(F.lit(0), F.lit(parts - 1)))
+    of_sites = relevant.where(F.col("kind").isin(*_ABOUT_SITES)).withColumn("part", everywhere)
+    sends = relevant.where(F.col("kind") == "send").withColumn("served", F.explode("messages"))
+    sends = sends.join(parts_of.withColumnRenamed("message", "served"), "served").drop("served")
+    once = sends.dropDuplicates(["site", "seq", "part"])
+    return about.unionByName(of_sites).unionByName(once)
 
 
 def judge_by_site(events: DataFrame, run: Run, properties: Sequence[str]) -> dict[str, Finding]:

@@ -1,0 +1,1 @@
+"""Experiments with InterGroup (Berket 2000): the control hierarchy and repair."""

@@ -1,0 +1,95 @@
+"""Berket 2000: the control hierarchy organises itself and heals, and shared losses are repaired about once (small runs,
+without Spark)."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from ordercast.papers.artefact import Artefact
+from ordercast.papers.berket import hierarchy, hierarchy_runs, repair, repair_runs
+from ordercast.spark.experiments.experiment import Point
+
+
+def rows(artefact: Artefact, runs: list[tuple[Point, dict[str, float | None]]]) -> pd.DataFrame:
+    """One run of each point, as the pipeline would aggregate it."""
+    found = []
+    for point, measured in runs:
+        row: dict[str, object] = {**point, "repetitions": 1}
+        for name, value in measured.items():
+            for suffix in ("", "_min", "_max"):
+                row[name + suffix] = float("nan") if value is None else value
+        found.append(row)
+    figure = Figure()
+    FigureCanvasAgg(figure)
+    data = pd.DataFrame(found)
+    artefact.draw(data, figure)
+    return data
+
+
+def verdicts(artefact: Artefact, data: pd.DataFrame) -> list[bool]:
+    return [check.holds for check in artefact.checks(data)]
+
+
+@pytest.fixture(scope="module")
+def organised() -> pd.DataFrame:
+    points: list[Point] = [
+        {"story": story, "sites": sites, "regions": regions}
+        for story in hierarchy_runs.STORIES
+        for sites, regions in ((10, 1), (50, 5), (60, 40))
+    ]
+    return rows(hierarchy.ARTEFACT, [(point, hierarchy_runs.run_story(point, 1)) for point in points])
+
+
+def test_control_processes_organise_themselves_and_heal(organised: pd.DataFrame) -> None:
+    assert verdicts(hierarchy.ARTEFACT, organised) == [True] * 4
+
+
+def test_a_verdict_about_the_hierarchy_follows_the_data(organised: pd.DataFrame) -> None:
+    for column, failing in (("outside", 0), ("unsettled", 0), ("changes", 1)):
+        worse = organised.copy()
+        worse.loc[worse.story == "calm", f"{column}_max"] = 1.0
+        assert verdicts(hierarchy.ARTEFACT, worse).index(False) == failing
+    for story, failing in (("crash", 2), ("partition", 3)):
+        worse = organised.copy()
+        worse.loc[worse.story == story, "unsettled_max"] = 1.0
+        assert verdicts(hierarchy.ARTEFACT, worse).index(False) == failing
+    many = pd.concat([organised, *(_calm(organised, sites, heard) for sites, heard in ((200, 1000.0), (2000, 1290.0)))])
+    assert verdicts(hierarchy.ARTEFACT, many) == [True] * 6
+    many.loc[many.sites == 2000, "bytes_mean"] = 1400.0
+    many.loc[many.sites == 2000, "processor_seconds"] = 200.0
+    assert verdicts(hierarchy.ARTEFACT, many)[-2:] == [False, False]
+
+
+def _calm(data: pd.DataFrame, sites: int, heard: float) -> pd.DataFrame:
+    calm = data[data.story == "calm"].copy()
+    calm["sites"], calm["bytes_mean"], calm["processor_seconds"] = sites, heard, 100.0
+    return calm
+
+
+def test_the_grid_has_every_size_with_every_number_of_regions() -> None:
+    points = hierarchy.experiment(False).points()
+    calm = {(point["sites"], point["regions"]) for point in points if point["story"] == "calm"}
+    assert {(sites, regions) for sites in (10, 2000) for regions in (1, 5, 40)} <= calm
+    assert {"story": "crash", "sites": 2000, "regions": 40} in points
+    assert max(int(point["sites"]) for point in hierarchy.experiment(True).points()) == 200
+
+
+def test_few_ask_for_a_loss_that_all_share_once_timers_have_adapted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair_runs, "SECONDS", 200.0)
+    points: list[Point] = [{"receivers": 16, "regions": 1, "timers": timers} for timers in repair_runs.TIMERS]
+    runs = [(point, repair_runs.run_repair(point, 1)) for point in points]
+    adaptive, fixed, at_once = (repair.after_adaptation(pd.Series(measured), "requests") for _, measured in runs)
+    assert adaptive < 1.5 < fixed < 8 < at_once
+    repairs = [repair.after_adaptation(pd.Series(measured), "repairs") for _, measured in runs]
+    assert max(repairs) < 1.5
+    wide = {**points[0], "receivers": 100, "regions": 10}
+    data = rows(repair.ARTEFACT, [*runs, (wide, runs[0][1])])
+    assert verdicts(repair.ARTEFACT, data) == [True] * 3
+    for timers, failing in (("adaptive", 0), ("at-once", 2)):
+        worse = data.copy()
+        for window in range(repair_runs.WINDOWS):
+            worse.loc[worse.timers == timers, f"requests_{window}"] = 4.0
+        assert verdicts(repair.ARTEFACT, worse).index(False) == failing
