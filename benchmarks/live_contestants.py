@@ -70,7 +70,7 @@ class Bare:
 
 @dataclass(frozen=True)
 class Group:
-    """Four of our own nodes."""
+    """Some of our own nodes."""
 
     size: int
     protocol: str = "sequencer"
@@ -80,10 +80,12 @@ class Group:
     insecure: bool = False
     max_datagram: int = 65000
     busy_poll: int | None = None  # microseconds; None: the default, a fraction of a millisecond
+    nodes: int = NODES
 
     @property
     def key(self) -> str:
         words = ["ordercast", self.protocol, self.api, f"{self.size} B"]
+        words += [f"{self.nodes} processes"] if self.nodes != NODES else []
         words += [f"{self.rate:g}/s"] if self.rate else []
         words += [f"{self.max_datagram}-byte datagrams"] if self.max_datagram != 65000 else []
         words += ["log"] if self.log else []
@@ -92,7 +94,7 @@ class Group:
         return ", ".join(words)
 
     def command(self, seconds: float, namespaces: list[live_namespaces.Namespace] | None) -> list[str]:
-        words = [*ORDERCAST, "bench", "--nodes", str(NODES), "--size", str(self.size), "--seconds", str(seconds)]
+        words = [*ORDERCAST, "bench", "--nodes", str(self.nodes), "--size", str(self.size), "--seconds", str(seconds)]
         words += ["--protocol", self.protocol, "--api", self.api]
         words += ["--rate", str(self.rate)] if self.rate else []
         words += ["--log"] if self.log else []

@@ -72,6 +72,24 @@ class Row:
         return ratio <= self.target if self.figure.lower_is_better else ratio >= self.target
 
 
+def three_step_rows() -> list[Row]:
+    """What it costs to go on without the process that orders: beside the fixed sequencer, and beside SCALATOM."""
+    name = "three-step"
+    rows = [
+        Row(f"{name}-{size}", Group(size, protocol=name), (Group(size),), target=target)
+        for size, target in ((100, 0.75), (1000, 0.7), (10000, 0.7))
+    ]
+    rows += [
+        Row(f"{name}-log-100", Group(100, protocol=name, log=True), (Group(100, log=True),), target=0.8),
+        Row(f"{name}-p50", Group(100, protocol=name, rate=RATE), (Group(100, rate=RATE),), HALF, 1.6),
+    ]
+    ours, theirs = (Group(100, protocol=each, nodes=3) for each in (name, "scalatom"))
+    rows.append(Row(f"{name}-scalatom", ours, (theirs,), target=1.0))
+    ours, theirs = (Group(100, protocol=each, nodes=3, rate=RATE) for each in (name, "scalatom"))
+    rows.append(Row(f"{name}-scalatom-p50", ours, (theirs,), HALF, 0.6))
+    return rows
+
+
 def all_rows(peers: list[Peer]) -> list[Row]:
     """In the order in which they are shown; peers only those that are here."""
     plain = Bare(100)
@@ -114,6 +132,7 @@ def all_rows(peers: list[Peer]) -> list[Row]:
         Row(f"datagram-{SMALL_DATAGRAM}-{size}", Group(size, max_datagram=SMALL_DATAGRAM), (small[size],), target=0.5)
         for size in small
     ]
+    rows += three_step_rows()
     for size, target in ((100, 3.0), (1000, 2.0), (10000, 1.0)):
         rows.append(Row(f"peers-{size}", Group(size), tuple(PeerGroup(peer, size) for peer in peers), target=target))
     with_rate = tuple(PeerGroup(peer, 100, RATE) for peer in peers)

@@ -31,7 +31,7 @@ class Mutant:
     """No other property may be violated: it is exactly this one that the mutant breaks."""
     broken: type[Protocol]
     printed: bool = False
-    """The rule as a paper prints it: it may fail without faults as well."""
+    """It may fail without faults as well: the rule as a paper prints it, or what happens every day left out of one."""
 
     def __str__(self) -> str:
         return f"{self.protocol.contract.name}-{self.name.replace('_', '-')}"

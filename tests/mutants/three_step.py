@@ -61,7 +61,7 @@ def i_forgets_its_start(self: Primary, start: Started) -> None:
     call_without_log(self._host, Started, Primary._install, self, start)
 
 
-@mutant(ThreeStep, "delivery.is_lowest")
+@mutant(ThreeStep, "delivery.is_lowest", printed=True)
 def j_leaves_out_equal_timestamps(self: Delivery, t: int) -> bool:
     """(j) What has the same timestamp, and perhaps the lower name, is not waited for."""
     return Delivery.is_lowest(self, t - 1)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
-from typing import Protocol as Shape
 
 from ordercast.core import GroupId, MessageId, Multicast, Protocol, SiteId, WireError
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.parts.address import Addresses, Destinations
+from ordercast.protocols.parts.cell_options import CellOptions
 from ordercast.protocols.parts.cells import Cells
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.kept_packets import Offsets
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ordercast.protocols.parts.absence import Absence
     from ordercast.protocols.parts.keeping import Keeping
     from ordercast.protocols.parts.source import Source
+    from ordercast.protocols.parts.watch import Watch
 
 OVERHEAD_BYTES = 1024
 """What a message takes beside its payload: its entry, timestamps, history entries, its share of a decision."""
@@ -127,29 +128,6 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
             core.multicast.want(entry.message, (holder, *entry.address.others, entry.message.source))
 
 
-class KeepingOptions(Shape):
-    """The options of a host that the parts read."""
-
-    @property
-    def window_messages(self) -> int: ...
-    @property
-    def kept_messages_max(self) -> int: ...
-    @property
-    def kept_bytes_max(self) -> int: ...
-    @property
-    def acknowledge_every(self) -> int: ...
-    @property
-    def acknowledge_seconds(self) -> float: ...
-
-
-class Watch(Shape):
-    """The part of a host that counts time."""
-
-    tick: int
-
-    def keep_watching(self) -> None: ...
-
-
 class Keeper(Protocol):
     """A core that keeps messages until all have taken them."""
 
@@ -159,7 +137,7 @@ class Keeper(Protocol):
     """Whether what was taken is told together with whatever else is to be said; soon, if there is nothing."""
     wants_consumed = True
 
-    options: KeepingOptions
+    options: CellOptions
     cells: Cells
     cellmates: tuple[SiteId, ...]
     """The other sites of our cell."""

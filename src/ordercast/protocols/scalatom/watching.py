@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ordercast.core import Part
+from ordercast.protocols.parts.watch import Watch
 
 if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
@@ -17,43 +16,22 @@ def is_time_to_ask(ticks: int) -> bool:
     return ticks in (2, 4) or ticks % 8 == 0
 
 
-class Watching(Part):
-    """One timer for all messages; it runs while there are any."""
-
-    timers = ("watch",)
-    branches = ("blocked", "unblocked")
+class Watching(Watch):
+    """Whatever is overdue is caught up with."""
 
     def __init__(self, core: Scalatom) -> None:
+        super().__init__(core, core.options.blocked_seconds / 2)
         self._core = core
-        self.tick = 0
-        """Counts the intervals of the timer. Waiting is measured in them, not by the site's clock, which may jump."""
-        self._running = False
 
-    def keep_watching(self) -> None:
-        """There is something that may be blocked."""
-        if not self._running:
-            self._running = True
-            self._core.set_timer("watch", self._core.options.blocked_seconds / 2)
-
-    def on_watch_timeout(self) -> None:
-        """Say whether we are blocked, and by whom; ask about what has been here for long."""
+    def look(self) -> bool:
+        """Ask about what has been here for long, unless our own log is lost."""
         core = self._core
-        self.tick += 1
         if core.loss.lost:
-            self._running = False
-            self.keep_watching()
-            return
+            return False
         core.absence.on_tick()
         core.returning.on_tick()
-        old = takewhile(lambda entry: self.tick - entry.born_tick >= 2, core.entries.values())
-        core.catching.ask_overdue(entry for entry in old if is_time_to_ask(self.tick - entry.born_tick))
-        reason = self.whom_we_wait_for()
-        if reason != core.obstacle("waiting"):
-            core.branch("blocked" if reason else "unblocked")
-            core.block("waiting", reason)
-        self._running = False
-        if core.entries or reason:
-            self.keep_watching()
+        core.catching.ask_overdue(entry for entry in self.old() if is_time_to_ask(self.tick - entry.born_tick))
+        return True
 
     def whom_we_wait_for(self) -> str:
         """Why the oldest message that should be delivered here, or taken elsewhere, is not; empty when it is young."""

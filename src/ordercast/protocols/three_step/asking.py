@@ -6,11 +6,11 @@ Packets are sent once. What is lost shows here: a message that is not finished a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from ordercast.core import Part, SiteId
+from ordercast.core import SiteId
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.watch import Watch
 from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Answer, Ask, Asked, Told
 from ordercast.protocols.three_step.refusals import ASKED_MAX, check_asked, check_told
@@ -32,47 +32,31 @@ def is_time_to_ask(ticks: int) -> bool:
     return ticks in (2, 4, 8, 16) or (ticks > 0 and ticks % 32 == 0)
 
 
-class Asking(Part):
-    """One timer for all messages; it runs while there are any."""
+class Asking(Watch):
+    """Whatever is not finished after a while is asked about."""
 
     packets = (Ask, Answer)
-    timers = ("watch",)
-    branches = ("asked", "told", "relayed", "nameless", "blocked", "unblocked")
+    branches = ("asked", "told", "relayed", "nameless", *Watch.branches)
 
     def __init__(self, core: ThreeStep) -> None:
+        super().__init__(core, core.options.ask_seconds)
         self._core = core
-        self.tick = 0
-        """Counts the intervals of the timer. Waiting is measured in them, not by the site's clock, which may jump."""
-        self._running = False
         self._begun_tick = 0
         """When the last epoch began."""
 
     # ------------------------------------------------------------------ watching
-    def keep_watching(self) -> None:
-        """There is something that may have to be asked about."""
-        if not self._running:
-            self._running = True
-            self._core.set_timer("watch", self._core.options.ask_seconds)
-
-    def on_watch_timeout(self) -> None:
-        """Ask about what has been here for long; say whether we are blocked, and by whom."""
+    def look(self) -> bool:
+        """Ask about what has been here for long; forget what nobody has."""
         core = self._core
-        self.tick += 1
         if self.tick % core.options.blocked_ticks == 0:
             core.absence.on_tick()
-        old = list(takewhile(lambda entry: self.tick - entry.born_tick >= 2, core.entries.values()))
+        old: list[Entry] = list(self.old())
         self._ask(list(self._due(old)))
         for entry in old:
             if entry.multicast is None and not entry.delivered and self.tick - entry.born_tick >= NAMELESS_TICKS:
                 core.branch("nameless")
                 core.drop(entry)
-        reason = self.whom_we_wait_for()
-        if reason != core.obstacle("waiting"):
-            core.branch("blocked" if reason else "unblocked")
-            core.block("waiting", reason)
-        self._running = False
-        if core.entries or reason:
-            self.keep_watching()
+        return True
 
     def _due(self, old: list[Entry]) -> Iterator[Entry]:
         """What to ask about now: the first that are not delivered here more often, because everything waits for them.
