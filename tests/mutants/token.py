@@ -13,7 +13,7 @@ from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.changes import Changes
 from ordercast.protocols.classic.token.delivery import Delivery
 from ordercast.protocols.classic.token.ledger import Ledger
-from ordercast.protocols.classic.token.packets import Ask, Install, InstallOfRoster, Join
+from ordercast.protocols.classic.token.packets import Ask, Install, InstallOfRoster
 from ordercast.protocols.classic.token.probing import Probing
 from ordercast.protocols.classic.token.records import Accepted, Admission, Delivered, Gone, NewList, Own, Promised
 from ordercast.protocols.classic.token.reformation import Reformation
@@ -190,12 +190,6 @@ def delivers_old_messages_in_the_new_list(self: Delivery, entries: Iterable[Entr
 @mutant(Token, "changes.check_source", caught_by="termination")
 def multicasts_while_it_leaves(self: Changes) -> None:
     """A site goes on multicasting until it has left, and the others go on without what was under way."""
-
-
-@mutant(Token, "reformation._is_void")
-def waits_for_a_list_that_never_was(self: Reformation, best: Join) -> bool:
-    """Whoever has installed a list that nobody opened waits for those who were to come with it."""
-    return False
 
 
 @mutant(Token, "reformation._is_installed", caught_by="uniform-agreement")

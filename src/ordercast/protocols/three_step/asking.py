@@ -6,6 +6,7 @@ Packets are sent once. What is lost shows here: a message that is not finished a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
@@ -198,6 +199,19 @@ class Asking(Watch):
                 core.ordering.on_final(entry)
             if told.is_taken:
                 core.keeping.note_settled(entry, sender)
+        if len(packet.told) >= ASKED_MAX and all(told.is_taken for told in packet.told):
+            self._ask_on(sender)
+
+    def _ask_on(self, site: SiteId) -> None:
+        """Somebody has taken all that one question could name: ask it about the rest at once.
+
+        (Else: who comes back with five thousand messages in its log, and does not know who has taken them, asks about
+        128 of them every 32 intervals, and may send nothing for two minutes.)
+        """
+        rest = islice((entry for entry in self.old() if site in self._whom_to_ask(entry)), ASKED_MAX)
+        asked = tuple(Asked(entry.message, entry.address.cells, entry.multicast is not None) for entry in rest)
+        if asked:
+            self._send(site, asked)
 
     # ------------------------------------------------------------------ waiting
     def whom_we_wait_for(self) -> str:
