@@ -39,7 +39,7 @@ class Source(Part):
         """Log it, send it; if this site is a destination, it has it at once."""
         core = self._core
         options = core.options
-        # Credit is told late, by as long as two writes of the log take, and what is sent meanwhile is not counted in it:
+        # Credit is told late, by as long as two writes of the log take, and does not count what is sent meanwhile:
         # an application that keeps to it is never above four times the bound. (At twice the bound: credit that was
         # given while one write was under way comes when it and the next are done, and the application has used what
         # came between; its next message is refused for good.)
