@@ -236,7 +236,7 @@ def test_nobody_answers_more_announcements_than_there_is_room_for() -> None:
         async with started(a, *others):
             await until(lambda: all(len(each.peers) >= 2 for each in others) and a.endpoint.counters["full"])
             assert len(a.peers) == 2
-            assert any("processes_max" in line for line in a.endpoint.refusals.values())
+            assert any("as many processes as a cluster can have" in line for line in a.endpoint.refusals.values())
 
     run(main())
 

@@ -46,6 +46,7 @@ GROUP = {
     "on_delivery",
     "on_end",
     "on_gap",
+    "on_rollback",
     "on_view",
     "try_multicast",
     "views",

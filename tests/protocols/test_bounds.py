@@ -152,7 +152,9 @@ CASES = [
         {**ABC, "h": ("a", "d")},
         ("a", "b", "d"),
     ),
-    Case("propagation-graph", PropagationGraphOptions(history_bytes_max=BOUND), propagation_graph),
+    Case(
+        "propagation-graph", PropagationGraphOptions(history_bytes_max=BOUND, away_bytes_max=BOUND), propagation_graph
+    ),
     Case("fan-3", FanOptions(log_bytes_max=BOUND, sources=("a", "b")), fan),
     Case("two-phase", TwoPhaseOptions(window_bytes_max=BOUND), two_phase),
     # What is decided waits at b behind what is not, and what d sends waits for b.
@@ -178,7 +180,7 @@ CASES = [
     # A chain: d is above b, and that above c, which is away. What d and e see is that b takes nothing.
     Case(
         "propagation-graph",
-        PropagationGraphOptions(history_bytes_max=BOUND, parents={"b": "d", "c": "b"}),
+        PropagationGraphOptions(history_bytes_max=BOUND, away_bytes_max=BOUND, parents={"b": "d", "c": "b"}),
         propagation_graph,
         {"g": ("b", "c", "d")},
         ("b", "d", "e"),

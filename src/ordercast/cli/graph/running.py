@@ -10,11 +10,12 @@ import ordercast
 from ordercast.cli.live import control_path
 from ordercast.core import UsageError
 from ordercast.graphs import Graph
+from ordercast.graphs.system import present_parents, system_graph
 from ordercast.node.configuration import read_configuration
 from ordercast.node.control import ask_once
-from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
-from ordercast.protocols.propagation_graph.rosters import Roster
-from ordercast.protocols.propagation_graph.routes import routes_of
+
+PROTOCOL = "propagation-graph"
+"""The one that runs on a graph."""
 
 
 class Running(NamedTuple):
@@ -30,17 +31,22 @@ class Running(NamedTuple):
 def read_running(config: Path, process: str) -> Running:
     """Ask a running process."""
     configuration = read_configuration(config, os.environ, {})
-    name = PropagationGraph.contract.name
-    if configuration.protocol != name:
-        raise UsageError(f"{config} runs {configuration.protocol}, which has no graph; --live is for {name}")
+    if configuration.protocol != PROTOCOL:
+        raise UsageError(f"{config} runs {configuration.protocol}, which has no graph; --live is for {PROTOCOL}")
     status = ordercast.run(ask_once(control_path(config, process), {"command": "status"}))
     groups: dict[str, dict[str, Any]] = status["groups"]
     if not groups:
         raise UsageError(f"process {process} is in no graph: let it join a group first")
     views = [str(about["view"]) for about in groups.values()]
     number = max((int(view) for view in views if view.isdecimal()), default=0)
-    members = tuple(sorted((group, tuple(about["members"])) for group, about in groups.items()))
-    sites = tuple(sorted({site for _group, names in members for site in names}))
-    roster = Roster(number, sites[0], sites, members)
-    options = PropagationGraphOptions(**configuration.options)
-    return Running(routes_of(roster, options).graph, number, status["blocked"] or "")
+    members = {group: tuple(groups[group]["members"]) for group in sorted(groups)}
+    sites = sorted({site for names in members.values() for site in names})
+    options = configuration.options
+    parents = options.get("parents")
+    graph = system_graph(
+        members,
+        tuple(options.get("prefer", ())),
+        present_parents(parents, sites) if parents else None,
+        options.get("load_bound", 0),
+    )
+    return Running(graph, number, status["blocked"] or "")

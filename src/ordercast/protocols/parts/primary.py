@@ -310,10 +310,14 @@ class Primary(Part):
         host, ordered = self._host, self._ordered
         if self.may_speak or self.primary_of(self.promised) != host.site:
             return
-        counted: list[Promise] = []
-        for site, report in self._reports.items():
+        for report in list(self._reports.values()):
             if report.resumption is not None:
                 ordered.go_behind(report.resumption)
+        if self.may_speak:
+            # Going behind what others have done without us frees what waited for it, and that was a start: this one.
+            return
+        counted: list[Promise] = []
+        for site, report in self._reports.items():
             if ordered.has_bodies(site, report.places):
                 counted.append(report)
             else:

@@ -8,17 +8,8 @@ from functools import lru_cache
 import msgspec
 
 from ordercast.core import AddressMemo, GroupId, SiteId, UsageError
-from ordercast.graphs.balance import balance
-from ordercast.graphs.choice import Ties
-from ordercast.graphs.generator import generate
-from ordercast.graphs.graph import (
-    Graph,
-    Route,
-    common_ancestor,
-    graph_of_parents,
-    onward_of,
-    read_groups,
-)
+from ordercast.graphs.graph import Graph, Route, common_ancestor, onward_of
+from ordercast.graphs.system import present_parents, system_graph
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.rosters import Roster
 
@@ -114,21 +105,8 @@ def make_routes(
 def routes_of(roster: Roster, options: PropagationGraphOptions) -> Routes:
     """The ways over the graph of a roster. Parents that the options name may be gone, and sites may be new."""
     if options.parents:
-        options = msgspec.structs.replace(options, parents=_adapt(options.parents, roster.sites))
+        options = msgspec.structs.replace(options, parents=present_parents(options.parents, roster.sites))
     return make_routes(dict(roster.groups), options, roster.sites)
-
-
-def _adapt(parents: Mapping[SiteId, SiteId], sites: tuple[SiteId, ...]) -> dict[SiteId, SiteId]:
-    """The parents of one tree of these sites: the nearest above that is there, or else the first of those without."""
-    adapted: dict[SiteId, SiteId] = {}
-    for site in sites:
-        above = parents.get(site)
-        while above is not None and above not in sites:
-            above = parents.get(above)
-        if above is not None:
-            adapted[site] = above
-    first = next(site for site in sites if site not in adapted)
-    return {site: adapted.get(site, first) for site in sites if site != first}
 
 
 @lru_cache(maxsize=32)
@@ -142,8 +120,4 @@ def _make_routes(
     """Kept, for a simulation starts a thousand cores that would all work out the same graph."""
     if not groups and sites:
         return Routes(Graph({}, {}, {}), sites)
-    known = read_groups(dict(groups))
-    graph = graph_of_parents(known, dict(parents)) if parents else generate(known, ties=Ties(prefer=prefer))
-    if load_bound:
-        graph = balance(graph, load_bound).graph
-    return Routes(graph, sites)
+    return Routes(system_graph(dict(groups), prefer, dict(parents), load_bound), sites)
