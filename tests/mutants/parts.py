@@ -95,6 +95,12 @@ def starts_with_the_shortest_report(self: Primary, reports: list[Promise]) -> Pr
     return min(reports, key=lambda report: (report.started, len(report.places)))
 
 
+@mutant(PrimaryHost, "primary.choose")
+def starts_with_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
+    """The longest report is taken, whatever its epoch: (g) of three steps."""
+    return max(reports, key=lambda report: report.base + len(report.places))
+
+
 @mutant(PrimaryHost, "primary._promise")
 def forgets_its_promise(self: Primary, epoch: int) -> None:
     """A promise is made and not logged."""

@@ -36,12 +36,6 @@ def c_does_not_wait_for_the_primary(self: Delivery, t: int) -> bool:
     return True
 
 
-@mutant(ThreeStep, "delivery.is_majority_past")
-def d_does_not_wait_for_a_majority(self: Delivery, t: int) -> bool:
-    """(d) Without (ii): the clock of the primary counts, though it may be alone with it."""
-    return True
-
-
 @mutant(ThreeStep, "ordering._accept")
 def e_accepts_with_gaps(self: Ordering, acceptances: list[Acceptance]) -> None:
     """(e) A follower accepts what has come, whatever is missing before it."""

@@ -41,16 +41,16 @@ def b_starts_with_its_own_clock(self: Primary, reports: list[Promise]) -> int:
     return max((own.clock, *(place.timestamp for place in Primary.choose(self, reports).places)))
 
 
+def d_does_not_wait_for_a_majority(self: Delivery, t: int) -> bool:
+    """(d) Without (ii): the clock of the primary counts, though it may be alone with it."""
+    return True
+
+
 def f_counts_words_of_later_epochs(self: Delivery, t: int) -> bool:
     """(f) For (ii) words of later epochs count, which were said after the promise."""
     voices = self._core.ordering.own_voices
     clocks = [voice.clock for voice in voices.said.values() if voice.epoch >= self._core.primary.started]
     return sum(clock >= t for clock in clocks) >= voices.majority
-
-
-def g_starts_with_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
-    """(g) The longest report is taken, whatever its epoch."""
-    return max(reports, key=lambda report: report.base + len(report.places))
 
 
 def h_adds_words_of_two_epochs(
@@ -74,8 +74,8 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
     ("primary.clock_of", b_starts_with_its_own_clock, 62),
+    ("delivery.is_majority_past", d_does_not_wait_for_a_majority, 8),
     ("delivery.is_majority_past", f_counts_words_of_later_epochs, 53),
-    ("primary.choose", g_starts_with_the_longest_report, 336),
     ("ordering.recall_accepted", i_forgets_its_clock, 24),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
