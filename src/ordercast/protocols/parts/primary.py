@@ -308,12 +308,12 @@ class Primary(Part):
         have taken the start wait for it for ever.)
         """
         host, ordered = self._host, self._ordered
-        if self.may_speak or self.primary_of(self.promised) != host.site:
+        if not self._collects():
             return
         for report in list(self._reports.values()):
             if report.resumption is not None:
                 ordered.go_behind(report.resumption)
-        if self.may_speak:
+        if not self._collects():
             # Going behind what others have done without us frees what waited for it, and that was a start: this one.
             return
         counted: list[Promise] = []
@@ -332,6 +332,10 @@ class Primary(Part):
         self._install(start)
         for site in self.mates:
             self.send_start(site)
+
+    def _collects(self) -> bool:
+        """Whether we are to start the epoch that we have promised."""
+        return not self.may_speak and self.primary_of(self.promised) == self._host.site
 
     def choose(self, reports: list[Promise]) -> Promise:
         """The latest epoch, of those the longest. (The longest whatever its epoch: places of epoch 0 that no majority
