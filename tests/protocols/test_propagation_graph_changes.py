@@ -9,6 +9,7 @@ import pytest
 from ordercast.core import MessageId, Multicast, UsageError, WireError
 from ordercast.core.effects import Effect, EnterGroup, ExitGroup, InstallView, JoinRefused
 from ordercast.core.events import Discovered, JoinRequested, LeaveRequested, MulticastRequested, Recovered, Started
+from ordercast.protocols.parts.names import GROUPS_MAX, NAME_CHARACTERS_MAX, SITES_MAX
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import (
     Acknowledge,
@@ -26,9 +27,6 @@ from ordercast.protocols.propagation_graph.packets import (
     Submit,
 )
 from ordercast.protocols.propagation_graph.rosters import (
-    GROUPS_MAX,
-    NAME_CHARACTERS_MAX,
-    SITES_MAX,
     Close,
     Open,
     Roster,

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -27,7 +26,7 @@ from ordercast.spark.tasks import gather, plain_errors, spread
 from ordercast.trace.event_file import EventFile
 from ordercast.trace.pieces import Trace, find_trace
 from ordercast.trace.schema import EVENTS, Run
-from ordercast.trace.write import TraceWriter, write_part
+from ordercast.trace.write import TraceWriter, make_hidden, write_part
 
 BATCH_ROWS = 100_000
 
@@ -84,11 +83,8 @@ def compact(spark: SparkSession, trace: Trace, folder: str | Path) -> Trace:
     target = Path(folder)
     if target.exists():
         raise UsageError(f"{target}: exists already; remove it or choose another folder")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)).resolve()
-    except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+    # Workers have working folders of their own.
+    hidden = make_hidden(target).resolve()
     try:
         written = _write_runs(spark, trace, hidden)
         _assemble(hidden, written, trace.runs.values())

@@ -44,6 +44,15 @@ _ENCODINGS = {
 """Columns in which hardly two rows are alike: a dictionary of their values would be as long as they are."""
 
 
+def make_hidden(target: Path) -> Path:
+    """A new folder beside the target, for what takes the target's name when it is whole. Readers do not look there."""
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent))
+    except OSError as error:
+        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
 class TraceWriter:
     """Writes one trace folder, run by run.
 
@@ -61,13 +70,7 @@ class TraceWriter:
         self._pending_rows = 0
         self._parts = 0
         self._check_target()
-        try:
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
-            self._hidden: Path | None = Path(
-                tempfile.mkdtemp(prefix=f".{self.folder.name}.", suffix=".partial", dir=self.folder.parent)
-            )
-        except OSError as error:
-            raise UsageError(f"{self.folder}: cannot be written: {error.strerror or error}") from error
+        self._hidden: Path | None = make_hidden(self.folder)
 
     def write(self, run: Run, events: pa.Table) -> None:
         """Add one run with all its events."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +31,7 @@ from ordercast.trace.json_lines import Event
 from ordercast.trace.pieces import Gather, Trace, find_trace
 from ordercast.trace.read import event_files, read_runs
 from ordercast.trace.schema import COLUMNS, EVENTS, KINDS, KINDS_WITH_MESSAGE, REQUIRED
+from ordercast.trace.write import make_hidden
 
 ROWS_NAME = "rows.jsonl"
 
@@ -56,11 +56,8 @@ def sift(gather: Gather, folder: str | Path, quarantine: str | Path) -> Iterator
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already; remove it or choose another folder")
     runs, files = read_runs(folder), [str(file.resolve()) for file in event_files(Path(folder))]
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".partial", dir=target.parent)).resolve()
-    except OSError as error:
-        raise UsageError(f"{target}: cannot be written: {error.strerror or error}") from error
+    # Workers have working folders of their own.
+    hidden = make_hidden(target).resolve()
     try:
         (hidden / "runs.json").write_bytes(msgspec.json.encode([run.run for run in runs]))
         pieces = [msgspec.json.encode((number, file, str(hidden))) for number, file in enumerate(files)]

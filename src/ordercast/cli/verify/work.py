@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ordercast.check import CLAIMED, Choice
 from ordercast.cli.verify.summary import EXAMPLES_MAX, EXAMPLES_SHOWN
+from ordercast.spark.master import MASTER_VARIABLE
 from ordercast.trace.pieces import trace_bytes
 from ordercast.trace.read import read_runs
 from ordercast.verify import Here, Place, Verified, verify_folder
@@ -56,7 +57,7 @@ def verify_and_report(
 
 def wants_spark(trace: str, master: str | None, bytes_max: int = HERE_BYTES_MAX) -> bool:
     """Whether somebody named a master, or the trace is so large that Spark's workers are done sooner."""
-    return master is not None or "ORDERCAST_MASTER" in os.environ or trace_bytes(trace) > bytes_max
+    return master is not None or bool(os.environ.get(MASTER_VARIABLE)) or trace_bytes(trace) > bytes_max
 
 
 @contextlib.contextmanager

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from ordercast.core import GroupId, Part, SiteId, UsageError
 from ordercast.core.effects import ExitGroup, JoinRefused
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested
+from ordercast.protocols.parts.names import check_join, check_wishes
 from ordercast.protocols.propagation_graph.packets import Ask, Decline
 from ordercast.protocols.propagation_graph.records import Wished
-from ordercast.protocols.propagation_graph.rosters import NAME_CHARACTERS_MAX, Roster, Wish
+from ordercast.protocols.propagation_graph.rosters import Roster, Wish
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph
-
-WISHES_MAX = 256
-"""Groups that one site may want to join or leave at the same time."""
 
 
 class Changes(Part):
@@ -45,11 +43,8 @@ class Changes(Part):
     def join(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""
         core, group = self._core, event.group
-        if event.role or event.service:
-            raise UsageError(f"propagation-graph has no roles and one service: join {group!r} without them")
-        if not 0 < len(group) <= NAME_CHARACTERS_MAX:
-            raise UsageError(f"{group!r} is no name of a group: use 1 to {NAME_CHARACTERS_MAX} characters")
-        self._check_number()
+        check_join("propagation-graph", event)
+        check_wishes(core.site, self.wishes)
         wish = self.wishes.get(group)
         if wish is None and group in self._groups:
             raise UsageError(f"{core.site} is in {group!r} already: leave it first")
@@ -65,7 +60,7 @@ class Changes(Part):
         wish = self.wishes.get(group)
         if wish is None and group not in self._groups:
             raise UsageError(f"{core.site} is not in {group!r}: there is nothing to leave")
-        self._check_number()
+        check_wishes(core.site, self.wishes)
         if wish is not False:
             self._wish(group, False)
         if group not in self._groups:
@@ -73,12 +68,6 @@ class Changes(Part):
             core.branch("joiner-gave-up")
             core.outbox.append(ExitGroup(group))
         self.go_on()
-
-    def _check_number(self) -> None:
-        if len(self.wishes) >= WISHES_MAX:
-            raise UsageError(
-                f"{self._core.site} wants to join or leave {WISHES_MAX} groups already: wait for some of them"
-            )
 
     def _wish(self, group: GroupId, wanted: bool | None) -> None:
         record = Wished(group, wanted)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival, Discovered
+from ordercast.protocols.parts.names import SITES_MAX
 from ordercast.protocols.propagation_graph.packets import Ask, Presence, Seek
-from ordercast.protocols.propagation_graph.rosters import LINEAGE_BITS, SITES_MAX, Open, Roster, Wish, announce, lineage
+from ordercast.protocols.propagation_graph.rosters import LINEAGE_BITS, Open, Roster, Wish, announce, lineage
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.protocol import PropagationGraph

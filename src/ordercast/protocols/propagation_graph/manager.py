@@ -9,20 +9,18 @@ from msgspec.structs import replace
 
 from ordercast.core import GroupId, Part, SiteId, WireError
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.names import GROUPS_MAX, SITES_MAX, check_names
 from ordercast.protocols.propagation_graph.packets import Ask, Change, Counted, Decline, Opened
 from ordercast.protocols.propagation_graph.records import Planned
 from ordercast.protocols.propagation_graph.rosters import (
     GRAPHS_MAX,
-    GROUPS_MAX,
     OPENS,
-    SITES_MAX,
     Close,
     Open,
     Roster,
     Wish,
     announce,
     apply_wishes,
-    check_names,
 )
 from ordercast.protocols.propagation_graph.routes import Routes, routes_of
 

@@ -7,11 +7,8 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, WireError, encode
+from ordercast.protocols.parts.names import GROUPS_MAX, SITES_MAX, check_names
 
-SITES_MAX = 256
-"""Sites that a graph can have."""
-GROUPS_MAX = 4096
-NAME_CHARACTERS_MAX = 255
 LINEAGE_BITS = 24
 """Graphs of one lineage are numbered by so many bits. Above them stands who founded it: 0 for the configuration, else a
 number by chance, so that graphs of two systems that do not know of each other are never taken for one another."""
@@ -146,12 +143,6 @@ def read_control(multicast: Multicast) -> Control:
         check_names(control.before)
         check_names([group for group, _offset in control.offsets])
     return control
-
-
-def check_names(names: Collection[str]) -> None:
-    """They are names, and not too many."""
-    if len(names) > GROUPS_MAX or any(not 0 < len(name) <= NAME_CHARACTERS_MAX for name in names):
-        raise WireError(f"{len(names)} names, or one that is none")
 
 
 def check_roster(roster: Roster) -> None:

@@ -10,14 +10,9 @@ from ordercast.core.events import Arrival, JoinRequested, LeaveRequested
 from ordercast.protocols.classic.token.packets import Apply, Decline, Seek
 from ordercast.protocols.classic.token.probing import CHANGE
 from ordercast.protocols.classic.token.records import Gone, State, Wished
-from ordercast.protocols.classic.token.rosters import (
-    NAME_CHARACTERS_MAX,
-    SITES_MAX,
-    Roster,
-    Wishes,
-    check_names,
-)
+from ordercast.protocols.classic.token.rosters import Roster, Wishes
 from ordercast.protocols.classic.token.turns import FIRST_VERSION
+from ordercast.protocols.parts.names import SITES_MAX, WISHES_MAX, check_join, check_names, check_wishes
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -26,8 +21,6 @@ APPLICANTS_MAX = SITES_MAX
 """Strangers who are remembered."""
 APPLICATION_SECONDS = 3.0
 """How long a stranger is remembered that is not heard again."""
-WISHES_MAX = 256
-"""Groups that one site may want to join or leave at the same time."""
 
 
 class Changes(Part):
@@ -63,12 +56,8 @@ class Changes(Part):
     def join(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""
         core, group = self._core, event.group
-        if event.role or event.service:
-            raise UsageError(f"token has no roles and one service: join {group!r} without them")
-        if not 0 < len(group) <= NAME_CHARACTERS_MAX:
-            raise UsageError(f"{group!r} is no name of a group: use 1 to {NAME_CHARACTERS_MAX} characters")
-        if len(self._wishes) >= WISHES_MAX:
-            raise UsageError(f"{core.site} wants to join or leave {WISHES_MAX} groups already: wait for some of them")
+        check_join("token", event)
+        check_wishes(core.site, self._wishes)
         wish = self._wishes.get(group)
         if wish is None and group in self.groups:
             raise UsageError(f"{core.site} is in {group!r} already: leave it first")

@@ -11,15 +11,14 @@ from ordercast.core.events import Arrival, Discovered
 from ordercast.protocols.classic.token.packets import Admit, Apply, Decline, Installed, Presence, Seek
 from ordercast.protocols.classic.token.records import Admission, NewList
 from ordercast.protocols.classic.token.rosters import (
-    SITES_MAX,
     Roster,
-    check_names,
     founder,
     is_majority,
     lineage,
     next_version,
 )
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Version
+from ordercast.protocols.parts.names import SITES_MAX, check_names
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token

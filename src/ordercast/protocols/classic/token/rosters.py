@@ -13,11 +13,8 @@ import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, WireError, encode
 from ordercast.protocols.classic.token.turns import CHANGE_MARK, FIRST_VERSION, Run, Turn, Version, life_start
+from ordercast.protocols.parts.names import SITES_MAX, check_names
 
-SITES_MAX = 256
-"""Sites that a roster can have."""
-GROUPS_MAX = 4096
-NAME_CHARACTERS_MAX = 255
 VERSION_NUMBER_MAX = 1 << 31
 """A life is the number of a version, and must fit into the upper half of a source number."""
 
@@ -132,12 +129,6 @@ def _grant(
 
 
 # ---------------------------------------------------------------------- what comes from the network
-def check_names(names: Collection[str]) -> None:
-    """They are names, and not too many."""
-    if len(names) > GROUPS_MAX or any(not 0 < len(name) <= NAME_CHARACTERS_MAX for name in names):
-        raise WireError(f"{len(names)} names, or one that is none")
-
-
 def check_roster(roster: Roster) -> None:
     """It is one."""
     names = roster.names

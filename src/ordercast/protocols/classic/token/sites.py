@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 from ordercast.core import GroupId, Packet, Part, SiteId, UsageError, WireError
 from ordercast.protocols.classic.token.packets import Admit, Apply, Decline, Invite, Presence, Probe, Seek, Status
 from ordercast.protocols.classic.token.rosters import (
-    SITES_MAX,
     Roster,
     check_roster,
     configured,
@@ -15,6 +14,7 @@ from ordercast.protocols.classic.token.rosters import (
     lineage,
 )
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version
+from ordercast.protocols.parts.names import SITES_MAX
 
 _VERSION_OF: dict[type[Packet], str] = {Status: "installed"}
 """Where the version of the sender's list stands, when it is not in `version`."""
