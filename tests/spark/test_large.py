@@ -22,6 +22,7 @@ from ordercast.check import WITNESSES_MAX, Verdict, choose, judge
 from ordercast.check.facts import Facts
 from ordercast.core.errors import UsageError
 from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
+from ordercast.spark.verify.large import causality as large_causality
 from ordercast.spark.verify.large import order as large_order
 from ordercast.spark.verify.large import tables as large_tables
 from ordercast.spark.verify.large.merge import Merge, Stretch
@@ -29,12 +30,24 @@ from ordercast.spark.verify.large.order import ORDER
 from ordercast.spark.verify.large.tables import Limits
 from ordercast.trace.schema import EVENTS, Run
 from tests.check.build import describe, events
+from tests.naive import CHECKERS
 from tests.naive.generate import generate
 from tests.spark.plans import compiled
 
 TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "1"))
 PROFILES = ("order", "deliveries", "liveness", "divergence")
 SENDING = ["group-source-order", "source-order"]
+OF_FAILURES = [f"{name}{of}" for name in ("R1", "R2") for of in ("", "-single-source", "-multiple-source")]
+OF_VIEWS = ["R2-logical", "self-inclusion", "virtual-synchrony"]
+CAUSAL = ["causal-order", "reliable-timestamp-order", "timestamp-order"]
+OF_PROFILE = {
+    "failures": OF_FAILURES,
+    "views": OF_VIEWS,
+    "group-views": OF_VIEWS,
+    "causality": CAUSAL,
+    "group-order": [*CAUSAL, "R1", "R2"],
+}
+"""What the traces of a profile are made for."""
 OF_GROUPS = ("group-order", "group-liveness", "group-views")
 ALL = sorted(LARGE_PROPERTIES)
 AGREEMENT = ["acyclic-order", "multiple-group-order"]
@@ -119,6 +132,37 @@ def total_order(sites: int, messages: int, seed: int, swaps: int = 0, keys: bool
             rows.append(row | ({"order_key": [number // 10, number % 10]} if keys else {}))
     for seq, row in enumerate(sorted(rows, key=lambda row: row["time"])):
         row |= {"run": "run", "seq": seq, "time": float(str(row["time"]))}
+    run = Run(run="run", groups=groups, settled=True, guarantees=["multiple-group-order"])
+    return run, pa.Table.from_pylist(rows, schema=EVENTS)
+
+
+def interleaved(sites: int, messages: int, seed: int, swaps: int = 0, gap: int = 0) -> tuple[Run, pa.Table]:
+    """Messages in one total order, each multicast when its source has delivered what it gets of those before it; with
+    neighbours swapped at a site here and there, and some messages that a site never delivers."""
+    random = Random(seed)
+    names = [f"s{number:03d}" for number in range(sites)]
+    groups = {f"g{number}": sorted(random.sample(names, min(4, sites))) for number in range(sites)}
+    orders: dict[str, list[tuple[str, int, list[str]]]] = {name: [] for name in names}
+    for number in range(messages):
+        group, source = random.choice(sorted(groups)), random.choice(names)
+        orders[source].append(("multicast", number, [group]))
+        for site in groups[group]:
+            orders[site].append(("deliver", number, []))
+    for _ in range(swaps):
+        order = orders[random.choice(names)]
+        place = random.randrange(len(order) - 1)
+        order[place : place + 2] = reversed(order[place : place + 2])
+    for _ in range(gap):
+        order = orders[random.choice(names)]
+        place = random.choice([place for place, row in enumerate(order) if row[0] == "deliver"])
+        del order[place]
+    rows: list[dict[str, Any]] = [
+        {"run": "run", "site": site, "seq": seq, "time": float(number + (kind == "deliver")), "kind": kind}
+        | {"message": f"m{number}", "groups": named or None}
+        | ({"order_key": [number // 10, number % 10]} if kind == "deliver" else {})
+        for site, order in orders.items()
+        for seq, (kind, number, named) in enumerate(order)
+    ]
     run = Run(run="run", groups=groups, settled=True, guarantees=["multiple-group-order"])
     return run, pa.Table.from_pylist(rows, schema=EVENTS)
 
@@ -227,6 +271,26 @@ def test_random_traces_are_judged_as_by_the_judges(spark: SparkSession, profile:
     assert_same(spark, *random_trace(profile, seed), TINY._replace(knot_rows_max=1000))
 
 
+@pytest.mark.parametrize("seed", range(TRACES))
+@pytest.mark.parametrize("profile", OF_PROFILE)
+def test_random_traces_are_judged_as_by_the_naive_checkers(spark: SparkSession, profile: str, seed: int) -> None:
+    run, table = random_trace(profile, seed)
+    found = assert_same(spark, run, table, TINY._replace(knot_rows_max=1000), OF_PROFILE[profile])
+    naive = {name: CHECKERS[name](*generate(profile, seed))[0] for name in OF_PROFILE[profile]}
+    assert {name: verdict.verdict for name, verdict in found.items()} == naive
+
+
+@pytest.mark.parametrize("profile", OF_PROFILE)
+def test_many_traces_of_one_kind_side_by_side_are_judged_as_by_the_judges(spark: SparkSession, profile: str) -> None:
+    run, table = side_by_side([(profile, seed) for seed in range(100, 112)])
+    limits = Limits(window_rows=100, part_rows=200)
+    found = assert_same(spark, run, table, limits, OF_PROFILE[profile])
+    assert "violated" in {verdict.verdict for verdict in found.values()}
+    services = {"total": ["R2-logical", "virtual-synchrony", "R1", "causal-order"], "source": ["virtual-synchrony"]}
+    run = msgspec.structs.replace(run, services=services)
+    assert_same(spark, run, table, limits, OF_PROFILE[profile])
+
+
 def test_many_traces_side_by_side_are_judged_as_by_the_judges(spark: SparkSession) -> None:
     with compiled(spark):
         found = assert_same(spark, *side_by_side([(profile, seed) for profile in PROFILES for seed in range(100, 103)]))
@@ -246,6 +310,40 @@ def test_repeated_deliveries_are_excused_as_by_the_judges(spark: SparkSession) -
     run, table = side_by_side([("failures", seed) for seed in range(20)])
     properties = ["acyclic-order", "no-duplication", "source-order"]
     assert_same(spark, msgspec.structs.replace(run, guarantees=["R3"]), table, properties=properties)
+
+
+IN_SPANS = Limits(window_rows=100, part_rows=500, whole_rows=0)
+"""So that no run is small enough to be judged as a whole where causality is asked for."""
+
+
+@pytest.mark.parametrize(("swaps", "violated"), [(0, set()), (6, set(CAUSAL))])
+def test_causality_is_judged_span_by_span_where_keys_tell_the_order(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, swaps: int, violated: set[str]
+) -> None:
+    """A span has all that causality runs through in it, so that the witnesses are the judges' own."""
+    monkeypatch.setattr(large_causality, "SAMPLE_MESSAGES", 20)
+    found = assert_same(spark, *interleaved(6, 300, 11, swaps), IN_SPANS, CAUSAL)
+    assert {name for name, verdict in found.items() if verdict.verdict == "violated"} == violated
+
+
+def test_a_message_that_a_site_lacks_is_seen_in_what_follows_it(spark: SparkSession) -> None:
+    found = assert_same(spark, *interleaved(6, 300, 12, gap=1), IN_SPANS, CAUSAL)
+    assert {name for name, verdict in found.items() if verdict.verdict == "violated"} == {"reliable-timestamp-order"}
+
+
+def test_dependencies_that_only_a_message_tells_make_spans_too(spark: SparkSession) -> None:
+    rows = "a multicast m g depends=n\nb multicast n g\nc multicast k g\n"
+    rows += "\n".join(f"{site} deliver {name} order_key={key}" for site in "bc" for key, name in enumerate("mkn"))
+    found = assert_same(spark, describe("g:b,c"), events(rows), IN_SPANS, CAUSAL)
+    assert found["causal-order"].verdict == "violated"
+
+
+def test_causality_without_keys_is_judged_as_a_whole_or_not_at_all(spark: SparkSession) -> None:
+    run, table = interleaved(4, 40, 13)
+    bare = table.drop_columns(["order_key"])
+    found = judge_large(spark, frame(spark, bare), run, CAUSAL, IN_SPANS)
+    assert {verdict.verdict for verdict in found.values()} == {"not-judged"}
+    assert_same(spark, run, bare, properties=CAUSAL)
 
 
 @pytest.mark.parametrize("keys", [True, False])
@@ -370,5 +468,5 @@ def test_other_runs_and_missing_columns_do_not_matter(spark: SparkSession) -> No
 
 
 def test_what_cannot_be_judged_of_a_large_run_is_refused_by_name(spark: SparkSession) -> None:
-    with pytest.raises(UsageError, match="virtual-synchrony"):
-        judge_large(spark, frame(spark, EVENTS.empty_table()), Run(run="run"), ["virtual-synchrony"])
+    with pytest.raises(UsageError, match="genuineness"):
+        judge_large(spark, frame(spark, EVENTS.empty_table()), Run(run="run"), ["genuineness"])

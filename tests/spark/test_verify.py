@@ -46,7 +46,7 @@ PLANTED = {
     "delivery before its multicast": ("integrity", "b deliver m\na multicast m g", "g:a,b,c", {"b"}, {"m"}),
     "delivery outside the group": ("integrity", "a multicast m g\nd deliver m", "g:a,b,c", {"d"}, {"m"}),
     "effect before its cause": ("causal-order", CAUSE + "c deliver n\nc deliver m", "g:a,b,c", {"c"}, {"m", "n"}),
-    "different messages in one view": ("virtual-synchrony", two_sites("m n", "m"), "g:a,b", {"a", "b"}, {"n"}),
+    "different messages in one view": ("genuineness", two_sites("m n", "m"), "g:a,b", {"a", "b"}, {"n"}),
     "R2's forbidden twin": ("R2", FORBIDDEN_TWIN, "g:a,b,c", {"b", "c"}, {"m", "n"}),
 }
 
@@ -226,14 +226,14 @@ def test_a_trace_whose_runs_are_scattered_is_sorted_first(
 
 
 def test_a_run_too_large_for_a_worker_is_judged_by_several(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    claims = ["no-duplication", "multiple-group-order", "virtual-synchrony"]
+    claims = ["no-duplication", "multiple-group-order", "genuineness"]
     folder = by_hand(tmp_path / "trace", SENT + "b deliver m\nb deliver n\nc deliver n\nc deliver m", claims=claims)
     code, document, errors = verify_json(capfd, folder, "--large-rows", "5")
     assert code == 1
     assert document["runs"]["run"]["no-duplication"]["verdict"] == "holds"
     assert document["runs"]["run"]["multiple-group-order"]["verdict"] == "violated"
-    assert document["runs"]["run"]["virtual-synchrony"]["verdict"] == "not-judged"
-    assert errors == ("note: run 'run' has 6 events, too many for one worker; not judged: virtual-synchrony\n")
+    assert document["runs"]["run"]["genuineness"]["verdict"] == "not-judged"
+    assert errors == ("note: run 'run' has 6 events, too many for one worker; not judged: genuineness\n")
 
 
 class _Tags(HTMLParser):

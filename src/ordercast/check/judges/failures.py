@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -127,20 +128,20 @@ def judge_r2_logical(facts: Facts) -> Finding:
     """R2 where what a site delivers outside the majority's graph does not count until it has rejoined."""
     columns, deliveries = facts.columns, facts.deliveries
     rows = deliveries.rows[~_taken_back(facts)]
-    logical_fails, excluded = _logical_failures(facts, rows)
-    rows = rows[~excluded]
-    site, message = columns.site[rows], columns.message[rows]
-    first = first_rows(columns, rows, site, message)
-    is_first = first[site, message] == rows
+    fails: dict[int, list[float]] = {}
+    for site, moment, until in logical_failures(facts):
+        fails.setdefault(site, []).append(moment)
+        rows = rows[(rows < columns.site_start[site]) | (rows >= until) | (columns.time[rows] < moment)]
+    sites, message = columns.site[rows], columns.message[rows]
+    first = first_rows(columns, rows, sites, message)
+    is_first = first[sites, message] == rows
     firsts = rows[is_first]
     starts = np.searchsorted(firsts, columns.site_start)
     orders = [columns.message[firsts[starts[code] : starts[code + 1]]] for code in range(len(columns.sites))]
 
     def outages(code: int) -> SiteOutages:
         real = facts.outages[code]
-        if code not in logical_fails:
-            return real
-        return real._replace(fails=np.sort(np.concatenate([real.fails, logical_fails[code]])))
+        return real._replace(fails=np.sort(np.concatenate([real.fails, fails[code]]))) if code in fails else real
 
     result = find_inversions(Sequences(orders, first), None, excused_by_fails(columns.time, outages))
     return _finding(facts, result.obliged, result.found, rows[~is_first])
@@ -156,12 +157,20 @@ def _taken_back(facts: Facts) -> Bools:
     return last[deliveries.site, deliveries.message] > deliveries.rows
 
 
-def _logical_failures(facts: Facts, rows: Ints) -> tuple[dict[int, Floats], Bools]:
-    """Per site the moments that count as fails, and which of these delivery rows fall into a logical failure."""
+class LogicalFailure(NamedTuple):
+    """A site that is behind the majority from some moment on, until it installs what the majority has."""
+
+    site: int
+    moment: float
+    until: int
+    """The row at which it does; that behind its last one where it never does."""
+
+
+def logical_failures(facts: Facts) -> list[LogicalFailure]:
+    """By the view rows of all sites."""
     columns, views = facts.columns, facts.views
-    excluded = np.zeros(len(rows), dtype=bool)
     installed = _majority_installed(facts)
-    fails: dict[int, list[float]] = {}
+    found: list[LogicalFailure] = []
     for view, moment in installed.items():
         current = {other for other, later in installed.items() if later > moment} | {view}
         for site in range(len(columns.sites)):
@@ -170,15 +179,12 @@ def _logical_failures(facts: Facts, rows: Ints) -> tuple[dict[int, Floats], Bool
             if ((names == view) & (columns.time[view_rows] <= moment)).any():
                 continue
             rejoins = view_rows[np.isin(names, list(current))]
-            start, end = columns.site_start[site], columns.site_start[site + 1]
-            if len(rejoins):
-                if columns.time[rejoins[0]] <= moment:
-                    # It was ahead of the majority, not behind.
-                    continue
-                end = rejoins[0]
-            fails.setdefault(site, []).append(moment)
-            excluded |= (rows >= start) & (rows < end) & (columns.time[rows] >= moment)
-    return {site: np.array(moments) for site, moments in fails.items()}, excluded
+            if not len(rejoins):
+                found.append(LogicalFailure(site, moment, int(columns.site_start[site + 1])))
+            elif columns.time[rejoins[0]] > moment:
+                found.append(LogicalFailure(site, moment, int(rejoins[0])))
+            # Else it was ahead of the majority, not behind.
+    return found
 
 
 def _majority_installed(facts: Facts) -> dict[int, float]:

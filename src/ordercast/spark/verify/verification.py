@@ -106,7 +106,7 @@ def _judge_large(
 ) -> tuple[list[dict[str, object]], list[str]]:
     # Imported here: few traces need it.
     from ordercast.spark.sound import refuse_unsound
-    from ordercast.spark.verify.large import LARGE_PROPERTIES, judge_large
+    from ordercast.spark.verify.large import CAUSAL, LARGE_PROPERTIES, judge_large
 
     run = each.run
     asked = choice.judged(run)
@@ -118,6 +118,8 @@ def _judge_large(
     left = [name for name in asked if name not in LARGE_PROPERTIES]
     verdicts = {**verdicts, **{name: Verdict(name, name in run.guarantees, "not-judged") for name in left}}
     rows = [row for verdict in verdicts.values() for row in as_rows(run.run, verdict, choice)]
+    # These are judged of any run that is small enough, or has order keys.
+    left += [name for name in possible if name in CAUSAL and verdicts[name].verdict == "not-judged"]
     if not left:
         return rows, []
     return rows, [f"run {run.run!r} has {each.rows:,} events, too many for one worker; not judged: {', '.join(left)}"]

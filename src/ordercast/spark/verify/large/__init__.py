@@ -5,6 +5,7 @@ Order is judged by a certificate or by a merge, and where that fails by the judg
 Nothing but the names of sites, verdicts and witnesses reaches the driver.
 """
 
+from ordercast.spark.verify.large.causality import CAUSAL
 from ordercast.spark.verify.large.judge import DEFAULT_LIMITS, LARGE_PROPERTIES, judge_large
 
-__all__ = ["DEFAULT_LIMITS", "LARGE_PROPERTIES", "judge_large"]
+__all__ = ["CAUSAL", "DEFAULT_LIMITS", "LARGE_PROPERTIES", "judge_large"]

@@ -8,14 +8,13 @@ that have it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.facts import Facts
 from ordercast.check.facts.columns import REFUSED
@@ -23,6 +22,7 @@ from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
 from ordercast.check.wording import SKIPPED
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import is_certified, knots_apart
+from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.spark.verify.large.parts import cut_by_message, judge_parts, part_rows_of
 from ordercast.spark.verify.large.tables import Tables, kept
 from ordercast.trace.schema import Run
@@ -62,7 +62,7 @@ def _refusals(events: DataFrame) -> DataFrame:
 
 def _skipped(tables: Tables, parts: DataFrame) -> tuple[bool, list[Witness]]:
     """Whether any site has passed by a message that it is owed, and the witnesses of those that are not excused."""
-    lacking = part_rows_of(parts).groupBy("part").applyInArrow(_lacking(tables.run), from_arrow_schema(_LACKING))
+    lacking = ask_parts(part_rows_of(parts), _lacking(tables.run), _LACKING)
     with kept(lacking) as missing:
         if missing.isEmpty():
             return False, []
@@ -115,10 +115,10 @@ def _excused(tables: Tables) -> Column:
     return excused
 
 
-def _lacking(run: Run) -> Callable[[pa.Table], pa.Table]:
+def _lacking(run: Run) -> Find:
     """The facts, as a function from the rows of a part to who lacks what it is owed and others have."""
 
-    def find(rows: pa.Table) -> pa.Table:
+    def find(_: int, rows: pa.Table) -> pa.Table:
         facts = Facts(run, rows).counting(DIVERGENCE)
         delivered = facts.deliveries.first_row >= 0
         lacks = np.argwhere(facts.owed & ~delivered & delivered.any(axis=0))

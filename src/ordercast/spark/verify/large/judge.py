@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
+import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
@@ -13,7 +14,14 @@ from ordercast.check import Verdict
 from ordercast.check.verdict import Finding
 from ordercast.core.errors import UsageError
 from ordercast.spark.tasks import ask_together
+from ordercast.spark.verify.large.causality import CAUSAL, find_causal_disorder
 from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
+from ordercast.spark.verify.large.failures import (
+    FAILURES,
+    LOGICAL,
+    find_disorder_despite_failures,
+    without_what_does_not_count,
+)
 from ordercast.spark.verify.large.obligations import obliged
 from ordercast.spark.verify.large.order import ORDER, find_disorder
 from ordercast.spark.verify.large.parts import (
@@ -26,12 +34,16 @@ from ordercast.spark.verify.large.parts import (
 )
 from ordercast.spark.verify.large.source import SENDING_ORDER, find_sending_disorder
 from ordercast.spark.verify.large.tables import Limits, complete, tabulate
+from ordercast.spark.verify.large.views import VIEWS, judge_views
 from ordercast.trace.schema import Run
 
 _PROMISE_NOTHING: Final = frozenset({"P0", "Q0", "R0"})
 
+_OF_DELIVERIES: Final = frozenset({*ORDER, *SENDING_ORDER, *FAILURES, *CAUSAL, DIVERGENCE})
+"""What is asked about the deliveries as a whole; they are tabulated first."""
+
 LARGE_PROPERTIES: Final[frozenset[str]] = frozenset(
-    {*ORDER, *SENDING_ORDER, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *_PROMISE_NOTHING, DIVERGENCE}
+    {*_OF_DELIVERIES, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *VIEWS, *_PROMISE_NOTHING}
 )
 """What can be judged of a run of any size."""
 DEFAULT_LIMITS: Final = Limits()
@@ -46,17 +58,20 @@ def judge_large(
             known = ", ".join(sorted(LARGE_PROPERTIES))
             raise UsageError(f"{name!r} cannot be judged of a run that is too large for one worker; these can: {known}")
     own = complete(events, run)
+    if not run.groups and any(name in BY_SOURCE or name in CAUSAL for name in properties):
+        run = _with_named_groups(own, run)
     findings: dict[str, Finding] = {name: Finding(obliged=True) for name in properties if name in _PROMISE_NOTHING}
     by_message = [name for name in properties if name in BY_MESSAGE]
     by_source = [name for name in properties if name in BY_SOURCE]
     by_site = [name for name in properties if name in BY_SITE]
-    by_order: dict[tuple[str, ...], list[str]] = {}
+    of_views = [name for name in properties if name in VIEWS]
+    of_deliveries: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for name in properties:
-        if name in ORDER or name in SENDING_ORDER or name == DIVERGENCE:
-            by_order.setdefault(_services(run, name), []).append(name)
+        if name in _OF_DELIVERIES:
+            of_deliveries.setdefault((_services(run, name), name == LOGICAL), []).append(name)
     questions: list[Callable[[], dict[str, Finding]]] = [
-        partial(_judge_order, spark, _counting(own, services), run, names, limits)
-        for services, names in by_order.items()
+        partial(_judge_deliveries, spark, _counting(own, run, services, logical), run, names, limits)
+        for (services, logical), names in of_deliveries.items()
     ]
     if by_message:
         questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
@@ -64,9 +79,19 @@ def judge_large(
         questions.append(lambda: judge_by_source(own, run, by_source, limits.part_rows))
     if by_site:
         questions.append(lambda: judge_by_site(own, run, by_site))
+    if of_views:
+        questions.append(lambda: judge_views(own, run, of_views, limits.part_rows))
     for found in ask_together(spark, questions):
         findings |= found
     return {name: findings[name].verdict(name, name in run.guarantees) for name in properties}
+
+
+def _with_named_groups(events: DataFrame, run: Run) -> Run:
+    """The run with the groups that messages name, without members: a part may have none of these messages, and is
+    judged group by group all the same."""
+    named = events.where((F.col("kind") == "multicast") & (F.coalesce(F.size("destinations"), F.lit(0)) <= 0))
+    groups = named.select(F.explode("groups").alias("group")).distinct().collect()
+    return msgspec.structs.replace(run, groups={row["group"]: [] for row in groups if row["group"] is not None})
 
 
 def _services(run: Run, name: str) -> tuple[str, ...]:
@@ -74,18 +99,27 @@ def _services(run: Run, name: str) -> tuple[str, ...]:
     return tuple(sorted(service for service, names in run.services.items() if name in names))
 
 
-def _counting(events: DataFrame, services: Sequence[str]) -> DataFrame:
-    return events.where((F.col("kind") != "deliver") | F.col("service").isin(*services)) if services else events
+def _counting(events: DataFrame, run: Run, services: Sequence[str], logical: bool) -> DataFrame:
+    """The events with those deliveries that count."""
+    if services:
+        events = events.where((F.col("kind") != "deliver") | F.col("service").isin(*services))
+    return without_what_does_not_count(events, run) if logical else events
 
 
-def _judge_order(
+def _judge_deliveries(
     spark: SparkSession, events: DataFrame, run: Run, properties: Sequence[str], limits: Limits
 ) -> dict[str, Finding]:
     order = [name for name in properties if name in ORDER]
+    failures = [name for name in properties if name in FAILURES]
+    causal = [name for name in properties if name in CAUSAL]
     findings: dict[str, Finding] = {}
     with tabulate(spark, events, run, limits) as tables:
         if order:
             findings |= find_disorder(tables, order)
+        if failures:
+            findings |= find_disorder_despite_failures(tables, failures)
+        if causal:
+            findings |= find_causal_disorder(tables, causal)
         for name in properties:
             if name in SENDING_ORDER:
                 findings[name] = find_sending_disorder(tables, name)

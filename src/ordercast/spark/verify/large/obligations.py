@@ -37,6 +37,16 @@ _RELATIONS: Final = {
     "multiple-source-order": _Relation(("address",)),
     "multiple-group-order": _Relation(),
     "order-equivalence": _Relation(),
+    "R2-logical": _Relation(),
+    **{
+        f"{name}{of}": relation
+        for name in ("R1", "R2")
+        for of, relation in (
+            ("", _Relation()),
+            ("-multiple-source", _Relation(("address",))),
+            ("-single-source", _Relation(("source", "address"), unknown=False)),
+        )
+    },
 }
 
 

@@ -54,15 +54,19 @@ def knots_apart(tables: Tables, events: DataFrame) -> Iterator[DataFrame]:
     """Of these events, which have the id of their message, those of the knots, each with its part; where a knot is too
     large for a part, all of them, so that every two sites meet in one."""
     with kept(find_knots(tables)) as knots:
-        stuck = not knots.where(F.col("part") == _STUCK).isEmpty()
-        yield _block_pairs(tables, events) if stuck else events.join(knots, "id")
+        yield block_pairs(tables, events) if is_stuck(knots) else events.join(knots, "id")
+
+
+def is_stuck(knots: DataFrame) -> bool:
+    """Whether some knot is too large to be taken apart."""
+    return not knots.where(F.col("part") == _STUCK).isEmpty()
 
 
 def is_certified(tables: Tables) -> bool:
     """Whether every message has one order key, and the keys ascend at every site."""
     if not tables.one_key or tables.repeats:
         return False
-    keys = [F.col(f"key_{place}") for place in range(tables.key_length)]
+    keys = [F.col(key) for key in tables.keys]
     key = keys[0] if len(keys) == 1 else F.struct(*keys)
     before = F.lag(key).over(Window.partitionBy("code").orderBy("seq"))
     steps = tables.deliveries.select((key <= before).alias("wrong"))
@@ -104,8 +108,8 @@ class _Merging:
                 rows = np.frombuffer(file.read((high - low) * _ROW.itemsize), dtype=_ROW)
                 return Stretch(rows["message"].copy(), rows["at"].copy())
 
-            window_rows, knot_rows_max, _ = self._limits
-            yield from self._parts(Merge(lengths.tolist(), read, window_rows, knot_rows_max))
+            limits = self._limits
+            yield from self._parts(Merge(lengths.tolist(), read, limits.window_rows, limits.knot_rows_max))
 
     def _parts(self, merge: Merge) -> Iterator[pa.RecordBatch]:
         part = rows = 0
@@ -128,7 +132,7 @@ def _batch(part: int, messages: np.ndarray) -> pa.RecordBatch:
 
 
 def _judge_knots(tables: Tables, knots: DataFrame, stuck: bool, properties: Sequence[str]) -> dict[str, Finding]:
-    events = _events_with_id(tables)
+    events = events_with_id(tables)
     findings: dict[str, Finding] = {}
     acyclic = [name for name in properties if name == ACYCLIC]
     pairwise = [name for name in properties if name != ACYCLIC]
@@ -138,19 +142,19 @@ def _judge_knots(tables: Tables, knots: DataFrame, stuck: bool, properties: Sequ
         if acyclic:
             findings |= judge_parts(in_knots, tables.run, acyclic)
         if pairwise:
-            findings |= judge_parts(_block_pairs(tables, events), tables.run, pairwise, overlapping=True)
+            findings |= judge_parts(block_pairs(tables, events), tables.run, pairwise, overlapping=True)
     else:
         findings |= judge_parts(in_knots, tables.run, [*acyclic, *pairwise])
     return findings
 
 
-def _events_with_id(tables: Tables) -> DataFrame:
+def events_with_id(tables: Tables) -> DataFrame:
     """What is about a message: deliveries, and the multicasts that tell source and address."""
     events = tables.events.where(F.col("message").isNotNull())
     return events.withColumn("id", tables.id_of(F.col("message")))
 
 
-def _block_pairs(tables: Tables, events: DataFrame) -> DataFrame:
+def block_pairs(tables: Tables, events: DataFrame) -> DataFrame:
     """Sites in blocks, and a part for every two blocks: every two sites meet in one of them.
 
     A block has a part's deliveries, or one site. What is not a delivery goes to all parts.

@@ -6,16 +6,16 @@ knot for others. Whoever cuts sees to it that the judges find in some part every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check import WITNESSES_MAX, Verdict, Witness, choose, judge
 from ordercast.check.verdict import Finding
+from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.trace.schema import COLUMNS, EVENTS, Run
 
 BY_MESSAGE: Final = frozenset(
@@ -41,13 +41,13 @@ BY_SITE: Final = frozenset({"recovery", "transitional-set", "view-agreement"})
 
 _COLUMNS: Final = (
     *("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "reason"),
-    *("service", "source", "view", "members", "transitional"),
+    *("service", "source", "view", "members", "transitional", "depends"),
 )
 """What the judges of parts look at."""
 _ONLY_OF: Final = {"source": "activate", "view": "view"}
 """Of these columns, the only kind of row in which they look at them; deliveries have them too, and are many."""
-_ABOUT_A_MESSAGE: Final = ("multicast", "deliver", "rollback")
-_ABOUT_SITES: Final = ("fail", "awake", "recover", "view", "join", "leave", "activate")
+ABOUT_A_MESSAGE: Final = ("multicast", "deliver", "rollback")
+ABOUT_SITES: Final = ("fail", "awake", "recover", "view", "join", "leave", "activate")
 
 _FOUND: Final = pa.schema(
     [
@@ -70,19 +70,17 @@ def judge_by_message(events: DataFrame, run: Run, properties: Sequence[str], par
 
 def cut_by_message(events: DataFrame, part_rows: int) -> DataFrame:
     """The events with the number of their part: every message with all that concerns it in one."""
-    relevant = events.where(F.col("kind").isin(*_ABOUT_A_MESSAGE, *_ABOUT_SITES, "send"))
+    relevant = events.where(F.col("kind").isin(*ABOUT_A_MESSAGE, *ABOUT_SITES, "send"))
     parts = max(1, -(-relevant.count() // part_rows))
 
     def part_of(message: Column) -> Column:
         return F.pmod(F.xxhash64(message), F.lit(parts)).cast("int")
 
-    about = relevant.where(F.col("kind").isin(*_ABOUT_A_MESSAGE)).withColumn("part", part_of(F.col("message")))
-    everywhere = F.explode(F.sequence(F.lit(0), F.lit(parts - 1)))
-    of_sites = relevant.where(F.col("kind").isin(*_ABOUT_SITES)).withColumn("part", everywhere)
+    about = relevant.where(F.col("kind").isin(*ABOUT_A_MESSAGE)).withColumn("part", part_of(F.col("message")))
     # A packet that serves messages of several parts goes to all of these.
     served = F.array_distinct(F.transform("messages", part_of))
     sends = relevant.where(F.col("kind") == "send").withColumn("part", F.explode(served))
-    return about.unionByName(of_sites).unionByName(sends)
+    return about.unionByName(of_sites(relevant, range(parts))).unionByName(sends)
 
 
 def judge_by_source(events: DataFrame, run: Run, properties: Sequence[str], part_rows: int) -> dict[str, Finding]:
@@ -92,32 +90,38 @@ def judge_by_source(events: DataFrame, run: Run, properties: Sequence[str], part
 
 def cut_by_source(events: DataFrame, part_rows: int) -> DataFrame:
     """The events with the number of their part: every source with all that concerns its messages in one. (A message
-    that nobody has multicast is of no source, and in none.)"""
-    relevant = events.where(F.col("kind").isin(*_ABOUT_A_MESSAGE, *_ABOUT_SITES, "send"))
+    that nobody has multicast is of no source, and has a part by itself.)"""
+    relevant = events.where(F.col("kind").isin(*ABOUT_A_MESSAGE, *ABOUT_SITES, "send"))
     parts = max(1, -(-relevant.count() // part_rows))
     multicasts = relevant.where(F.col("kind") == "multicast")
     # A message is its source's who multicasts it first.
     first = F.min_by("site", F.struct("time", "site", "seq"))
     number = F.pmod(F.xxhash64(first), F.lit(parts)).cast("int")
     parts_of = multicasts.groupBy("message").agg(number.alias("part"))
-    about = relevant.where(F.col("kind").isin(*_ABOUT_A_MESSAGE)).join(parts_of, "message")
-    everywhere = F.explode(F.sequence(F.lit(0), F.lit(parts - 1)))
-    of_sites = relevant.where(F.col("kind").isin(*_ABOUT_SITES)).withColumn("part", everywhere)
+    own = F.pmod(F.xxhash64("message"), F.lit(parts)).cast("int")
+    about = relevant.where(F.col("kind").isin(*ABOUT_A_MESSAGE)).join(parts_of, "message", "left")
+    about = about.withColumn("part", F.coalesce("part", own))
     sends = relevant.where(F.col("kind") == "send").withColumn("served", F.explode("messages"))
     sends = sends.join(parts_of.withColumnRenamed("message", "served"), "served").drop("served")
     once = sends.dropDuplicates(["site", "seq", "part"])
-    return about.unionByName(of_sites).unionByName(once)
+    return about.unionByName(of_sites(relevant, range(parts))).unionByName(once)
+
+
+def of_sites(events: DataFrame, parts: Iterable[int]) -> DataFrame:
+    """The rows about sites, in each of these parts."""
+    numbers = F.explode(F.array(*map(F.lit, parts)))
+    return events.where(F.col("kind").isin(*ABOUT_SITES)).withColumn("part", numbers)
 
 
 def judge_by_site(events: DataFrame, run: Run, properties: Sequence[str]) -> dict[str, Finding]:
     """Properties of sites: one part, with all that concerns them."""
-    about = events.where(F.col("kind").isin(*_ABOUT_SITES))
+    about = events.where(F.col("kind").isin(*ABOUT_SITES))
     return judge_parts(about.withColumn("part", F.lit(0)), run, properties)
 
 
 def judge_parts(parts: DataFrame, run: Run, properties: Sequence[str], overlapping: bool = False) -> dict[str, Finding]:
     """Judge each part by itself; a witness in any of them is one. Parts that overlap may find the same ones."""
-    found = part_rows_of(parts).groupBy("part").applyInArrow(_part_judge(run, properties), from_arrow_schema(_FOUND))
+    found = ask_parts(part_rows_of(parts), _part_judge(run, properties), _FOUND)
     if overlapping:
         found = found.dropDuplicates(["property", "verdict", "sites", "messages", "why"])
     # What is wrong a thousand times is wrong; more need not reach the driver.
@@ -142,16 +146,16 @@ def _filled(name: str) -> Column:
         return F.when(F.col("kind") == _ONLY_OF[name], F.col(name)).alias(name)
     if not COLUMNS[name].startswith("list"):
         return F.col(name)
-    return F.coalesce(name, F.array().cast("array<string>")).alias(name)
+    none = F.array().cast("array<string>")
+    return F.when(F.col("kind") == "deliver", none).otherwise(F.coalesce(name, none)).alias(name)
 
 
-def _part_judge(run: Run, properties: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
+def _part_judge(run: Run, properties: Sequence[str]) -> Find:
     """The judges, as a function from the rows of a part to what is found in it."""
 
     choice = choose(properties)
 
-    def judge_part(rows: pa.Table) -> pa.Table:
-        part = rows.column("part")[0].as_py()
+    def judge_part(part: int, rows: pa.Table) -> pa.Table:
         verdicts = judge(run, rows, choice)
         found = [row for verdict in verdicts.values() for row in _rows(part, verdict)]
         return pa.Table.from_pylist(found, schema=_FOUND)

@@ -35,6 +35,9 @@ class Limits(NamedTuple):
     """How far that is widened for a knot: about 600 MB at work. A larger knot is reported, but not taken apart."""
     part_rows: int = 1 << 20
     """Rows that the judges get at a time: a file of the project's own writer; about 300 MB at work."""
+    whole_rows: int = 1 << 22
+    """Up to so many rows a run is judged as a whole where parts would not do: the past of every message takes a number
+    for each source, about 1 GB at work."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class Tables:
     """id, site, code (of the site, its place in `sites`), seq, key (numbers, as many as key_length)."""
     messages: DataFrame
     """By id: rows (deliveries), at (number of sites), the words of the set of these sites, one_key (whether all its
-    deliveries have the same)."""
+    deliveries have the same), key (the lowest)."""
     key_length: int
     """0 where some delivery has no key, or the lengths differ."""
     salt: int
@@ -65,6 +68,11 @@ class Tables:
     @property
     def words(self) -> list[str]:
         return _words(len(self.sites))
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of a key."""
+        return _keys(self.key_length)
 
     def id_of(self, message: Column) -> Column:
         return _hash(message, self.salt)
@@ -105,7 +113,7 @@ def tabulate(spark: SparkSession, events: DataFrame, run: Run, limits: Limits) -
                 "site",
                 "seq",
                 *[column for column in codes.columns if column != "site"],
-                *[F.col("order_key")[place].alias(f"key_{place}") for place in range(key_length)],
+                *[F.col("order_key")[place].alias(key) for place, key in enumerate(_keys(key_length))],
             )
             messages = stack.enter_context(kept(_by_message(coded, len(sites), key_length)))
             said = messages.agg(
@@ -113,13 +121,12 @@ def tabulate(spark: SparkSession, events: DataFrame, run: Run, limits: Limits) -
             ).collect()[0]
             if not said[0]:
                 break
-        keys = [f"key_{place}" for place in range(key_length)]
         yield Tables(
             run=run,
             events=events,
             sites=sites,
             rows=rows,
-            deliveries=coded.select("id", "site", "code", "seq", *keys),
+            deliveries=coded.select("id", "site", "code", "seq", *_keys(key_length)),
             messages=messages.drop("guarded"),
             key_length=key_length,
             salt=salt,
@@ -142,10 +149,10 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 def _by_message(coded: DataFrame, sites: int, key_length: int) -> DataFrame:
     # Numbers only: Spark groups texts and lists by sorting, numbers by hashing.
     words = [F.bit_or(word).alias(word) for word in _words(sites)]
-    keys = [function(f"key_{place}").alias(f"{end}_{place}") for place in range(key_length) for function, end in _ENDS]
+    keys = [function(key).alias(f"{end}_{key}") for key in _keys(key_length) for function, end in _ENDS]
     one_key = F.lit(True)
-    for place in range(key_length):
-        one_key = one_key & (F.col(f"low_{place}") == F.col(f"high_{place}"))
+    for key in _keys(key_length):
+        one_key = one_key & (F.col(f"low_{key}") == F.col(f"high_{key}"))
     grouped = coded.groupBy("id").agg(
         F.count("*").alias("rows"), F.min("guard").alias("first"), F.max("guard").alias("last"), *words, *keys
     )
@@ -157,6 +164,7 @@ def _by_message(coded: DataFrame, sites: int, key_length: int) -> DataFrame:
         at.alias("at"),
         (F.col("first") == F.col("last")).alias("guarded"),
         F.coalesce(one_key, F.lit(False)).alias("one_key"),
+        *[F.col(f"low_{key}").alias(key) for key in _keys(key_length)],
     )
 
 
@@ -171,6 +179,10 @@ def _codes(spark: SparkSession, sites: Sequence[str]) -> DataFrame:
         for code, site in enumerate(sites)
     ]
     return spark.createDataFrame(rows, ", ".join(["site string", "code int", *(f"{word} long" for word in words)]))
+
+
+def _keys(length: int) -> list[str]:
+    return [f"key_{place}" for place in range(length)]
 
 
 def _words(sites: int) -> list[str]:
