@@ -14,6 +14,7 @@ from ordercast.core.effects import Credit, SetTimer
 from ordercast.core.events import Consumed, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
+from ordercast.protocols.three_step.entries import Entries
 from ordercast.protocols.three_step.packets import Answer, Ask, Word
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss
@@ -160,6 +161,12 @@ def delivers(site: Hand, count: int) -> None:
     assert delivered(site.step(TimerFired("turn"))) == [message("x", number) for number in range(1, count + 1)]
 
 
+def kept(site: Hand) -> Entries:
+    """What it keeps."""
+    assert isinstance(site.core, ThreeStep)
+    return site.core.entries
+
+
 def answers(site: Hand) -> list[Answer]:
     """What it says to a site of its cell that is back."""
     said = sent(site.receive("c", Ask(0, 0, 0, None, ())))
@@ -181,7 +188,7 @@ def test_whoever_has_taken_everything_up_to_a_place_has_settled_what_is_addresse
     b = hand("b")
     delivers(b, 3)
     b.step(Consumed(3))
-    entries = b.core.entries
+    entries = kept(b)
     b.receive("c", Answer((), (20, message("x", 2)), (20, message("x", 2))))
     assert [entry.settled for entry in entries.values()] == [{"b", "c"}, {"b", "c"}, {"b"}]
     b.receive("a", Answer((), (30, message("x", 3)), (20, message("x", 2))))
@@ -197,7 +204,7 @@ def test_what_a_site_has_taken_says_nothing_of_messages_that_are_not_its_own_or_
     b.receive("x", data("x", 2))
     b.receive("d", Answer((), (70, message("x", 7)), (70, message("x", 7))))
     b.receive("c", Answer((), (70, message("x", 7)), (70, message("x", 7))))
-    assert [entry.settled for entry in b.core.entries.values()] == [{"c"}, set()]
+    assert [entry.settled for entry in kept(b).values()] == [{"c"}, set()]
 
 
 def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:
