@@ -21,10 +21,7 @@ from tests.support import run_python
 SEEDS = range(120)
 MORE_SEEDS = {"intergroup": range(150)}
 """Protocols whose runs differ in more than others' do: each receiver has its own service."""
-RARE = {
-    *("caught-up-outside", "applicant-lost", "coming-failed", "left-behind"),
-    "asked-for-in-vain",
-}
+RARE = {"caught-up-outside", "applicant-lost", "coming-failed", "left-behind"}
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
 
 

@@ -4,6 +4,7 @@ then is found and cut down."""
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 
 import pytest
 from msgspec.structs import replace
@@ -70,6 +71,16 @@ def test_services_change_under_way_for_everyone_or_for_some_sources_and_twice_in
     ]
     assert min(soon) < 0.05
     assert all(change.at <= 0.8 * run.duration for run in RUNS for change in run.changes)
+
+
+def test_some_choose_the_same_again_and_again_of_other_sources() -> None:
+    """An application that asks for what it misses does so more than once, when there is something to miss."""
+
+    def most(run: Scenario) -> int:
+        of_sources = Counter((change.group, site, change.service) for change, site in choices(run) if change.sources)
+        return max(of_sources.values(), default=0)
+
+    assert sum(most(run) > 2 for run in RUNS) > 40
 
 
 def test_regions_are_near_and_far_in_hops_and_lose_packets_together() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ordercast
-from ordercast.chaos.changes import AT_HOME_SECONDS, FOUNDERS, draw_changes
+from ordercast.chaos.changes import AT_HOME_SECONDS, draw_changes
 from ordercast.chaos.harness import Cluster
 from ordercast.chaos.open_harness import OpenHarness
 from ordercast.chaos.schedule import Join, Kill, Leave, Pause, Plan
@@ -17,9 +17,14 @@ from ordercast.check import judge
 from ordercast.core import UsageError
 from ordercast.trace import read_events, read_runs
 
+FOUNDERS = ("p1", "p2")
+
+SEVERAL = {"x": ("p1", "p2", "p3", "p4"), "y": ("p1", "p2", "p5"), "z": ("p1", "p3", "p5")}
+
 
 def _draw(seed: int, changes: int = 20, most: int = 5) -> Plan:
-    return draw_changes(seed, 60.0, changes, most, kills=4, pauses=1, loss=0.1, duplication=0.05)
+    groups = {"accounts": [f"p{number}" for number in range(1, most + 1)]}
+    return draw_changes(seed, 60.0, changes, groups, kills=4, pauses=1, loss=0.1, duplication=0.05).plan
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -49,8 +54,26 @@ def test_two_become_five_and_two_again_and_whoever_is_hurt_is_there(seed: int) -
 def test_changes_that_cannot_be_are_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match="--changes 3: whoever comes leaves again, so it is an even number"):
         _draw(1, changes=3)
-    with pytest.raises(UsageError, match="--processes 2: 2 are there from the start"):
+    with pytest.raises(UsageError, match="--changes with 2 processes: 2 are there from the start"):
         _draw(1, most=2)
+    with pytest.raises(UsageError, match=r"g has none of those who are there from the start \(p1, p2\)"):
+        draw_changes(1, 60.0, 2, SEVERAL | {"g": ("p3", "p4")}, 0, 0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_several_groups_none_is_ever_empty_and_whoever_comes_takes_a_place_that_is_free(seed: int) -> None:
+    drawn = draw_changes(seed, 60.0, 20, SEVERAL, kills=2, pauses=0, loss=0.1, duplication=0.05)
+    here = set(FOUNDERS)
+    for action in drawn.plan.actions:
+        if isinstance(action, Join):
+            here.add(action.process)
+        elif isinstance(action, Leave):
+            here.remove(action.process)
+        assert all(here & set(members) for members in drawn.groups.values())
+        places = [name.partition("-")[0] for name in here]
+        assert len(places) == len(set(places))
+    for group, members in drawn.groups.items():
+        assert {name.partition("-")[0] for name in members} == set(SEVERAL[group])
 
 
 def test_processes_come_and_go_under_load_and_the_books_of_those_who_are_left_are_equal(tmp_path: Path) -> None:
@@ -68,6 +91,26 @@ def test_processes_come_and_go_under_load_and_the_books_of_those_who_are_left_ar
     verdict = judge_run(cluster, plan, outcome)
     assert verdict.lines() == []
     assert outcome.acknowledged["p3"], "whoever has left had a part in it"
+    (run,) = read_runs(outcome.trace)
+    verdicts = judge(run, read_events(outcome.trace))
+    assert {name: each.first for name, each in verdicts.items() if each.verdict == "violated"} == {}
+
+
+def test_processes_come_to_several_groups_and_go_and_the_root_is_killed(tmp_path: Path) -> None:
+    plan = Plan(
+        8.0,
+        (Join(0.5, "p3"), Join(1.0, "p5"), Kill(3.0, "p1", 1.0), Leave(5.5, "p2"), Leave(6.0, "p3")),
+        loss=0.05,
+        duplication=0.05,
+    )
+    groups = {name: tuple(site for site in members if site != "p4") for name, members in SEVERAL.items()}
+    rates = dict.fromkeys(("p1", "p2", "p3", "p5"), 30.0)
+    cluster = Cluster("propagation-graph", groups, rates, worker="ordercast.chaos.replica")
+    outcome = ordercast.run(OpenHarness(cluster, plan, 1, tmp_path).run())
+    assert outcome.problems == []
+    assert set(outcome.results["p1"]["books"]) == {"x", "y", "z"}
+    assert set(outcome.results["p5"]["books"]) == {"y", "z"}
+    assert judge_run(cluster, plan, outcome).lines() == []
     (run,) = read_runs(outcome.trace)
     verdicts = judge(run, read_events(outcome.trace))
     assert {name: each.first for name, each in verdicts.items() if each.verdict == "violated"} == {}

@@ -167,3 +167,25 @@ def test_books_take_no_more_room_for_many_orders_and_skip_what_is_no_order() -> 
     assert books.skipped == 3
     assert books.ledger.balances["ada"] == 1000
     assert books.doubled == []
+
+
+def test_books_of_several_groups_are_judged_group_by_group() -> None:
+    groups = {"x": ("a", "b"), "y": ("b", "c")}
+    cluster = Cluster("propagation-graph", groups, dict.fromkeys(NAMES, 1.0))
+
+    def outcome_of(last: list[str]) -> Outcome:
+        outcome = _outcome()
+        outcome.results = {
+            "a": _books(ORDERS),
+            "b": {"books": {"x": _books(ORDERS), "y": _books(ORDERS[:4])}},
+            "c": _books(last),
+        }
+        outcome.acknowledged = {"a": ["x a.0.3"], "c": ["y a.0.2"]}
+        return outcome
+
+    fine = outcome_of(ORDERS[:4])
+    assert judge_run(cluster, PLAN, fine).fine
+    verdict = judge_run(cluster, PLAN, outcome_of(ORDERS[:3]))
+    assert _fields(verdict) == {"divergence", "lost"}
+    assert set(verdict.divergence) == {"a", "b for x", "b for y", "c"}
+    assert verdict.lost == {"c": ["a.0.2"]}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 import shlex
+from pathlib import Path
 
 import pytest
 
 from ordercast.cli import main
+from ordercast.cli.chaos.casting import make_groups
 from ordercast.cli.chaos.command import OUTPUT, chaos, read_options, repeat_command
 from ordercast.protocols import find_protocol
 
@@ -36,6 +38,26 @@ def test_options_of_the_protocol_are_read_as_lines_of_a_configuration(capsys: py
     for wrong in ("manager", "no_such_option=1"):
         assert main(["chaos", "--protocol", "propagation-graph", "--seconds", "1", "--option", wrong]) == 2
         assert "--option is NAME=VALUE with an option of propagation-graph" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [None, "groups", "[groups]\nx = 3\n", "[groups]\nx = ['a']\n"])
+def test_a_file_of_groups_that_says_too_little_is_refused_in_one_line(
+    content: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "groups.toml"
+    if content is not None:
+        file.write_text(content)
+    assert main(["chaos", "--seconds", "1", "--groups", str(file)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(file) in line
+
+
+def test_groups_of_a_file_say_who_there_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "groups.toml"
+    file.write_text("[groups]\nx = ['a', 'b']\ny = ['b', 'c']\n")
+    assert make_groups(file, None) == {"x": ("a", "b"), "y": ("b", "c")}
+    assert main(["chaos", "--seconds", "1", "--groups", str(file), "--processes", "3"]) == 2
+    assert "--processes cannot be with --groups, whose file says who there is" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,35 @@ def _send(config: Path, group: str, text: str, *options: str) -> subprocess.Comp
     )
 
 
+def test_send_says_where_the_last_message_stands_and_a_key_makes_it_harmless_to_repeat(
+    config: Path, nodes: dict[str, subprocess.Popen[str]]
+) -> None:
+    for _ in range(2):
+        sent = _send(config, "g", "one\ntwo\n", "--lines", "--json", "--key", "k")
+        assert sent.returncode == 0
+        answer = json.loads(sent.stdout)
+        assert (answer["sent"], answer["ordered"], answer["offset"]) == (2, True, 1)
+    plain = _send(config, "g", "three")
+    assert (plain.returncode, plain.stderr) == (0, "1 message sent to g, the last one at offset 2\n")
+    outside = _send(config, "solo", "four")
+    assert outside.returncode == 0
+    assert "1 message sent to solo; process b is not in solo and does not see what is ordered there" in outside.stderr
+    refused = _send(config, "solo", "four", "--key", "k")
+    assert refused.returncode == 2
+    assert "process b is not in solo" in refused.stderr
+
+
+def test_send_exits_differently_when_messages_are_taken_and_not_yet_ordered(config: Path) -> None:
+    alone = _start(config, "b")
+    try:
+        sent = _send(config, "g", "one", "--timeout", "0.2")
+        assert sent.returncode == 1
+        assert sent.stderr.startswith("1 message to g taken, not yet ordered: ")
+    finally:
+        alone.kill()
+        alone.communicate()
+
+
 def test_what_is_sent_through_one_process_is_tailed_at_another(
     config: Path, nodes: dict[str, subprocess.Popen[str]]
 ) -> None:

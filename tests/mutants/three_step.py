@@ -6,6 +6,7 @@ from ordercast.core import SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.protocols.parts.keeping import Keeping
 from ordercast.protocols.parts.kept import Kept
+from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.parts.primary import Primary
 from ordercast.protocols.parts.primary_packets import Resumption, Started
 from ordercast.protocols.three_step import ThreeStep
@@ -90,6 +91,12 @@ def forgets_deliveries(self: Delivery) -> None:
 @mutant(ThreeStep, "watching._ask", caught_by="termination")
 def does_not_ask(self: Asking, entries: list[Kept]) -> None:
     """What is lost is not asked for."""
+
+
+@mutant(ThreeStep, "keeping.note_taken", caught_by="termination")
+def counts_more_as_taken_than_was_taken(self: Keeping, site: SiteId, through: Mark) -> None:
+    """Who has taken everything up to a place counts as if it had taken what stands behind that, too."""
+    Keeping.note_taken(self, site, max((entry.key for entry in self._core.entries.values()), default=through))
 
 
 @mutant(ThreeStep, "returning.resumption_for", caught_by="termination")

@@ -164,7 +164,7 @@ def tells_a_view_before_its_deliveries(self: Delivery, entries: Iterable[Entry])
     for entry in entries:
         Delivery.queue(self, [entry])
         if entry.turn.is_change:
-            _turn, sequence, multicast = self._undelivered.pop()
+            _turn, sequence, multicast, _changes = self._undelivered.pop()
             self._change(read_roster(multicast), sequence)
 
 

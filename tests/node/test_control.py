@@ -108,7 +108,8 @@ def test_a_message_of_many_lines_arrives_whole_and_one_that_is_too_large_is_refu
             group = await node.join("g")
             path = tmp_path / "a.sock"
             sizes = (0, 1, control.PIECE_BYTES_MAX, control.PIECE_BYTES_MAX + 1, len(large))
-            assert await control.send(path, ["g"], (large[:size] for size in sizes)) == len(sizes)
+            answer = await control.send(path, ["g"], (large[:size] for size in sizes))
+            assert (answer["sent"], answer["ordered"], answer["offset"]) == (len(sizes), True, len(sizes) - 1)
             assert await payloads(group, len(sizes)) == [large[:size] for size in sizes]
             with pytest.raises(ordercast.UsageError, match="larger than payload_max"):
                 await control.send(path, ["g"], iter([large + b"x"]))

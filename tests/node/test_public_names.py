@@ -52,7 +52,7 @@ GROUP = {
     "views",
     "waiting_bytes",
 }
-SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many", "status"}
+SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many", "status", "try_multicast"}
 SYNCHRONOUS_GROUP = {
     "batches",
     "choose",
@@ -63,6 +63,7 @@ SYNCHRONOUS_GROUP = {
     "multicast",
     "multicast_many",
     "name",
+    "try_multicast",
     "views",
 }
 

@@ -14,7 +14,8 @@ from ordercast.core.effects import Credit, SetTimer
 from ordercast.core.events import Consumed, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
-from ordercast.protocols.three_step.packets import Word
+from ordercast.protocols.three_step.entries import Entries
+from ordercast.protocols.three_step.packets import Answer, Ask, Word
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss
 from ordercast.sim.networks import PointToPoint
@@ -150,6 +151,60 @@ def test_what_was_taken_is_told_soon_when_there_are_no_words() -> None:
     b.step(TimerFired("turn"))
     assert SetTimer("acknowledge", 0.05) in b.step(Consumed(1))
     assert [type(packet) for _, packet in sent(b.step(TimerFired("acknowledge")))] == [Settled, Settled]
+
+
+def delivers(site: Hand, count: int) -> None:
+    """Messages 1 to count of x stand at its places, and are handed to its application."""
+    for number in range(1, count + 1):
+        site.receive("x", data("x", number))
+        site.receive("a", propose(0, (number, message("x", number), 10 * number)))
+    assert delivered(site.step(TimerFired("turn"))) == [message("x", number) for number in range(1, count + 1)]
+
+
+def kept(site: Hand) -> Entries:
+    """What it keeps."""
+    assert isinstance(site.core, ThreeStep)
+    return site.core.entries
+
+
+def answers(site: Hand) -> list[Answer]:
+    """What it says to a site of its cell that is back."""
+    said = sent(site.receive("c", Ask(0, 0, 0, None, ())))
+    return [packet for _, packet in said if isinstance(packet, Answer)]
+
+
+def test_a_site_that_is_back_hears_how_far_the_applications_of_its_cell_have_come() -> None:
+    b = hand("b")
+    delivers(b, 3)
+    mark = (30, message("x", 3))
+    assert answers(b) == [Answer((), mark, None)], "nothing is taken"
+    b.step(Consumed(2))
+    assert answers(b) == [Answer((), mark, (20, message("x", 2)))]
+    b.step(Consumed(1))
+    assert answers(b) == [Answer((), mark, mark)]
+
+
+def test_whoever_has_taken_everything_up_to_a_place_has_settled_what_is_addressed_to_it_up_to_there() -> None:
+    b = hand("b")
+    delivers(b, 3)
+    b.step(Consumed(3))
+    entries = kept(b)
+    b.receive("c", Answer((), (20, message("x", 2)), (20, message("x", 2))))
+    assert [entry.settled for entry in entries.values()] == [{"b", "c"}, {"b", "c"}, {"b"}]
+    b.receive("a", Answer((), (30, message("x", 3)), (20, message("x", 2))))
+    assert list(entries) == [message("x", 3)], "delivered there, and not taken"
+    b.receive("a", Answer((), (30, message("x", 3)), (30, message("x", 3))))
+    b.receive("c", Answer((), (30, message("x", 3)), (30, message("x", 3))))
+    assert not entries
+
+
+def test_what_a_site_has_taken_says_nothing_of_messages_that_are_not_its_own_or_not_final() -> None:
+    b = Hand(ThreeStep, "b", {"g": ("a", "b", "c"), "h": ("d",)}, ("a", "b", "c", "d", "x"))
+    delivers(b, 1)
+    b.receive("x", data("x", 2))
+    b.receive("d", Answer((), (70, message("x", 7)), (70, message("x", 7))))
+    b.receive("c", Answer((), (70, message("x", 7)), (70, message("x", 7))))
+    assert [entry.settled for entry in kept(b).values()] == [{"c"}, set()]
 
 
 def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:

@@ -73,8 +73,8 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
-    ("primary.clock_of", b_starts_with_its_own_clock, 62),
-    ("delivery.is_majority_past", d_does_not_wait_for_a_majority, 8),
+    ("primary.clock_of", b_starts_with_its_own_clock, 162),
+    ("delivery.is_majority_past", d_does_not_wait_for_a_majority, 11),
     ("delivery.is_majority_past", f_counts_words_of_later_epochs, 53),
     ("ordering.recall_accepted", i_forgets_its_clock, 24),
     ("ordering.has_bodies", k_starts_without_bodies, 201),

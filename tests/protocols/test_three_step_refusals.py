@@ -166,7 +166,7 @@ def test_another_timestamp_for_what_is_fixed_in_another_cell() -> None:
     site.refuse("e", Propose(1, BOTH, (Proposal(1, name(1), 4),)))
     site.refuse("e", Propose(0, BOTH, (Proposal(1, name(1), 6),)))
     site.hear("e", Propose(1, BOTH, (Proposal(7, name(1), 5),)))
-    site.refuse("d", Answer((Told(name(1), 4, True),), None))
+    site.refuse("d", Answer((Told(name(1), 4, True),), None, None))
 
 
 def test_a_proposal_that_came_before_its_epoch_and_is_below_the_start_is_not_accepted() -> None:
@@ -185,8 +185,15 @@ def test_a_final_timestamp_before_what_is_delivered() -> None:
     site = Site()
     site.accept(3)
     site.data(4)
-    site.refuse("a", Answer((Told(name(4), 29, True),), None))
-    site.refuse("a", Answer((Told(name(4), 1 << 63, True),), None))
+    site.refuse("a", Answer((Told(name(4), 29, True),), None, None))
+    site.refuse("a", Answer((Told(name(4), 1 << 63, True),), None, None))
+
+
+def test_more_is_taken_than_was_delivered() -> None:
+    site = Site()
+    site.accept(3)
+    site.refuse("a", Answer((), None, (10, name(1))))
+    site.refuse("a", Answer((), (10, name(1)), (20, name(2))))
 
 
 @pytest.mark.parametrize("message", [name(1, "nobody"), name(0), name(1, "x", -1)])

@@ -12,7 +12,7 @@ from ordercast.core import MessageId, Multicast, Packet, UsageError, encoded_siz
 from ordercast.core.effects import Activate, Deliver, InstallView, Replay
 from ordercast.trace import Run, read_events
 from ordercast.trace.interface import SiteTrace, describe
-from ordercast.trace.live import LiveRecorder
+from ordercast.trace.live import LiveRecorder, record_failure
 from ordercast.trace.recorder import Recorder
 
 Row = dict[str, Any]
@@ -179,3 +179,31 @@ def test_a_link_in_the_place_of_a_trace_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot hold the trace"):
         LiveRecorder(tmp_path, Run("run"), "a", 0, lambda: 0.5)
     assert target.read_bytes() == b""
+
+
+# ---------------------------------------------------------------------- a process that was killed
+@pytest.mark.parametrize("length", [1, 200_000])
+@pytest.mark.parametrize("cut", [0, 7, 100_000])
+def test_whoever_kills_a_process_writes_its_failure_behind_the_last_whole_row(
+    tmp_path: Path, length: int, cut: int
+) -> None:
+    killed = LiveRecorder(tmp_path, Run("run", groups={"g": ["a"]}), "a", 0, lambda: 0.5)
+    for _ in range(5):
+        killed.leave(0.5, "g" * length)
+    killed.flush()
+    path = tmp_path / "a" / "events.jsonl"
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole[:cut].replace(b"\n", b" "))
+    record_failure(tmp_path, "a")
+    assert path.read_bytes().startswith(whole)
+    rows = read_events(tmp_path / "a").to_pylist()
+    assert [row["kind"] for row in rows][-2:] == ["leave", "fail"]
+    assert [row["seq"] for row in rows] == list(range(len(rows)))
+
+
+def test_nobody_writes_a_failure_into_an_empty_trace(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    path = tmp_path / "a" / "events.jsonl"
+    path.write_bytes(b'{"run": "cut o')
+    record_failure(tmp_path, "a")
+    assert path.read_bytes() == b'{"run": "cut o'

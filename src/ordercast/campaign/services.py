@@ -27,6 +27,10 @@ SOURCES_SHARE: Final = 0.4
 """Of the choices, which are for the messages of some sources only."""
 AGAIN_SHARE: Final = 0.3
 """Of the choices, after which the same site soon makes another one."""
+PERSISTENT_SHARE: Final = 1 / 2
+"""Of the runs, in which some say the same again and again, each time of other sources: applications that ask for what
+they miss."""
+REPETITIONS_MAX: Final = 5
 END: Final = 0.8
 """The share of the run after which nobody chooses: that has to come about under faults, too."""
 
@@ -43,6 +47,7 @@ def add_services(scenario: Scenario, attempt: int) -> Scenario:
     if services:
         changes += choices.first_services(services)
         changes += choices.later_services(services)
+        changes += choices.repeated_services(services)
     if roles:
         changes += choices.later_roles(roles)
     candidate = msgspec.structs.replace(scenario, changes=tuple(sorted(changes, key=lambda change: change.at)))
@@ -70,6 +75,12 @@ class _Choices:
         self._duration = scenario.duration
         self._groups = scenario.groups
         self._sources = tuple(sorted({source for workload in scenario.workloads for source in workload.sources}))
+        self._speakers = {
+            group: {
+                source for workload in scenario.workloads if group in workload.groups for source in workload.sources
+            }
+            for group in scenario.groups
+        }
         self._since: dict[tuple[GroupId, SiteId], float] = {
             (group, site): 0.0 for group, members in scenario.groups.items() for site in members
         }
@@ -106,6 +117,24 @@ class _Choices:
                 others = (choice.service,) if random.random() < 0.5 else services
                 yield self._service(others, group, site, self._soon(at))
 
+    def repeated_services(self, services: tuple[str, ...]) -> Iterator[Change]:
+        """Some choose a service as soon as they are there, and then the same of some sources, until the end."""
+        random = self._random
+        if not self._since or random.random() >= PERSISTENT_SHARE:
+            return
+        members = tuple(self._since.items())
+        for (group, site), since in random.sample(members, random.randint(1, len(members))):
+            service = random.choice(services)
+            yield Change(kind="service", at=since, sites=(site,), group=group, service=service)
+            others = tuple(sorted(self._speakers.get(group, set()) - {site}))
+            if not others:
+                continue
+            for _ in range(random.randint(1, REPETITIONS_MAX)):
+                # Rather late: by then there is something to miss.
+                at = round(max(since, random.uniform(0.3, END) * self._duration), 3)
+                sources = self._some(others)
+                yield Change(kind="service", at=at, sites=(site,), group=group, service=service, sources=sources)
+
     def later_roles(self, roles: tuple[str, ...]) -> Iterator[Change]:
         """Somebody wants another role, or the same again."""
         random = self._random
@@ -120,9 +149,12 @@ class _Choices:
         random = self._random
         sources: tuple[SiteId, ...] = ()
         if self._sources and random.random() < SOURCES_SHARE:
-            sources = tuple(sorted(random.sample(self._sources, random.randint(1, len(self._sources)))))
+            sources = self._some(self._sources)
         service = random.choice(services)
         return Change(kind="service", at=at, sites=(site,), group=group, service=service, sources=sources)
+
+    def _some(self, sources: tuple[SiteId, ...]) -> tuple[SiteId, ...]:
+        return tuple(sorted(self._random.sample(sources, self._random.randint(1, len(sources)))))
 
     def _somebody(self) -> tuple[GroupId, SiteId, float]:
         """A member of a group, and a moment at which it is in or wants to be."""

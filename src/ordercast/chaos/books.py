@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
 from ordercast.chaos.bank import Ledger
+from ordercast.core import GroupId, SiteId
 from ordercast.core.intervals import IntervalSet
 
 DOUBLED_MAX = 100
@@ -53,6 +57,34 @@ class Books(msgspec.Struct):
         if not numbers.add(number) and len(self.doubled) < DOUBLED_MAX:
             self.doubled.append(name)
         self.applied[giver] = list(numbers.intervals())
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Books that a process has written in the end."""
+
+    process: SiteId
+    groups: tuple[GroupId, ...]
+    """Whose orders are in them."""
+    books: Mapping[str, Any]
+    several: bool
+    """Whether the process keeps others, too."""
+
+    @property
+    def name(self) -> str:
+        """Whose books they are."""
+        return f"{self.process} for {self.groups[0]}" if self.several else self.process
+
+
+def find_kept(results: Mapping[SiteId, Mapping[str, Any]], groups: Mapping[GroupId, tuple[SiteId, ...]]) -> list[Kept]:
+    """Of all processes: those of each group, where they keep them apart, or of all groups of theirs."""
+    found = []
+    for site, result in results.items():
+        if "books" in result:
+            found += [Kept(site, (group,), books, True) for group, books in result["books"].items()]
+        else:
+            own = tuple(sorted(group for group, members in groups.items() if site in members))
+            found.append(Kept(site, own, result, False))
+    return found
 
 
 def order_name(process: str, start: int, number: int) -> str:

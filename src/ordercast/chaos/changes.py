@@ -2,49 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import inf
 from random import Random
 
-from ordercast.chaos.schedule import MARGIN_SECONDS, Action, Join, Kill, Leave, Pause, Plan
-from ordercast.core import SiteId, UsageError
+import msgspec
 
-FOUNDERS = ("p1", "p2")
-"""Who is there from the start. The first of them never leaves, so that there is always somebody to kill."""
+from ordercast.chaos.schedule import MARGIN_SECONDS, Action, Join, Kill, Leave, Pause, Plan
+from ordercast.core import GroupId, SiteId, UsageError
+
+FOUNDERS = 2
+"""How many are there from the start: the first ones by name. The first of all never leaves, so that there is always
+somebody to kill."""
 
 AT_HOME_SECONDS = 2.0
 """How long a process is in the group before it is hurt, and after that before it leaves."""
 
 
+class Cast:
+    """Who is in which groups: those whom the groups name, and whoever takes the place of one who has left."""
+
+    def __init__(self, groups: Mapping[GroupId, Sequence[SiteId]]) -> None:
+        self._groups = groups
+        self._places = sorted({site for members in groups.values() for site in members})
+        self.founders = self._places[:FOUNDERS]
+        if len(self._places) <= FOUNDERS:
+            raise UsageError(
+                f"--changes with {len(self._places)} processes: {FOUNDERS} are there from the start, and more must come"
+            )
+        for group, members in groups.items():
+            if not set(self.founders) & set(members):
+                raise UsageError(
+                    f"--changes: {group} has none of those who are there from the start ({', '.join(self.founders)}), "
+                    f"so nobody would keep its books"
+                )
+        self.place: dict[SiteId, SiteId] = {name: name for name in self.founders}
+        """Everybody who ever comes -> whom of those named it stands for."""
+
+    @property
+    def most(self) -> int:
+        """How many there are at a time, at the most."""
+        return len(self._places)
+
+    def groups_of(self, name: SiteId) -> list[GroupId]:
+        """Of one who comes."""
+        return [group for group, members in self._groups.items() if self.place[name] in members]
+
+    def add(self, here: Sequence[SiteId]) -> SiteId:
+        """Somebody new, in the first place that is free, under a name that nobody had before."""
+        taken = {self.place[name] for name in here}
+        free = next(place for place in self._places if place not in taken)
+        before = sum(place == free for place in self.place.values())
+        name = f"{free}-{before + 1}" if before else free
+        self.place[name] = free
+        return name
+
+    def may_leave(self, here: Sequence[SiteId]) -> list[SiteId]:
+        """Those without whom every group still has somebody, who has its books."""
+        return [
+            name
+            for name in here[1:]
+            if all(
+                any(group in self.groups_of(other) for other in here if other != name) for group in self.groups_of(name)
+            )
+        ]
+
+    def groups(self) -> dict[GroupId, tuple[SiteId, ...]]:
+        """Group -> all who are ever in it."""
+        return {
+            group: tuple(sorted(name for name, place in self.place.items() if place in members))
+            for group, members in self._groups.items()
+        }
+
+
+class Changes(msgspec.Struct, frozen=True):
+    """A plan, and who is in which group in the course of it."""
+
+    plan: Plan
+    groups: dict[GroupId, tuple[SiteId, ...]]
+
+
 def draw_changes(
-    seed: int, seconds: float, changes: int, most: int, kills: int, pauses: int, loss: float, duplication: float
-) -> Plan:
-    """So many processes come, and as many leave: up to `most` at a time, and those that there were in the end."""
+    seed: int,
+    seconds: float,
+    changes: int,
+    groups: Mapping[GroupId, Sequence[SiteId]],
+    kills: int,
+    pauses: int,
+    loss: float,
+    duplication: float,
+) -> Changes:
+    """So many processes come, and as many leave: up to as many as the groups name at a time, and in the end as many as
+    there were."""
     if seconds <= 0 or min(kills, pauses) < 0:
         raise UsageError("chaos needs a positive time, and numbers of faults that are 0 or more")
     if changes < 2 or changes % 2:
         raise UsageError(f"--changes {changes}: whoever comes leaves again, so it is an even number, 2 or more")
-    if most <= len(FOUNDERS):
-        raise UsageError(f"--processes {most}: {len(FOUNDERS)} are there from the start, and more are to come")
+    cast = Cast(groups)
     random = Random(f"ordercast changes {seed}")
     actions: list[Action] = []
-    here = list(FOUNDERS)
-    stays: dict[SiteId, tuple[float, float]] = dict.fromkeys(FOUNDERS, (0.0, inf))
-    for index, comes in enumerate(_draw_steps(random, changes // 2, most - len(FOUNDERS))):
+    here = list(cast.founders)
+    stays: dict[SiteId, tuple[float, float]] = dict.fromkeys(here, (0.0, inf))
+    for index, comes in enumerate(_draw_steps(random, changes // 2, cast.most - FOUNDERS)):
         at = seconds * (0.05 + 0.85 * (index + random.uniform(0.0, 0.9)) / changes)
         if comes:
-            name = f"p{len(stays) + 1}"
+            name = cast.add(here)
             stays[name] = (at, inf)
             here.append(name)
             actions.append(Join(at, name))
         else:
-            name = random.choice(here[1:])
+            name = random.choice(cast.may_leave(here))
             stays[name] = (stays[name][0], at)
             here.remove(name)
             actions.append(Leave(at, name))
     actions += _draw_hurt(random, seconds, stays, [Kill] * kills + [Pause] * pauses)
     actions.sort(key=lambda action: action.at)
     end = max([seconds, *(action.at + action.seconds for action in actions)])
-    return Plan(end, tuple(actions), loss, duplication)
+    return Changes(Plan(end, tuple(actions), loss, duplication), cast.groups())
 
 
 def _draw_steps(random: Random, comings: int, most: int) -> list[bool]:
@@ -74,7 +148,7 @@ def _draw_hurt(
             for name, (came, leaves) in stays.items()
             if max(came + AT_HOME_SECONDS, free_at[name]) <= moment <= leaves - lasts - AT_HOME_SECONDS
         ]
-        name = random.choice(there or [FOUNDERS[0]])
+        name = random.choice(there or [next(iter(stays))])
         at = max(moment, free_at[name])
         free_at[name] = at + lasts + MARGIN_SECONDS
         actions.append(kind(at, name, lasts))

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ordercast.chaos.books import find_kept
 from ordercast.chaos.channel import LossyHub, check_plan
 from ordercast.chaos.clock import PlanClock
 from ordercast.chaos.floods import Floods, Recording
@@ -113,13 +114,12 @@ class Outcome(msgspec.Struct):
         return self.folder / "trace"
 
     def agree(self, groups: Mapping[GroupId, tuple[SiteId, ...]], ordered: bool = True) -> bool:
-        """Whether processes that are in the same groups have applied the same orders, and, where the protocol orders
-        them, in the same order."""
+        """Whether books of the same groups have the same orders, and, where the protocol orders them, in the same
+        order."""
         books: dict[tuple[GroupId, ...], set[int]] = {}
-        for site, result in self.results.items():
-            own = tuple(sorted(group for group, members in groups.items() if site in members))
-            if own and site not in self.strangers:
-                books.setdefault(own, set()).add(result["digest" if ordered else "gathered"])
+        for kept in find_kept(self.results, groups):
+            if kept.groups and kept.process not in self.strangers:
+                books.setdefault(kept.groups, set()).add(kept.books["digest" if ordered else "gathered"])
         return all(len(digests) == 1 for digests in books.values())
 
 

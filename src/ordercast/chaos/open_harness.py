@@ -20,14 +20,13 @@ CHANGE_SECONDS = 60.0
 
 
 class OpenHarness(Harness):
-    """One run, in a folder of its own, of a cluster with one group."""
+    """One run, in a folder of its own."""
 
     def _more_work(self, process: SiteId) -> dict[str, Any]:
-        (group,) = self._cluster.groups
-        return {"group": group, "loss": self._plan.loss, "duplication": self._plan.duplication}
+        groups = self._groups_of(process)
+        return {"groups": groups, "loss": self._plan.loss, "duplication": self._plan.duplication}
 
     def _build(self) -> None:
-        (self._group,) = self._cluster.groups
         late = {action.process for action in self._plan.actions if isinstance(action, Join)}
         self._here: list[SiteId] = [name for name in self._cluster.processes if name not in late]
         self._write_configs()
@@ -97,7 +96,8 @@ class OpenHarness(Harness):
 
     async def _leave(self, process: SiteId) -> None:
         began = time.monotonic()
-        await self._ask(process, {"command": "leave", "group": self._group, "timeout": CHANGE_SECONDS})
+        for group in self._groups_of(process):
+            await self._ask(process, {"command": "leave", "group": group, "timeout": CHANGE_SECONDS})
         taken = time.monotonic() - began
         self._processes.signal(process, signal.SIGUSR1)
         self._processes.signal(process, signal.SIGTERM)
@@ -116,15 +116,15 @@ class OpenHarness(Harness):
             self._record.problem(f"{process} cannot leave: {error}")
 
     async def _wait_in(self, process: SiteId) -> None:
-        """Until a process is in the group and has the books, also when it is killed and started again meanwhile; that
+        """Until a process is in its groups and has the books, also when it is killed and started again meanwhile; that
         it is not, in time, is a problem."""
-        deadline = time.monotonic() + CHANGE_SECONDS
+        deadline, groups = time.monotonic() + CHANGE_SECONDS, self._groups_of(process)
         while process in self._here and not self._processes.has_ended(process):
             status = await self._processes.status(process)
-            if status is not None and self._group in status["offsets"] and not _is_taking(status):
+            if status is not None and status["offsets"].keys() >= set(groups) and not _is_taking(status):
                 return
             if time.monotonic() > deadline:
-                self._record.problem(f"{process} is not in {self._group} after {CHANGE_SECONDS:g} s: {status}")
+                self._record.problem(f"{process} is not in {', '.join(groups)} after {CHANGE_SECONDS:g} s: {status}")
                 return
             await asyncio.sleep(0.05)
 

@@ -1,4 +1,5 @@
-"""One replica of the bank under chaos: its books are a replicated state, and each order is a call with an answer.
+"""One replica of the bank under chaos: its books are a replicated state, and each order is a call with an answer. A
+process that is in several groups keeps books for each of them.
 
 `python -m ordercast.chaos.replica WORK`, as in `ordercast.chaos.worker`. A process that comes back behind a gap gets
 the books of another one.
@@ -9,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections import Counter
+from collections.abc import Mapping
 from random import Random
 
 import ordercast
@@ -29,40 +32,49 @@ STATE_SECONDS = 5.0
 class Branch:
     """Gives the orders of one process, and keeps the receipts."""
 
-    def __init__(self, replica: ordercast.Replicated[Books], work: Work) -> None:
+    def __init__(self, replicas: Mapping[str, ordercast.Replicated[Books]], work: Work) -> None:
         self.blocked = 0
         """How often an order was given up because the group was blocked."""
-        self._replica = replica
+        self.ready: list[str] = []
+        """The groups whose books are there."""
+        self._replicas = replicas
         self._work = work
         self._receipts = Receipts(work)
         self._calls: set[asyncio.Task[None]] = set()
+
+    async def join(self, node: ordercast.Node, group: str) -> None:
+        """Become a replica; orders may be given from then on."""
+        await self._replicas[group].join(node, group)
+        self.ready.append(group)
 
     async def give_orders(self, no_more: asyncio.Event) -> None:
         """At random moments, whatever the group does."""
         work = self._work
         random = Random(f"{work.seed} {work.process} {work.start}")
-        due, number = time.monotonic(), 0
+        due, numbers = time.monotonic(), Counter[str]()
         while work.rate and not no_more.is_set():
             due += random.expovariate(work.rate)
             if await wait(no_more, due - time.monotonic()):
                 break
-            if len(self._calls) >= CALLS_MAX:
+            if len(self._calls) >= CALLS_MAX or not self.ready:
                 continue  # the customer goes away
-            number += 1
-            task = asyncio.create_task(self._call(draw_order(random)[1], order_name(work.process, work.start, number)))
+            group = random.choice(self.ready) if len(self.ready) > 1 else self.ready[0]
+            numbers[group] += 1
+            name = order_name(work.process, work.start, numbers[group])
+            task = asyncio.create_task(self._call(group, draw_order(random)[1], name))
             self._calls.add(task)
             task.add_done_callback(self._calls.discard)
 
-    async def _call(self, text: str, name: str) -> None:
+    async def _call(self, group: str, text: str, name: str) -> None:
         try:
-            await self._replica.call(Books.apply, f"{text} | {name}")
+            await self._replicas[group].call(Books.apply, f"{text} | {name}")
         except ordercast.GroupBlocked:
             # It may be applied all the same, so it is not given again.
             self.blocked += 1
         except ordercast.OrdercastError:
             pass  # the node is over, and somebody else says why
         else:
-            self._receipts.write(name)
+            self._receipts.write(f"{group} {name}")
 
     async def finish(self) -> None:
         """Wait for the answers that are still to come, as long as the group gives any."""
@@ -94,17 +106,18 @@ async def _main(work: Work) -> None:
     async with ordercast.open(work.config, work.process) as node:
         if work.loss or work.duplication:
             _make_weather(node, work, no_more)
-        group = work.group or next(iter(node.groups))
+        groups = work.groups or (next(iter(node.groups)),)
         stopping = asyncio.create_task(stop.wait())
-        replica = ordercast.Replicated(Books())
-        joining = asyncio.create_task(replica.join(node, group))
+        replicas = {group: ordercast.Replicated(Books()) for group in groups}
+        branch = Branch(replicas, work)
+        giving = asyncio.create_task(branch.give_orders(no_more))
+        joining = asyncio.gather(*(branch.join(node, group) for group in groups))
         await asyncio.wait((joining, stopping), return_when=asyncio.FIRST_COMPLETED)
         if not joining.done():
             joining.cancel()
+            giving.cancel()
             raise ordercast.UsageError("no other replica has given its books")
         joining.result()
-        branch = Branch(replica, work)
-        giving = asyncio.create_task(branch.give_orders(no_more))
         ended = asyncio.create_task(node.wait_failed())
         await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
         no_more.set()
@@ -112,17 +125,21 @@ async def _main(work: Work) -> None:
         if ended.done():
             ended.result()
         await branch.finish()
-        has_left = work.process not in node.groups.get(group, ())
+        has_left = not any(work.process in node.groups.get(group, ()) for group in groups)
         due = time.monotonic() + STATE_SECONDS
-        while replica.state is None and not has_left and time.monotonic() < due:
+        while not has_left and None in _states(replicas).values() and time.monotonic() < due:
             await wait(asyncio.Event(), 0.05)
         ended.cancel()
-        books = replica.state
-    if books is None and has_left:
+        books = {group: state for group, state in _states(replicas).items() if state is not None}
+    if len(books) < len(groups) and has_left:
         return  # before they had come; nobody asks for them
-    if books is None:
+    if len(books) < len(groups):
         raise ordercast.UsageError("no other replica has given its books")
     write_result(work, books, branch.blocked)
+
+
+def _states(replicas: Mapping[str, ordercast.Replicated[Books]]) -> dict[str, Books | None]:
+    return {group: replica.state for group, replica in replicas.items()}
 
 
 if __name__ == "__main__":

@@ -150,5 +150,5 @@ class Strangers:
         except UsageError as error:
             self._record.refused("foreign bytes", f"being sent through {process}", str(error))
         else:
-            self._record.say(f"{sent} messages that no replica wrote are sent through {process}")
+            self._record.say(f"{sent['sent']} messages that no replica wrote are sent through {process}")
         self._record.happened["stranger"] += 1

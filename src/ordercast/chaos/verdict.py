@@ -4,16 +4,16 @@ fault that was asked for has struck."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ordercast.chaos.books import order_name
+from ordercast.chaos.books import Kept, find_kept, order_name
 from ordercast.chaos.harness import Cluster, Outcome
 from ordercast.chaos.record import Absence
 from ordercast.chaos.schedule import Plan
 from ordercast.chaos.strangers import FIRST_START
-from ordercast.core import SiteId
+from ordercast.core import GroupId, SiteId
 from ordercast.core.intervals import IntervalSet
 from ordercast.node.obstacles import BLOCKED_SECONDS
 
@@ -30,14 +30,14 @@ NAMED_MAX = 5
 class Verdict(msgspec.Struct, frozen=True):
     """What is wrong with a run; nothing where all of it is empty."""
 
-    divergence: dict[SiteId, str]
-    """Process -> its books, when they are not all equal."""
-    lost: dict[SiteId, list[str]]
-    """Process -> acknowledged orders that are not in its books."""
-    doubled: dict[SiteId, list[str]]
-    """Process -> orders that it applied twice."""
-    strange: dict[SiteId, list[str]]
-    """Process -> those who do not belong and whose orders it applied."""
+    divergence: dict[str, str]
+    """Whose books -> what they are, when they are not all equal."""
+    lost: dict[str, list[str]]
+    """Whose books -> acknowledged orders that are not in them."""
+    doubled: dict[str, list[str]]
+    """Whose books -> orders that were applied twice."""
+    strange: dict[str, list[str]]
+    """Whose books -> those who do not belong and whose orders were applied."""
     stalled: list[SiteId]
     """Who was away while nobody went on, and nobody said that it waited for it."""
     memory_mib: dict[SiteId, float]
@@ -75,12 +75,13 @@ def judge_run(
 ) -> Verdict:
     """What is wrong, as far as the processes' own books tell: of the protocol's promises, whether it orders, whether it
     delivers everywhere what was delivered somewhere, and whether it delivers each message once."""
-    books = {site: result for site, result in outcome.results.items() if site not in outcome.strangers}
-    applied = {site: _read_applied(result) for site, result in books.items()}
+    found = [each for each in find_kept(outcome.results, cluster.groups) if each.process not in outcome.strangers]
+    books = {each.name: each.books for each in found}
+    applied = {name: _read_applied(result) for name, result in books.items()}
     return Verdict(
         {} if outcome.agree(cluster.groups, ordered) else _show_books(books, ordered),
-        _find_lost(applied, outcome, cluster) if kept else {},
-        {site: list(result["doubled"]) for site, result in books.items() if once and result.get("doubled")},
+        _find_lost(found, applied, outcome, cluster) if kept else {},
+        {name: list(result["doubled"]) for name, result in books.items() if once and result.get("doubled")},
         _find_strange(applied),
         [absence.process for absence in outcome.absences if _is_stalled(absence)],
         {site: round(kib / 1024, 1) for site, kib in outcome.memory_kib.items() if kib > MEMORY_MAX_MIB * 1024},
@@ -99,37 +100,39 @@ def _read_applied(result: Mapping[str, object]) -> dict[str, IntervalSet]:
     return {giver: IntervalSet(intervals) for giver, intervals in kept.items()}
 
 
-def _show_books(books: Mapping[SiteId, Mapping[str, object]], ordered: bool) -> dict[SiteId, str]:
+def _show_books(books: Mapping[str, Mapping[str, object]], ordered: bool) -> dict[str, str]:
     shown = {}
-    for site, result in books.items():
+    for name, result in books.items():
         ledger = msgspec.convert(result.get("ledger", {}), dict[str, object])
         digest = msgspec.convert(result["digest" if ordered else "gathered"], int)
-        shown[site] = f"{ledger.get('applied', '?')} orders {digest:x}"[-40:]
+        shown[name] = f"{ledger.get('applied', '?')} orders {digest:x}"[-40:]
     return shown
 
 
 def _find_lost(
-    applied: Mapping[SiteId, Mapping[str, IntervalSet]], outcome: Outcome, cluster: Cluster
-) -> dict[SiteId, list[str]]:
-    """Whoever keeps the books of the group must have what one of its members has acknowledged."""
-    acknowledged: dict[str, IntervalSet] = {}
-    for names in outcome.acknowledged.values():
-        for name in names:
+    found: Sequence[Kept], applied: Mapping[str, Mapping[str, IntervalSet]], outcome: Outcome, cluster: Cluster
+) -> dict[str, list[str]]:
+    """Whoever keeps the books of a group must have what one of its members has acknowledged."""
+    acknowledged: dict[tuple[GroupId, str], IntervalSet] = {}
+    for receipts in outcome.acknowledged.values():
+        for receipt in receipts:
+            group, _, name = receipt.rpartition(" ")
             giver, _, number = name.rpartition(".")
-            acknowledged.setdefault(giver, IntervalSet()).add(int(number))
-    # Where there are several groups, nobody is owed everything.
-    whole = set.intersection(*(set(members) for members in cluster.groups.values()))
-    lost: dict[SiteId, list[str]] = {}
-    for site in sorted(whole & set(applied)):
-        for giver, numbers in sorted(acknowledged.items()):
-            missing = numbers - applied[site].get(giver, IntervalSet())
+            acknowledged.setdefault((group, giver), IntervalSet()).add(int(number))
+    lost: dict[str, list[str]] = {}
+    for kept in sorted(found, key=lambda kept: kept.name):
+        for (group, giver), numbers in sorted(acknowledged.items()):
+            # What was given to who knows which groups is owed to those only who are in all of them.
+            if not (group in kept.groups if group else len(kept.groups) == len(cluster.groups)):
+                continue
+            missing = numbers - applied[kept.name].get(giver, IntervalSet())
             if missing:
                 process, _, start = giver.rpartition(".")
-                lost.setdefault(site, []).extend(order_name(process, int(start), number) for number in missing)
+                lost.setdefault(kept.name, []).extend(order_name(process, int(start), number) for number in missing)
     return lost
 
 
-def _find_strange(applied: Mapping[SiteId, Mapping[str, IntervalSet]]) -> dict[SiteId, list[str]]:
+def _find_strange(applied: Mapping[str, Mapping[str, IntervalSet]]) -> dict[str, list[str]]:
     found = {}
     for site, givers in applied.items():
         strange = sorted(giver for giver in givers if int(giver.rpartition(".")[2]) >= FIRST_START)

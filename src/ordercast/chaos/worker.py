@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 import ordercast
-from ordercast.chaos.bank import draw_order
+from ordercast.chaos.bank import GROUPS, draw_order
 from ordercast.chaos.books import Books, order_name
 
 
@@ -35,7 +35,7 @@ class Work(msgspec.Struct, frozen=True):
     """Orders a second; 0: this process only keeps books."""
     start: int = 0
     """How many times the process was started before in this run, whatever its log says."""
-    group: str = ""
+    groups: tuple[str, ...] = ()
     """To be joined, where no file names any."""
     loss: float = 0.0
     duplication: float = 0.0
@@ -59,9 +59,12 @@ def receipts_path(folder: Path, process: str) -> Path:
     return folder / f"{process}.acknowledged"
 
 
-def write_result(work: Work, books: Books, blocked: int) -> None:
-    """What a process has in the end, and how often it was told that the group was blocked."""
-    document = msgspec.to_builtins(books) | {"process": work.process, "blocked": blocked}
+def write_result(work: Work, books: Mapping[str, Books], blocked: int) -> None:
+    """What a process has in the end, for each group or for all of them together, and how often it was told that a group
+    was blocked."""
+    several = {group: msgspec.to_builtins(each) for group, each in books.items()}
+    document = next(iter(several.values())) if len(several) == 1 else {"books": several}
+    document |= {"process": work.process, "blocked": blocked}
     (Path(work.folder) / f"{work.process}.json").write_bytes(msgspec.json.encode(document))
 
 
@@ -97,7 +100,7 @@ async def _main(work: Work) -> None:
         if ended.done():
             ended.result()
         ended.cancel()
-    write_result(work, books, blocked)
+    write_result(work, {"": books}, blocked)
 
 
 async def _send(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> int:
@@ -113,7 +116,7 @@ async def _send(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> int
             break
         groups, text = draw_order(random)
         known = [group for group in groups if group in node.groups]
-        if not known:  # not the bank's groups: some of those that there are
+        if not known or not node.groups.keys() <= GROUPS.keys():  # not the bank's groups: some of those that there are
             known = random.sample(sorted(node.groups), random.randint(1, min(2, len(node.groups))))
         number += 1
         order = f"{text} | {order_name(work.process, work.start, number)}".encode()
@@ -125,6 +128,10 @@ async def _send(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> int
                 blocked += 1
                 if await wait(no_more, 0.5):
                     return blocked
+            except ordercast.UsageError:
+                if len(known) == 1:
+                    return blocked  # the node is over
+                known = known[:1]  # here a message has one group
             except ordercast.OrdercastError:
                 return blocked  # the node is over
     return blocked

@@ -12,6 +12,7 @@ from ordercast.node.errors import (
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.node import Node, open
+from ordercast.node.receipts import Receipt
 from ordercast.node.replicated import Replicated
 from ordercast.node.synchronous import SynchronousGroup, SynchronousNode, open_synchronous
 
@@ -24,6 +25,7 @@ __all__ = [
     "Node",
     "NodeClosed",
     "NodeFailed",
+    "Receipt",
     "Replicated",
     "Rollback",
     "ServiceUnavailable",

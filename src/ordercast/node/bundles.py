@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Payload, SiteId, WireError
+from ordercast.node.letters import LETTER_BYTES_MAX, LETTERS_MARK, decode_letters
 
 BUNDLE_BYTES_MAX = 64_000
 """What fits, with the protocol's own fields and the seal, into the largest datagram."""
@@ -23,6 +24,10 @@ MESSAGE_OVERHEAD = 5
 
 PIECE_MARK = b"\xc1"
 """How a part of a large message begins: the one byte with which no msgpack value does."""
+LETTER_PIECE_MARK = b"\xc2"
+"""The same, of a large message that is a letter. (It begins as no list of messages does, either.)"""
+MARKS = LETTERS_MARK + PIECE_MARK + LETTER_PIECE_MARK
+"""How a payload begins that is not a list of messages."""
 _PIECE = struct.Struct("!III")
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size
 
@@ -50,18 +55,18 @@ def as_bytes(payload: object) -> bytes:
         raise TypeError(f"a message is bytes, not {type(payload).__name__}: encode it first") from None
 
 
-def encode_pieces(number: int, payload: bytes) -> list[bytes]:
+def encode_pieces(number: int, payload: bytes, mark: bytes = PIECE_MARK) -> list[bytes]:
     """A large message -> the payloads of several multicasts. The number tells one large message of a source from
     another."""
     total = -(-len(payload) // PIECE_BYTES_MAX)
     return [
-        _join(number, index, total, payload[index * PIECE_BYTES_MAX : (index + 1) * PIECE_BYTES_MAX])
+        _join(number, index, total, payload[index * PIECE_BYTES_MAX : (index + 1) * PIECE_BYTES_MAX], mark)
         for index in range(total)
     ]
 
 
-def _join(number: int, index: int, total: int, piece: Payload) -> bytes:
-    return b"".join((PIECE_MARK, _PIECE.pack(number, index, total), piece))
+def _join(number: int, index: int, total: int, piece: Payload, mark: bytes = PIECE_MARK) -> bytes:
+    return b"".join((mark, _PIECE.pack(number, index, total), piece))
 
 
 def is_first_piece(payload: Payload) -> bool:
@@ -71,6 +76,8 @@ def is_first_piece(payload: Payload) -> bool:
 
 def decode_bundle(payload: Payload, count: int) -> list[bytes]:
     """The messages of a bundle; `WireError` when it is none."""
+    if payload[:1] == LETTERS_MARK:
+        return [letter.payload for letter in decode_letters(payload, count)]
     try:
         messages = _decode(payload)
     except msgspec.DecodeError as error:
@@ -132,7 +139,7 @@ class Assembly:
         number, index, total = _PIECE.unpack_from(payload, len(PIECE_MARK))
         if not 0 <= index < total <= PIECES_MAX:
             raise WireError(f"piece {index} of {total}")
-        if (total - 1) * PIECE_BYTES_MAX >= self._payload_max:
+        if (total - 1) * PIECE_BYTES_MAX >= self._payload_max + LETTER_BYTES_MAX:
             raise TooLarge(f"piece {index} of {total}: more than payload_max ({self._payload_max} bytes)")
         making = self._making.get((message.source, groups))
         if making is None or making.incarnation < message.incarnation:

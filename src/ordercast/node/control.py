@@ -1,13 +1,15 @@
 """How commands reach a running node: JSON lines over a local socket that only its owner can open.
 
-`{"command": "send", "groups": […]}`, then `{"payload_base64": …}` for each message, then `{"end": true}`: answered by
-`{"sent": N}` when the protocol has them. A message that is too long for a line comes in several, with `"more": true` in
-all but its last. `{"command": "tail", "group": …, "from": N | null}`: answered by one line per delivery, until the
-other side closes. `{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the
-keys that the node has read. `{"command": "members"}`, `{"command": "join", "group": …}` and
-`{"command": "leave", "group": …}`: answered by one line, when the process is in or out.
-`{"command": "add-process", "name": …, "address": …}` and `{"command": "remove-process", "name": …}`: answered by the
-processes that there are then. Whatever goes wrong: `{"error": "…"}`.
+`{"command": "send", "groups": […], "key": … | null, "timeout": seconds}`, then `{"payload_base64": …}` for each
+message, then `{"end": true}`: answered by `{"sent": N, "ordered": …, "offset": …, "message": …, "why": …}` when they
+are ordered, or have not been for so long; `ordered` is null where this process cannot know, and the offset and the
+name are those of the last message. With a key, message N has the key `KEY/N`. A message that is too long for a line
+comes in several, with `"more": true` in all but its last. `{"command": "tail", "group": …, "from": N | null}`:
+answered by one line per delivery, until the other side closes. `{"command": "status"}`: one line. `{"command":
+"reload-keys"}`: answered by the fingerprints of the keys that the node has read. `{"command": "members"}`,
+`{"command": "join", "group": …}` and `{"command": "leave", "group": …}`: answered by one line, when the process is in
+or out. `{"command": "add-process", "name": …, "address": …}` and `{"command": "remove-process", "name": …}`: answered
+by the processes that there are then. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ordercast.core.forks import disown_in_forks
 from ordercast.node.addresses import parse_address
 from ordercast.node.configuration import check_name
 from ordercast.node.deliveries import Delivery
+from ordercast.node.posting import Posting
 from ordercast.wire.keys import fingerprint
 
 if TYPE_CHECKING:
@@ -49,6 +52,9 @@ class SendRequest(msgspec.Struct, tag_field="command", tag="send"):
     """Messages follow."""
 
     groups: list[str]
+    key: str | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 5.0
+    """Until the answer says that they are not ordered yet."""
 
 
 class TailRequest(msgspec.Struct, tag_field="command", tag="tail"):
@@ -222,8 +228,8 @@ class ControlServer:
             return
         request = _decode_request(line)
         match request:
-            case SendRequest(groups):
-                await self._send(groups, reader, writer)
+            case SendRequest():
+                await self._send(request, reader, writer)
             case TailRequest(group, start):
                 await self._tail(group, start, reader, writer)
             case StatusRequest():
@@ -247,8 +253,9 @@ class ControlServer:
                 used, *others = map(fingerprint, self._node.internals.engine.reload_keys().accepted)
                 writer.write(_encode([{"used": used, "also_accepted": others[0] if others else None}]))
 
-    async def _send(self, groups: list[str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        sent, payload_max, begun, is_whole = 0, self._node.configuration.payload_max, bytearray(), True
+    async def _send(self, request: SendRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        payload_max, begun, is_whole = self._node.configuration.payload_max, bytearray(), True
+        posting = Posting(self._node, request.groups, request.key)
         while line := await _read_line(reader):
             piece = _decode_piece(line)
             if piece.payload is not msgspec.UNSET:
@@ -260,16 +267,14 @@ class ControlServer:
                     )
                 is_whole = not piece.more
                 if is_whole:
-                    await self._node.multicast(bytes(begun), groups)
-                    sent += 1
+                    await posting.post(bytes(begun))
                     begun.clear()
             if piece.end:
                 if not is_whole:
-                    raise UsageError(f"the last piece of a message is missing; messages that were sent: {sent}")
-                await self._node.flush()
-                writer.write(_encode([{"sent": sent}]))
+                    raise UsageError(f"the last piece of a message is missing; messages that were sent: {posting.sent}")
+                writer.write(_encode([await posting.finish(request.timeout)]))
                 return
-        raise UsageError(f'the input stopped before {{"end": true}}; messages that were sent: {sent}')
+        raise UsageError(f'the input stopped before {{"end": true}}; messages that were sent: {posting.sent}')
 
     async def _tail(
         self, group: str, start: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -353,13 +358,15 @@ async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
         ) from None
 
 
-async def send(path: Path, groups: list[str], payloads: Iterator[bytes]) -> int:
-    """Multicast through a running node; how many it took."""
+async def send(
+    path: Path, groups: list[str], payloads: Iterator[bytes], key: str | None = None, timeout: float = 5.0
+) -> dict[str, Any]:
+    """Multicast through a running node; what it says about how many it took, and whether they are ordered."""
     reader, writer = await _connect(path)
     answer = asyncio.create_task(_read(reader))
     try:
         with suppress(ConnectionError):  # the answer, if there is one, says why
-            writer.write(_encode([{"command": "send", "groups": groups}]))
+            writer.write(_encode([{"command": "send", "groups": groups, "key": key, "timeout": timeout}]))
             for payload in payloads:
                 for line in _lines(payload):
                     writer.write(line)
@@ -368,7 +375,7 @@ async def send(path: Path, groups: list[str], payloads: Iterator[bytes]) -> int:
                     break
             else:
                 writer.write(_encode([{"end": True}]))
-        return int((await answer)["sent"])
+        return await answer
     finally:
         answer.cancel()
         writer.close()

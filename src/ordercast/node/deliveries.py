@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
 import msgspec
@@ -127,6 +127,8 @@ class Batch(msgspec.Struct, eq=False):
     """Where a bundle is counted that cannot be decoded."""
     view: str = ""
     """The name of the view (`View.view`) in which it was delivered."""
+    places: tuple[int, ...] | None = None
+    """Which messages of the bundle there are, where some have a key that was used before; None: all."""
 
     @property
     def source(self) -> SiteId:
@@ -140,6 +142,8 @@ class Batch(msgspec.Struct, eq=False):
         if self.unpacked is None:
             try:
                 self.unpacked = decode_bundle(self.packed, self.count)
+                if self.places is not None:
+                    self.unpacked = [self.unpacked[index] for index in self.places]
             except WireError as error:
                 logger.warning("bundle %s of %s is set aside: %s", self.bundle, self.source, error)
                 if self.counters is not None:
@@ -148,15 +152,17 @@ class Batch(msgspec.Struct, eq=False):
         return self.unpacked
 
     def __len__(self) -> int:
-        return self.count
+        return self.count if self.places is None else len(self.places)
 
     def __iter__(self) -> Iterator[bytes]:
         return iter(self.payloads)
 
     def deliveries(self) -> Iterator[Delivery]:
         """The messages with all that is known about them."""
-        origin, indexes = Origin(self.bundle, self.view), range(self.count)
-        offsets = range(self.offset, self.offset + self.count)
+        origin, indexes = Origin(self.bundle, self.view), self.places or range(self.count)
+        offsets: Iterable[int] = range(self.offset, self.offset + self.count)
+        if self.places is not None:
+            offsets = [self.offset + index for index in self.places]
         # Without a Python function in between: this is paid for every message.
         return map(
             Delivery, self.payloads, offsets, repeat(self.bundle.source), repeat(self.groups), repeat(origin), indexes

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import cast
+from typing import Literal, cast, overload
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
 from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.inbox import Inbox
 from ordercast.node.internals import Internals
+from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.sender import NoWayOut, Sender
 
 
@@ -55,13 +56,32 @@ class Group:
         return self._inbox.bytes
 
     # ------------------------------------------------------------------ out
-    async def multicast(self, payload: bytes) -> None:
+    @overload
+    async def multicast(self, payload: bytes, *, key: str | None = None) -> None: ...
+
+    @overload
+    async def multicast(
+        self, payload: bytes, *, confirm: Literal[True, "majority"], key: str | None = None
+    ) -> Receipt: ...
+
+    @overload
+    async def multicast(self, payload: bytes, *, confirm: Confirm, key: str | None = None) -> Receipt | None: ...
+
+    async def multicast(self, payload: bytes, *, confirm: Confirm = False, key: str | None = None) -> Receipt | None:
         """Send a message to the group. Waits while the window is full; `GroupBlocked` when that is not going to end.
 
-        The message is on its way when this returns; `flush` waits until the protocol has it.
+        The message is on its way when this returns; `flush` waits until the protocol has it. With `confirm` this
+        returns when the message is ordered and delivered here, and gives its receipt; "majority" is for protocols that
+        can say that a majority has it. Of several messages that this process sends with the same `key`, before and
+        after restarts, the first one is delivered.
         """
+        if confirm or key is not None:
+            internals = self._internals
+            address = internals.address(self.names)
+            return await internals.receipts.send(internals.receiver, self._sender, address, payload, confirm, key)
         while not self._way_out.add(self._address, payload):
             await self._sender.wait_for_room()
+        return None
 
     def try_multicast(self, payload: bytes) -> None:
         """The same, but `WouldBlock` instead of waiting."""

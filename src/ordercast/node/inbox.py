@@ -61,6 +61,8 @@ class Inbox:
         """The offset of the next delivery."""
         self.bytes = 0
         self._waiting: deque[Batch | _Between] = deque()
+        self._held: deque[Batch | _Between] | None = None
+        """What comes while it is not known which letters go to the application; the application sees none of it."""
         self._current: Batch | None = None
         self._rest: Iterator[Delivery] = iter(())
         self._callback: Callable[[Batch], object] | None = None
@@ -83,12 +85,19 @@ class Inbox:
         ordinal: int,
         taken: Callable[[], None],
         view: str | None = None,
+        places: tuple[int, ...] | None = None,
     ) -> None:
         """A bundle for the application, at the next place."""
         offset, count, groups = self.offset, multicast.count, multicast.groups
         view = view or self._view or self._view_of(groups)
-        batch = Batch(multicast.id, groups, count, offset, packed, unpacked, ordinal, taken, self._counters, view)
+        batch = Batch(
+            multicast.id, groups, count, offset, packed, unpacked, ordinal, taken, self._counters, view, places
+        )
         self.offset = offset + count
+        if self._held is not None:
+            self._held.append(batch)
+            self.bytes += len(packed)
+            return
         if self.history is not None:
             # A copy of its own: the application's is unpacked when it looks.
             self.history.add(msgspec.structs.replace(batch, counters=None))
@@ -129,18 +138,21 @@ class Inbox:
         self.offset = max(0, self.offset - count)
         if self.history is not None:
             self.history.take_back(self.offset)
-        for at in range(len(self._waiting) - 1, -1, -1):
-            event = self._waiting[at]
-            if isinstance(event, Batch):
-                if event.bundle != bundle:
+        for events in (self._held or deque(), self._waiting):
+            last = next((event for event in reversed(events) if isinstance(event, Batch)), None)
+            if last is not None:
+                if last.bundle != bundle:
                     break
-                del self._waiting[at]
-                self.bytes -= len(event.packed)
-                event.taken()
+                events.remove(last)
+                self.bytes -= len(last.packed)
+                last.taken()
                 return
         self._put_between(_Between(ordinal, Rollback(bundle, groups, count, self.offset)))
 
     def _put_between(self, between: _Between) -> None:
+        if self._held is not None:
+            self._held.append(between)
+            return
         last = self._waiting[-1] if self._waiting else None
         if isinstance(last, _Between) and self._between >= VIEWS_MAX:
             view, before = between.what, last.what
@@ -163,6 +175,40 @@ class Inbox:
         waiter = self._waiter
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
+
+    def hold(self) -> None:
+        """What comes from now on waits until `release`, ahead of the application."""
+        if self._held is None:
+            self._held = deque()
+
+    def hold_back(self, batch: Batch) -> None:
+        """A batch waits there that an earlier start has held."""
+        self.hold()
+        if self._held is not None:
+            self._held.append(batch)
+            self.bytes += len(batch.packed)
+
+    @property
+    def held(self) -> list[Batch] | None:
+        """The batches that wait there; None when nothing is held."""
+        return None if self._held is None else [event for event in self._held if isinstance(event, Batch)]
+
+    def release(self) -> None:
+        """Everything that was held goes to the application."""
+        held, self._held = self._held or (), None
+        for event in held:
+            if isinstance(event, _Between):
+                self._waiting.append(event)
+                self._between += 1
+            else:
+                if self.history is not None:
+                    self.history.add(msgspec.structs.replace(event, counters=None))
+                self._waiting.append(event)
+        callback = self._callback
+        if callback is not None:
+            self.call(callback)
+        else:
+            self._wake()
 
     def close(self, error: BaseException | None = None) -> None:
         """Nothing more will come; without an error whoever iterates simply comes to the end."""
@@ -260,7 +306,13 @@ class Inbox:
     def put_back(self) -> None:
         """What is left of a batch that somebody began to iterate over is the next batch."""
         left, batch = list(self._rest), self._current
-        if batch is not None and left:
+        if batch is not None and left and batch.places is not None:
+            self._current = None
+            self._waiting.appendleft(
+                msgspec.structs.replace(batch, unpacked=None, places=tuple(each.index for each in left), counters=None)
+            )
+            self.bytes += len(batch.packed)
+        elif batch is not None and left:
             packed = encode_bundle([delivery.payload for delivery in left])
             self._current = None
             self._waiting.appendleft(
@@ -286,7 +338,7 @@ class Inbox:
 
     def waiting(self) -> list[Batch | _Between]:
         """What the application has not finished with, the batch in its hands included."""
-        return [*([] if self._current is None else [self._current]), *self._waiting]
+        return [*([] if self._current is None else [self._current]), *self._waiting, *(self._held or ())]
 
     def untaken(self) -> list[Batch]:
         """The batches among it."""
@@ -320,7 +372,7 @@ class Inbox:
     def discard(self) -> None:
         """The application will not take it."""
         batches = self.untaken()
-        self._current = None
+        self._current = self._held = None
         self._waiting.clear()
         self._between = 0
         for batch in batches:

@@ -30,8 +30,10 @@ from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.history import History
 from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment
+from ordercast.node.key_seeking import KeySeeking
 from ordercast.node.membership import Membership
 from ordercast.node.obstacles import Obstacles
+from ordercast.node.receipts import Receipts
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
@@ -63,8 +65,10 @@ class Internals:
         self._contract = contract = engine.contract
         self._callbacks = callbacks = Callbacks()
         payload_max = configuration.payload_max
+        self.receipts = receipts = Receipts(process, contract, self.told_obstacles)
+        """Who waits until a message has its place."""
         self.senders = Senders(
-            loop, lambda: Sender(loop, engine.site.request, payload_max, callbacks, not contract.dynamic)
+            loop, lambda: Sender(loop, engine.site.request, payload_max, callbacks, not contract.dynamic, receipts.drop)
         )
         """The ways out."""
         self.sender = self.senders.main
@@ -80,6 +84,8 @@ class Internals:
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,
+            is_own=lambda bundle: bundle.source == process and bundle.incarnation == engine.journal.incarnation,
+            on_ordered=receipts.ordered,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (
@@ -88,6 +94,7 @@ class Internals:
         """Takes bundles from the protocol."""
         self.transfer = StateTransfer(loop, process, engine.site, engine.transport.buffer_bytes, self.receiver.counters)
         """Beside both."""
+        self._key_seeking = KeySeeking(loop, engine, self.transfer, self.receiver)
         self.obstacles = self._make_obstacles(None)
         """What is in the way of everything."""
         self._obstacles_in: dict[GroupId, Obstacles] = {}
@@ -115,9 +122,11 @@ class Internals:
         all_steps: tuple[Callable[[], None], ...] = (
             self.obstacles.stop,
             *(obstacles.stop for obstacles in self._obstacles_in.values()),
+            self._key_seeking.end,
             self.transfer.stop,
             partial(self.engine.stop, settled),
             partial(self.senders.fail, why),
+            partial(self.receipts.close, why),
             partial(self.membership.end, why),
             partial(self.receiver.close, self.failure),
             partial(self.views.end, self.failure),
@@ -237,7 +246,10 @@ class Internals:
         if self.membership.exited(group):
             self.receiver.forget(group)
             self.views.forget(group)
-            self.senders.forget(group, UsageError(f"group {group!r} was left: join it again"))
+            why = UsageError(f"group {group!r} was left: join it again")
+            self.senders.forget(group, why)
+            self.receipts.drop((group,), why)
+            self._key_seeking.stop(group)
             obstacles = self._obstacles_in.pop(group, None)
             if obstacles is not None:
                 obstacles.stop()
@@ -415,6 +427,7 @@ class Internals:
                 ", ".join(silent),
             )
         self.engine.tell_others()
+        self.receiver.resume_seeking()
         self.senders.start()
         self._is_started = True
         self.peers_changed()

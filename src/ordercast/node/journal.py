@@ -18,6 +18,7 @@ from ordercast.node.addresses import HostPort, show_address, split_address
 from ordercast.node.bundles import Piece
 from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import Batch
+from ordercast.node.keys import KeysAt
 from ordercast.node.surroundings import first_incarnation
 from ordercast.runtime import Instance
 from ordercast.storage.commit import GroupCommit
@@ -43,6 +44,10 @@ class Untaken(msgspec.Struct, frozen=True, array_like=True):
     view: str = ""
     """Like the next: logs of earlier versions do not have it."""
     ordinal: int = 0
+    places: tuple[int, ...] | None = None
+    """Which messages of the bundle there are; None: all."""
+    held: bool = False
+    """Whether that is not known before others have told which keys were used."""
 
     def batch(self, counters: Counter[str]) -> Batch:
         """As the application gets it."""
@@ -58,6 +63,7 @@ class Untaken(msgspec.Struct, frozen=True, array_like=True):
             lambda: None,
             counters,
             self.view,
+            self.places,
         )
 
 
@@ -73,6 +79,10 @@ class Attachment(msgspec.Struct, frozen=True):
     """The same, for those who share the process with others and have a name."""
     pieces: list[Piece] = []
     """Of large messages of which others had not come."""
+    keys: dict[GroupId, KeysAt] = {}
+    """Those that were used in each group."""
+    lacking: list[GroupId] = []
+    """Groups whose keys others have to tell."""
 
 
 class Journal:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal, overload
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node.addresses import show_address
@@ -17,6 +17,7 @@ from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
 from ordercast.node.internals import CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
+from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
 
 logger = logging.getLogger("ordercast.node")
@@ -200,15 +201,50 @@ class Node:
         return self.internals.keep_snapshot(take, name)
 
     # ------------------------------------------------------------------ out
+    @overload
     async def multicast(
-        self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
-    ) -> None:
-        """Send a message to one or several groups, joined or not; to single processes where the protocol can."""
+        self,
+        payload: bytes,
+        groups: Sequence[GroupId] = (),
+        destinations: Sequence[SiteId] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None: ...
+
+    @overload
+    async def multicast(
+        self,
+        payload: bytes,
+        groups: Sequence[GroupId] = (),
+        *,
+        confirm: Literal[True, "majority"],
+        key: str | None = None,
+    ) -> Receipt: ...
+
+    @overload
+    async def multicast(
+        self, payload: bytes, groups: Sequence[GroupId] = (), *, confirm: Confirm, key: str | None = None
+    ) -> Receipt | None: ...
+
+    async def multicast(
+        self,
+        payload: bytes,
+        groups: Sequence[GroupId] = (),
+        destinations: Sequence[SiteId] | None = None,
+        *,
+        confirm: Confirm = False,
+        key: str | None = None,
+    ) -> Receipt | None:
+        """Send a message to one or several groups, joined or not; to single processes where the protocol can. `confirm`
+        and `key` are as in `Group.multicast`; for a receipt this process has to be in one of the groups."""
         internals = self._entered or self.internals  # a property's call is paid for every message
         address = internals.address(groups, destinations)
         sender = internals.sender
+        if confirm or key is not None:
+            return await internals.receipts.send(internals.receiver, sender, address, payload, confirm, key)
         while not sender.add(address, payload):
             await sender.wait_for_room()
+        return None
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""

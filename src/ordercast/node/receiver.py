@@ -10,14 +10,17 @@ from struct import error as struct_error
 
 import msgspec
 
-from ordercast.core import AddressMemo, GroupId, InstanceId, Multicast, Payload, SiteId, WireError
+from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.node.bundles import PIECE_MARK, Assembly, TooLarge, is_first_piece
+from ordercast.node.bundles import LETTER_PIECE_MARK, MARKS, PIECE_MARK, Assembly, TooLarge, is_first_piece
 from ordercast.node.callbacks import Callbacks
-from ordercast.node.deliveries import Shared, View
+from ordercast.node.deliveries import Batch, Shared, View
 from ordercast.node.history import History
 from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment, Untaken
+from ordercast.node.keys import KeysAt
+from ordercast.node.letter_box import LetterBox, Ordered
+from ordercast.node.letters import LETTERS_MARK, decode_letters
 
 logger = logging.getLogger("ordercast.node")
 
@@ -37,9 +40,12 @@ class Receiver:
         on_taken: Callable[[], None],
         callbacks: Callbacks | None = None,
         in_source_order: bool = True,
+        is_own: Callable[[MessageId], bool] = lambda _: False,
+        on_ordered: Ordered = lambda *_: None,
     ) -> None:
         """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
-        the start. `in_source_order`: what a source sends to a group is delivered in that order."""
+        the start. `in_source_order`: what a source sends to a group is delivered in that order. `is_own` and
+        `on_ordered` are for letters (see `ordercast.node.letter_box`)."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
@@ -49,6 +55,10 @@ class Receiver:
         self._in_source_order = in_source_order
         self._assembly = Assembly(payload_max, self.counters)
         self._assembly.restore(attachment.pieces)
+        self.letters = LetterBox(is_own, on_ordered, attachment.keys, attachment.lacking)
+        self.on_lacking: Callable[[GroupId, int], None] = self._learn_nothing
+        """Called when keys of a group are needed that others have to tell, with the offset from which on everything is
+        known here."""
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
@@ -66,14 +76,19 @@ class Receiver:
         for waiting in attachment.untaken:
             for inbox in self._inboxes:
                 if inbox.groups == (waiting.inbox,):
-                    inbox.put(waiting.batch(self.counters))
+                    (inbox.hold_back if waiting.held else inbox.put)(waiting.batch(self.counters))
 
     def deliver(self, instance: InstanceId, effect: Deliver | Replay) -> None:
         """A bundle comes from the protocol."""
         multicast = effect.multicast
         payload: Payload = multicast.payload
         unpacked: list[bytes] | None = None
-        if payload[:1] == PIECE_MARK:
+        if payload and payload[0] in MARKS:
+            mark = payload[:1]
+            if mark == LETTERS_MARK:
+                self._hear(multicast)
+                self._deliver_letters(multicast, payload, effect.view)
+                return
             unpacked = self._add_piece(multicast, payload)
             if unpacked is None:
                 self._on_taken()
@@ -81,6 +96,9 @@ class Receiver:
             payload = unpacked[0] if unpacked else b""
             if unpacked and not self._in_source_order:
                 multicast = msgspec.structs.replace(multicast, count=1)  # perhaps it is not the last piece
+            if unpacked and mark == LETTER_PIECE_MARK:
+                self._deliver_letters(multicast, payload, effect.view)
+                return
         elif self._heard:
             self._hear(multicast)
         route = self._routes[multicast.groups, None]
@@ -92,10 +110,84 @@ class Receiver:
         for inbox in route:
             inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view)
 
+    # ------------------------------------------------------------------ letters
+    def _deliver_letters(self, multicast: Multicast, payload: Payload, view: str | None) -> None:
+        """The same for a bundle of letters: those whose key was used before do not go to the application, and have
+        their places all the same."""
+        route = self._routes[multicast.groups, None]
+        places, unpacked, letters = None, None, []
+        try:
+            letters = decode_letters(payload, multicast.count)
+        except WireError as error:
+            unpacked = self._set_aside(multicast, str(error))
+        is_of_one = len(multicast.groups) == 1
+        if is_of_one and route and route[0].held is None and any(letter.key for letter in letters):
+            self._need_keys(multicast.groups[0], route[0])
+        if not is_of_one or not route or route[0].held is None:
+            places = self.letters.sort(multicast, letters, _own_offsets(route))
+        ordinal = self._ordinal = self._ordinal + 1
+        taken = Shared(len(route), self._on_taken).take
+        for inbox in route:
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken, view, places)
+        if not route:
+            self._on_taken()
+
+    def _need_keys(self, group: GroupId, inbox: Inbox) -> None:
+        """A letter with a key is the first since a gap: whether the key was used there, others have to tell."""
+        if not self.letters.lacks(group):
+            return
+        if inbox.groups == (group,):
+            inbox.hold()
+            self.on_lacking(group, inbox.offset)
+        else:
+            # Of several groups together nobody counts the offsets.
+            self._learn_nothing(group, 0)
+
+    def _learn_nothing(self, group: GroupId, _offset: int) -> None:
+        self.learn_keys(group, None)
+
+    def learn_keys(self, group: GroupId, told: KeysAt | None) -> None:
+        """Another member has told which keys were used in a group; None: nobody does, and what comes from now on is
+        sorted by what comes from now on."""
+        if told is None:
+            logger.warning(
+                "nobody tells which keys were used in group %s while this process was not there: a message that is "
+                "sent again may be delivered a second time here",
+                group,
+            )
+        self.letters.learn(group, told)
+        inbox = self.find(group)
+        if inbox is not None and inbox.held is not None:
+            for batch in inbox.held:
+                if batch.packed[:1] == LETTERS_MARK and not batch.is_whole and len(batch.groups) == 1:
+                    self._sort_held(batch, told)
+            inbox.release()
+
+    def _sort_held(self, batch: Batch, told: KeysAt | None) -> None:
+        multicast = Multicast(batch.bundle, batch.groups, batch.packed, count=batch.count)
+        offsets = {batch.groups[0]: batch.offset}
+        with suppress(WireError):  # that was told when it came
+            batch.places = self.letters.sort(multicast, decode_letters(batch.packed, batch.count), offsets, told)
+
+    def resume_seeking(self) -> None:
+        """Ask for the keys that an earlier start has asked for."""
+        for inbox in self._inboxes:
+            if inbox.held:
+                self.on_lacking(inbox.groups[0], inbox.held[0].offset)
+
+    def keys_at(self, group: GroupId, since: int) -> KeysAt | None:
+        """The keys that were used in a group, for whoever has its deliveries from `since` on; None: this process cannot
+        tell."""
+        inbox = self.find(group)
+        if inbox is None or inbox.groups != (group,) or inbox.held is not None:
+            return None
+        return self.letters.at(group, inbox.offset, since)
+
+    # ------------------------------------------------------------------ what else happens
     def take_back(self, multicast: Multicast) -> None:
         """The protocol takes a bundle back: the last one that stands in its groups."""
         payload: Payload = multicast.payload
-        if payload[:1] == PIECE_MARK:
+        if payload[:1] in (PIECE_MARK, LETTER_PIECE_MARK):
             # Should the last piece alone come again, the message lies in a gap here. (Else it would be set aside in
             # silence, as one of which the others were never sent.)
             with suppress(struct_error):  # one that is malformed was set aside when it came
@@ -105,6 +197,7 @@ class Receiver:
         if multicast.count:
             for inbox in self._routes[multicast.groups, None]:
                 inbox.take_back(multicast.id, multicast.groups, multicast.count, self._ordinal)
+                self.letters.take_back(inbox.groups, inbox.offset)
 
     def install(self, view: View) -> None:
         """The members of a group have agreed on who they are."""
@@ -160,6 +253,8 @@ class Receiver:
     def open(self, group: GroupId, offset: int) -> None:
         """This process has come to a group, whose deliveries are kept from now on; the next one has this offset."""
         self._heard[group] = set()
+        if offset:
+            self.letters.lose(group)
         self._open(group, offset)
 
     def _open(self, group: GroupId, offset: int) -> Inbox:
@@ -180,6 +275,7 @@ class Receiver:
         if inbox is not None:
             self.release(inbox)
         self._heard.pop(group, None)
+        self.letters.forget(group)
         history = self.histories.pop(group, None)
         if history is not None:
             history.end()
@@ -195,13 +291,22 @@ class Receiver:
                 self._go_on(inbox, offset)
             elif elsewhere:  # at the same offset, too: what stands before it is not what was here
                 logger.warning("group %s goes on at offset %d, and had %d here", group, offset, inbox.offset)
+                self._lose_keys(inbox)
                 inbox.skip(offset, self._ordinal)
 
     def _go_on(self, inbox: Inbox, offset: int) -> None:
         group = inbox.groups[0]
         self.counters["skipped-messages"] += offset - inbox.offset
         logger.warning("group %s: offsets %d to %d are missing here", group, inbox.offset, offset - 1)
+        self._lose_keys(inbox)
         inbox.skip(offset, self._ordinal)
+
+    def _lose_keys(self, inbox: Inbox) -> None:
+        group = inbox.groups[0]
+        if inbox.held is not None:
+            # What is held stands before the next gap, too: nobody could tell about both.
+            self._learn_nothing(group, 0)
+        self.letters.lose(group)
 
     # ------------------------------------------------------------------ who takes it
     def claim(self, names: tuple[GroupId, ...], views: Mapping[GroupId, View]) -> Inbox:
@@ -211,6 +316,9 @@ class Receiver:
         own = [inbox for inbox in self._inboxes if inbox.groups[0] in names]
         if len(own) == 1 and len(names) == 1:
             return own[0]
+        for inbox in own:
+            if inbox.held is not None:
+                self._learn_nothing(inbox.groups[0], 0)
         merged = Inbox(names, counters=self.counters, callbacks=self._callbacks)
         for name, view in views.items():
             if not any(name in inbox.groups for inbox in own):
@@ -266,9 +374,18 @@ class Receiver:
                 batch.is_whole,
                 batch.view,
                 batch.ordinal,
+                batch.places,
+                batch in (inbox.held or ()),
             )
             for inbox in self._inboxes
             for batch in inbox.untaken()
         ]
         named = {name: snapshot for name, snapshot in snapshots.items() if name}
-        return Attachment(self.offsets(), untaken, snapshots.get(""), named, self._assembly.pieces())
+        offsets = self.offsets()
+        keys, lacking = self.letters.kept(offsets)
+        return Attachment(offsets, untaken, snapshots.get(""), named, self._assembly.pieces(), keys, lacking)
+
+
+def _own_offsets(route: tuple[Inbox, ...]) -> dict[GroupId, int]:
+    """The offset of the next delivery in each group that has an inbox of its own."""
+    return {inbox.groups[0]: inbox.offset for inbox in route if len(inbox.groups) == 1}

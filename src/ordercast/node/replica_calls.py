@@ -10,13 +10,10 @@ import msgspec
 from ordercast.node.errors import GroupBlocked, NodeClosed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
-from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.replica_messages import Call, encode_message
+from ordercast.node.waiting import wait_unless_blocked
 
 Result = TypeVar("Result")
-
-LOOK_AGAIN_SECONDS = 0.5
-"""Until a call that takes long looks again whether the group is blocked."""
 
 NOT_SENT = "was not sent, and can be called again later"
 
@@ -59,19 +56,13 @@ class Calls:
                 future.exception()
 
     async def wait_for(self, future: asyncio.Future[Result], hint: str) -> Result:
-        """Wait for something that the group has to deliver; `GroupBlocked` when the group is blocked meanwhile.
+        """Wait for something that the group has to deliver; `GroupBlocked` when the group is blocked meanwhile."""
 
-        Only who has waited as long as a group that is blocked hears of it: the obstacle may be that of another group.
-        """
-        patience = BLOCKED_SECONDS
-        while not future.done():
-            done, _ = await asyncio.wait((future,), timeout=patience)
-            patience = LOOK_AGAIN_SECONDS
-            blocked = self._node.internals.told_obstacles(self._group.names)
-            if blocked and not done:
-                self._stalled_at = self._group.offset
-                raise GroupBlocked(f"{blocked}; {hint}")
-        return future.result()
+        def note_stall() -> None:
+            self._stalled_at = self._group.offset
+
+        told = self._node.internals.told_obstacles
+        return await wait_unless_blocked(future, lambda: told(self._group.names), hint, note_stall)
 
     def is_own(self, call: Call) -> bool:
         """Whether this very start of the process has made it."""

@@ -14,9 +14,18 @@ from contextlib import suppress
 from threading import get_ident
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
-from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD, as_bytes, encode_bundle, encode_pieces
+from ordercast.node.bundles import (
+    BUNDLE_BYTES_MAX,
+    LETTER_PIECE_MARK,
+    MESSAGE_OVERHEAD,
+    PIECE_MARK,
+    as_bytes,
+    encode_bundle,
+    encode_pieces,
+)
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
+from ordercast.node.letters import Letter, encode_letters
 
 logger = logging.getLogger("ordercast.node")
 
@@ -26,6 +35,9 @@ WAITING_BYTES_MAX = 4 * BUNDLE_BYTES_MAX
 UNDER_WAY_FEW = 2
 """With fewer bundles under way than this a bundle that is not full leaves too. Two: while one is on its way the next
 can follow, and a third waits and grows."""
+
+_LETTERS: Address = (("",), None)
+"""No message has this address: whatever is added behind letters ends their bundle, as another address would."""
 
 
 class Sender:
@@ -38,16 +50,22 @@ class Sender:
         payload_max: int,
         callbacks: Callbacks | None = None,
         refusals_are_final: bool = True,
+        on_dropped: Callable[[tuple[GroupId, ...], UsageError], None] = lambda *_: None,
     ) -> None:
-        """Where groups do not come and go, what the protocol refuses once it always refuses."""
+        """Where groups do not come and go, what the protocol refuses once it always refuses. Elsewhere `on_dropped`
+        hears of messages to some groups that go nowhere."""
         self._loop = loop
         self._refusals_are_final = refusals_are_final
+        self._on_dropped = on_dropped
         self._request = request
         self._payload_max = payload_max
         self._callbacks = callbacks or Callbacks()
         self._open: list[bytes] = []
         self._open_bytes = 0
         self._open_to: Address = ((), None)
+        self._letters: list[Letter] = []
+        """Like `_open`; one of them is empty."""
+        self._letters_to: Address = ((), None)
         self._closed: deque[tuple[bytes, Address, int]] = deque()
         self._closed_bytes = 0
         self._large = 0
@@ -67,7 +85,7 @@ class Sender:
         """The protocol takes bundles from now on: as many as there are, unless it has set a limit."""
         if not self._is_limited:
             self._credit = None
-        if (self._closed or self._open) and not self._flush_due:
+        if (self._closed or self._open_bytes) and not self._flush_due:
             self._flush_soon()
 
     # ------------------------------------------------------------------ messages in
@@ -108,7 +126,7 @@ class Sender:
             credit
             and credit == self._window
             and size <= BUNDLE_BYTES_MAX
-            and not (self._flush_due or self._open or self._closed or self._failure or self._callbacks.running)
+            and not (self._flush_due or self._open_bytes or self._closed or self._failure or self._callbacks.running)
         ):
             # Nothing is under way: not even a turn of the event loop is lost, and no queue is needed.
             if get_ident() != self._thread:
@@ -141,6 +159,25 @@ class Sender:
             self._flush_soon()
         self._open.append(payload)
         self._open_bytes += size
+
+    def add_letter(self, to: Address, letter: Letter) -> bool:
+        """Take a letter if there is room; whether there was. It keeps its place among the messages."""
+        check_thread(self._thread)
+        if not self.has_room:
+            return False
+        size = letter.size
+        if self._open_to is not _LETTERS or to != self._letters_to or size + self._open_bytes > BUNDLE_BYTES_MAX:
+            self._close()
+            self._open_to, self._letters_to = _LETTERS, to
+            if size > BUNDLE_BYTES_MAX:
+                self._check_size(len(letter.payload))
+                self._add_pieces(to, encode_letters((letter,)), LETTER_PIECE_MARK)
+                return True
+        if not self._flush_due:
+            self._flush_soon()
+        self._letters.append(letter)
+        self._open_bytes += size
+        return True
 
     def add_many(self, to: Address, payloads: Sequence[bytes], start: int) -> int:
         """Take messages from `start` on while there is room; the index of the first that was not taken."""
@@ -179,13 +216,19 @@ class Sender:
 
     def _add_large(self, to: Address, payload: bytes) -> None:
         check_thread(self._thread)
-        if len(payload) > self._payload_max:
+        self._check_size(len(payload))
+        self._add_pieces(to, payload, PIECE_MARK)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._payload_max:
             raise UsageError(
-                f"a message of {len(payload)} bytes is larger than payload_max ({self._payload_max}): send it in "
+                f"a message of {size} bytes is larger than payload_max ({self._payload_max}): send it in "
                 f"parts, or raise payload_max at every process"
             )
+
+    def _add_pieces(self, to: Address, payload: bytes, mark: bytes) -> None:
         self._large = (self._large + 1) % (1 << 32)
-        pieces = encode_pieces(self._large, payload)
+        pieces = encode_pieces(self._large, payload, mark)
         for index, piece in enumerate(pieces):
             # Only the last counts as a message: that is where it is delivered.
             self._closed.append((piece, to, int(index == len(pieces) - 1)))
@@ -204,6 +247,12 @@ class Sender:
             self._closed_bytes += len(bundle)
             self._open.clear()
             self._open_bytes = 0
+        elif self._letters:
+            bundle = encode_letters(self._letters)
+            self._closed.append((bundle, self._letters_to, len(self._letters)))
+            self._closed_bytes += len(bundle)
+            self._letters.clear()
+            self._open_bytes = 0
 
     def _flush_soon(self) -> None:
         check_thread(self._thread)
@@ -216,7 +265,7 @@ class Sender:
             return
         while self._closed and self._credit != 0 and self._failure is None:
             self._send(*self._closed.popleft())
-        if self._open and not self._closed and self._credit != 0 and self._under_way() < UNDER_WAY_FEW:
+        if self._open_bytes and not self._closed and self._credit != 0 and self._under_way() < UNDER_WAY_FEW:
             self._close()
             self._send(*self._closed.popleft())
         if self._waiters and self.has_room:
@@ -237,12 +286,14 @@ class Sender:
                 logger.error("%d messages to %s are dropped: %s", count, ", ".join(to[0] or to[1] or ()), error)
                 if self._credit is not None:
                     self._credit += 1
+                self._on_dropped(to[0], error)
                 return
             # The protocol takes nothing from this process, and whoever has sent this is gone: whoever waits, and
             # whoever comes next, hears it.
             logger.error("messages are refused: %s", error)
             self._closed.clear()
             self._open.clear()
+            self._letters.clear()
             self._closed_bytes = self._open_bytes = 0
             self._credit = None
             self.fail(error)
@@ -255,7 +306,7 @@ class Sender:
         self._credit = available
         self._is_limited = True
         self._window = max(self._window, available)
-        if (self._closed or self._open or self._idle_waiters) and not self._flush_due:
+        if (self._closed or self._open_bytes or self._idle_waiters) and not self._flush_due:
             self._flush_soon()
 
     def forget(self, group: GroupId) -> None:
@@ -307,12 +358,12 @@ class Sender:
     @property
     def holds_messages(self) -> bool:
         """Whether some have not even left."""
-        return bool(self._open or self._closed)
+        return bool(self._open_bytes or self._closed)
 
     @property
     def is_idle(self) -> bool:
         """Whether everything has left and is accepted."""
-        return not self._open and not self._closed and self._under_way() == 0
+        return not self._open_bytes and not self._closed and self._under_way() == 0
 
     async def drain(self) -> None:
         """Wait until everything has left and is accepted."""
@@ -327,10 +378,10 @@ class Sender:
         deadline = self._loop.time() + seconds_max
         try:
             while not self.is_idle and self._loop.time() < deadline:
-                before = (self._credit, len(self._closed), len(self._open))
+                before = (self._credit, len(self._closed), self._open_bytes)
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self.drain(), still_seconds)
-                if before == (self._credit, len(self._closed), len(self._open)):
+                if before == (self._credit, len(self._closed), self._open_bytes):
                     break
         except OrdercastError:
             return False

@@ -98,7 +98,17 @@ class Taken(Packet, frozen=True):
     transfer: Number
 
 
-STATE_PACKETS = (Fetch, Offer, Soon, NoState, Chunk, Taken)
+class WantKeys(Packet, frozen=True):
+    """Give the keys that were used in a group, to somebody who has its deliveries from an offset on. They come as a
+    state does."""
+
+    background = True
+    transfer: Number
+    group: Annotated[str, msgspec.Meta(max_length=300)]
+    since: Number
+
+
+STATE_PACKETS = (Fetch, Offer, Soon, NoState, Chunk, Taken, WantKeys)
 
 
 def recut(pieces: Iterable[bytes]) -> Iterator[bytes]:

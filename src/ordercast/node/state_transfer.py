@@ -29,6 +29,7 @@ from ordercast.node.state_packets import (
     Offer,
     Soon,
     Taken,
+    WantKeys,
     recut,
 )
 from ordercast.node.state_taking import Taking
@@ -97,6 +98,8 @@ class StateTransfer:
         self._givings = Givings(counters)
         self.sought: set[GroupId] = set()
         """Groups whose state this process needs."""
+        self.on_keys_wanted: Callable[[SiteId, WantKeys], None] = lambda *_: None
+        """Called when somebody asks which keys were used."""
         self._takings: dict[int, _Entry] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -209,6 +212,10 @@ class StateTransfer:
         self._takings[transfer] = _Entry(group, taking, taker, now, now)
         self._set_timer()
 
+    def ask_for_keys(self, giver: SiteId, transfer: int, group: GroupId, since: int) -> None:
+        """Ask somebody which keys were used in a group before an offset; then take what comes of it."""
+        self._say_soon(giver, WantKeys(transfer, group, since))
+
     def give_up(self, transfer: int) -> None:
         """Take no more of it."""
         entry = self._takings.pop(transfer, None)
@@ -293,6 +300,8 @@ class StateTransfer:
         if isinstance(packet, Fetch):
             for answer in self._givings.on_fetch(sender, packet, now):
                 self._say(sender, answer)
+        elif isinstance(packet, WantKeys):
+            self.on_keys_wanted(sender, packet)
         elif isinstance(packet, Taken):
             self._givings.forget(sender, packet.transfer)
         elif isinstance(packet, Offer | Soon | NoState | Chunk):

@@ -7,13 +7,14 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 from ordercast.core import GroupId, SiteId
 from ordercast.node import node as asynchronous
 from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.group import Group
 from ordercast.node.loop import run
+from ordercast.node.receipts import Confirm, Receipt
 
 Result = TypeVar("Result")
 
@@ -99,11 +100,44 @@ class SynchronousNode:
         """What there is to know about the node, also who was found and who is looked for."""
         return self._thread.wait_for(_call(self._node.status))
 
+    @overload
     def multicast(
-        self, payload: bytes, groups: Sequence[GroupId] = (), destinations: Sequence[SiteId] | None = None
-    ) -> None:
-        """Send a message to one or several groups; waits while the window is full."""
-        self._thread.wait_for(self._node.multicast(payload, groups, destinations))
+        self,
+        payload: bytes,
+        groups: Sequence[GroupId] = (),
+        destinations: Sequence[SiteId] | None = None,
+        *,
+        key: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def multicast(
+        self,
+        payload: bytes,
+        groups: Sequence[GroupId] = (),
+        *,
+        confirm: Literal[True, "majority"],
+        key: str | None = None,
+    ) -> Receipt: ...
+
+    def multicast(
+        self,
+        payload: bytes,
+        groups: Sequence[GroupId] = (),
+        destinations: Sequence[SiteId] | None = None,
+        *,
+        confirm: Confirm = False,
+        key: str | None = None,
+    ) -> Receipt | None:
+        """Send a message to one or several groups; waits while the window is full, and with `confirm` until it is
+        ordered. `key` is as in `Group.multicast`."""
+        if destinations is not None:
+            return self._thread.wait_for(self._node.multicast(payload, groups, destinations, key=key))
+        return self._thread.wait_for(self._node.multicast(payload, groups, confirm=confirm, key=key))
+
+    def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
+        """The same, but `WouldBlock` instead of waiting."""
+        self._thread.wait_for(_call(lambda: self._node.try_multicast(payload, groups)))
 
     def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
         """Send messages to the same groups, in this order."""
@@ -127,9 +161,20 @@ class SynchronousGroup:
         """Who is in it now, as far as this process knows."""
         return self._group.members
 
-    def multicast(self, payload: bytes) -> None:
-        """Send a message to the group; waits while the window is full."""
-        self._thread.wait_for(self._group.multicast(payload))
+    @overload
+    def multicast(self, payload: bytes, *, key: str | None = None) -> None: ...
+
+    @overload
+    def multicast(self, payload: bytes, *, confirm: Literal[True, "majority"], key: str | None = None) -> Receipt: ...
+
+    def multicast(self, payload: bytes, *, confirm: Confirm = False, key: str | None = None) -> Receipt | None:
+        """Send a message to the group; waits while the window is full, and with `confirm` until it is ordered. Of
+        several messages with the same `key` the first one is delivered."""
+        return self._thread.wait_for(self._group.multicast(payload, confirm=confirm, key=key))
+
+    def try_multicast(self, payload: bytes) -> None:
+        """The same, but `WouldBlock` instead of waiting."""
+        self._thread.wait_for(_call(lambda: self._group.try_multicast(payload)))
 
     def multicast_many(self, payloads: Sequence[bytes]) -> None:
         """Send messages, in this order."""

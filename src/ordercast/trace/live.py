@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -32,6 +32,9 @@ from here it knows what to write as `multicast`, which it could not have written
 
 EXPECTED_BYTES_MAX = 1 << 20
 """When the file is larger and nothing is expected, it begins anew."""
+
+_TAIL_BYTES = 1 << 16
+"""How much of a trace is read at first to find its last line: several lines."""
 
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
 _FOLDER_MODE = 0o700
@@ -332,18 +335,31 @@ def _write_lines(file: int, lines: list[bytes]) -> None:
 
 def record_failure(folder: Path, site: SiteId) -> None:
     """Whoever kills a process says so in its trace. (The process can no longer.)"""
-    path = folder / site / "events.jsonl"
-    content = path.read_bytes()
-    whole = content[: content.rfind(b"\n") + 1]
-    rows = whole.splitlines()
-    if not rows:
-        return
-    last = _decode(rows[-1])
-    row = Event(last.run, site, last.seq + 1, max(last.time, epoch_clock()()), "fail", last.incarnation)
-    with path.open("rb+") as file:
-        file.truncate(len(whole))
-        file.seek(0, os.SEEK_END)
+    with (folder / site / "events.jsonl").open("rb+") as file:
+        line, end = _last_line(file)
+        if not line:
+            return
+        last = _decode(line)
+        row = Event(last.run, site, last.seq + 1, max(last.time, epoch_clock()()), "fail", last.incarnation)
+        file.truncate(end)
+        file.seek(end)
         file.write(_encode(row) + b"\n")
+
+
+def _last_line(file: BinaryIO) -> tuple[bytes, int]:
+    """The last line that was written as a whole, and where it ends; empty when there is none. Only the end is read: the
+    trace of a long run takes longer to read than others may wait."""
+    size = file.seek(0, os.SEEK_END)
+    length = _TAIL_BYTES
+    while True:
+        start = max(0, size - length)
+        file.seek(start)
+        tail = file.read()
+        end = tail.rfind(b"\n") + 1
+        begin = tail.rfind(b"\n", 0, max(0, end - 1)) + 1
+        if begin or not start:
+            return tail[begin:end], start + end
+        length *= 2
 
 
 def record_rest(folder: Path, site: SiteId) -> None:

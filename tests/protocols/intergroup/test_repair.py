@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ordercast.core.effects import Broadcast, CancelTimer, Deliver, Effect, SetTimer
+from ordercast.core.effects import Broadcast, CancelTimer, Deliver, Effect, Send, ServiceUnavailable, SetTimer
 from ordercast.protocols.intergroup.adaptation import RepairParameters, RequestParameters
-from ordercast.protocols.intergroup.packets import Retransmission, RetransmissionRequest
+from ordercast.protocols.intergroup.control import GroupReport
+from ordercast.protocols.intergroup.packets import Gone, Retransmission, RetransmissionRequest
 from tests.protocols.intergroup.data_host import Desk, data, keep_alive, only
 
 REQUEST = ("request", "g", "b", 1)
@@ -97,6 +98,42 @@ def test_a_repair_that_was_sent_or_seen_holds_the_next_one_down() -> None:
     assert not timers(desk.receive("c", request), "repair")
     desk.now += 0.4
     assert timers(desk.receive("c", request), "repair")
+
+
+def cleared() -> Desk:
+    """One message of `a` is out, and everyone was counted who has acknowledged it."""
+    desk = Desk()
+    desk.multicast()
+    desk.core.clock.tick(desk.now)
+    desk.core.stability.on_system_report("g", GroupReport(desk.core.clock.time, "a", 3))
+    desk.fire(("clear", "g"))
+    assert not desk.core.process_groups["g"].buffer.own
+    return desk
+
+
+def test_who_has_acknowledged_a_message_and_asks_for_it_all_the_same_has_asked_before() -> None:
+    assert not only(Send, cleared().receive("b", RetransmissionRequest("b", "a", ((1, 1),))))
+
+
+def test_who_asks_on_request_is_told_what_is_gone_although_everyone_was_counted() -> None:
+    """Nobody waits for its acknowledgement: it would ask for ever."""
+    request = RetransmissionRequest("b", "a", ((1, 1),), acknowledged=True)
+    (answer,) = only(Send, cleared().receive("b", request))
+    assert (answer.to, answer.packet) == (("b",), Gone("g", 2))
+
+
+def test_what_an_application_asks_for_in_vain_is_unavailable_and_no_longer_asked_for() -> None:
+    desk = Desk(service="on-request")
+    desk.receive("b", data("b", 1, 10))
+    desk.receive("b", data("b", 3, 30))
+    assert len(timers(desk.choose("on-request", "b"), "request")) == 1
+    (request,) = requests(desk.fire(("request", "g", "b", 2)))
+    assert request == RetransmissionRequest("a", "b", ((2, 2),), acknowledged=True)
+    effects = desk.receive("b", Gone("g", 4), None)
+    assert CancelTimer(("request", "g", "b", 2)) in effects
+    (unavailable,) = only(ServiceUnavailable, effects)
+    assert (unavailable.service, unavailable.source) == ("on-request", "b")
+    assert not timers(desk.choose("on-request", "b"), "request")
 
 
 def test_a_message_that_comes_again_is_delivered_once() -> None:

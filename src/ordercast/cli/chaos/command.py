@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.text import Text
 
 import ordercast
-from ordercast.chaos.changes import FOUNDERS, draw_changes
+from ordercast.chaos.changes import draw_changes
 from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.open_harness import OpenHarness
 from ordercast.chaos.schedule import Join, Plan, draw_plan
+from ordercast.cli.chaos.casting import Groups, make_groups, processes_of
 from ordercast.cli.chaos.clusters import make_terrain, options_for, show_crossings
 from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
 from ordercast.cli.terminal import make_console
@@ -28,8 +29,6 @@ from ordercast.cli.verify.work import verify_and_report
 from ordercast.core import Contract, Protocol, UsageError
 from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import SEED_MAX
-
-GROUP = "accounts"
 
 OUTPUT = ("keep", "report", "as_json")
 """Options that do not change what happens."""
@@ -47,7 +46,14 @@ def register(app: typer.Typer) -> None:
 
 def chaos(
     protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "three-step",
-    processes: Annotated[int, typer.Option(min=2, max=16, help="Members of the group, all of them sources.")] = 5,
+    processes: Annotated[
+        int | None,
+        typer.Option(min=2, max=16, help="Members of the group, all of them sources.", show_default="5"),
+    ] = None,
+    groups: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Several groups, as in the [groups] of a configuration, instead of one."),
+    ] = None,
     changes: Annotated[
         int, typer.Option(min=0, help="Processes that come and go: two become as many as --processes, and two again.")
     ] = 0,
@@ -106,12 +112,14 @@ def chaos(
     command = repeat_command(locals())
     core = find_protocol(protocol)
     contract = core.contract
+    members: Groups = make_groups(groups, processes)
     if changes:
         _check_changes(locals(), contract)
-        plan = draw_changes(seed, seconds, changes, processes, kills, pauses, loss, duplication or 0.05)
-        names = sorted({*FOUNDERS, *(action.process for action in plan.actions if isinstance(action, Join))})
+        drawn = draw_changes(seed, seconds, changes, members, kills, pauses, loss, duplication or 0.05)
+        plan, members = drawn.plan, drawn.groups
+        names = processes_of(members)
     else:
-        names = [f"p{index}" for index in range(1, processes + 1)]
+        names = processes_of(members)
         plan = draw_plan(
             seed,
             names,
@@ -132,7 +140,7 @@ def chaos(
     terrain = make_terrain(names, clusters, between, contract.one_channel)
     cluster = Cluster(
         protocol,
-        {GROUP: tuple(names)},
+        members,
         dict.fromkeys(names, rate),
         options=options_for(core, terrain) | read_options(option or (), core),
         terrain=terrain,
@@ -140,7 +148,8 @@ def chaos(
         recovers="crash" in contract.faults,
         repairs=contract.repairs,
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
-        worker=REPLICA if _keeps_replicas(contract) else BRANCH,
+        # In several groups that stay as they are, orders go to some of them at a time, and the books are of all.
+        worker=REPLICA if _keeps_replicas(contract) and (changes or len(members) == 1) else BRANCH,
     )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     show_plan(people, plan, seed)
@@ -154,7 +163,7 @@ def chaos(
         show(people, verified.summary, verified.examples, page)
         if "crossings" in document:
             show_crossings(people, document["crossings"])
-        show_outcome(people, outcome, document)
+        show_outcome(people, cluster, outcome, document)
         if not document["fine"]:
             people.print(Text(f"the same plan again: {command}", "bold"))
         if keep is not None:

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ordercast.chaos.books import find_kept
 from ordercast.chaos.harness import Cluster, Outcome
 from ordercast.chaos.schedule import Plan, describe_action
 from ordercast.chaos.verdict import MEMORY_MAX_MIB, judge_run
@@ -84,7 +85,7 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
     return document
 
 
-def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) -> None:
+def show_outcome(people: Console, cluster: Cluster, outcome: Outcome, document: dict[str, Any]) -> None:
     """What people want to know besides the verdicts."""
     table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("process")
@@ -93,14 +94,14 @@ def show_outcome(people: Console, outcome: Outcome, document: dict[str, Any]) ->
     table.add_column("books", justify="right")
     table.add_column("memory, MiB", justify="right")
     books = "digest" if document["ordered"] else "gathered"
-    for process, result in sorted(outcome.results.items()):
-        ledger = result["ledger"]
-        memory = document["memory_mib"].get(process)
+    for kept in sorted(find_kept(outcome.results, cluster.groups), key=lambda kept: kept.name):
+        ledger = kept.books["ledger"]
+        memory = document["memory_mib"].get(kept.process)
         table.add_row(
-            process,
+            kept.name,
             f"{ledger['applied']:,}",
             f"{ledger['refused']:,}",
-            f"{result[books]:x}"[-8:],
+            f"{kept.books[books]:x}"[-8:],
             "?" if memory is None else f"{memory:.1f}",
         )
     people.print()

@@ -127,9 +127,11 @@ class Fan3(Fan2):
 
     def room(self) -> int:
         """How many more messages the log takes."""
-        if sum(stream.kept_bytes for stream in self.outgoing.values()) >= self.options.log_bytes_max:
-            return 0
-        return self.options.log_messages_max - sum(len(stream.kept) for stream in self.outgoing.values())
+        messages = size = 0
+        for stream in self.outgoing.values():
+            messages += len(stream.kept)
+            size += stream.kept_bytes
+        return 0 if size >= self.options.log_bytes_max else self.options.log_messages_max - messages
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""

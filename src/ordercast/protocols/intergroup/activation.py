@@ -328,4 +328,5 @@ class Activation(Part):
             if missing:
                 core.branch("asked-for")
                 core.repair.forget(group, source)
-                core.repair.ask(group, source, missing, group.streams[source].coordinator)
+                coordinator = group.streams[source].coordinator
+                core.repair.ask(group, source, missing, coordinator, acknowledged=True)

@@ -59,6 +59,6 @@ def _live(capacity: Capacity) -> OptionValues:
 ARRANGEMENT = Arrangement(
     order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
     crash="whoever orders by timestamp waits while a sender is down",
-    campaign=Tuning(options=_options, settle=10.0),
+    campaign=Tuning(options=_options, settle=10.0, channels=True),
     live=_live,
 )

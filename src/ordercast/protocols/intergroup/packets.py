@@ -65,6 +65,8 @@ class RetransmissionRequest(Packet, frozen=True):
     sender: SiteId
     """Of the missing messages."""
     missing: Intervals
+    acknowledged: bool = False
+    """Whether whoever asks did not hold its acknowledgement back for them, so that they may be gone."""
 
     background: ClassVar[bool] = True
 

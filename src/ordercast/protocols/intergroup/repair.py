@@ -38,10 +38,11 @@ MessageName = tuple[GroupId, SiteId, int]
 class Ticket:
     """A request for what was found missing of one sender at one moment."""
 
-    __slots__ = ("attempt", "backed_off", "began", "distance", "missing", "seconds", "set_at")
+    __slots__ = ("acknowledged", "attempt", "backed_off", "began", "distance", "missing", "seconds", "set_at")
 
-    def __init__(self, missing: IntervalSet, now: float, distance: float) -> None:
+    def __init__(self, missing: IntervalSet, now: float, distance: float, acknowledged: bool) -> None:
         self.missing = missing
+        self.acknowledged = acknowledged
         self.began = now
         self.distance = distance
         self.attempt = 0
@@ -97,8 +98,16 @@ class Repair(Part):
         if missing:
             self.ask(group, stream.sender, missing, stream.coordinator)
 
-    def ask(self, group: ProcessGroup, sender: SiteId, missing: IntervalSet, coordinator: SiteId) -> None:
-        """Schedule a request."""
+    def ask(
+        self,
+        group: ProcessGroup,
+        sender: SiteId,
+        missing: IntervalSet,
+        coordinator: SiteId,
+        *,
+        acknowledged: bool = False,
+    ) -> None:
+        """Schedule a request, for what this process has not acknowledged, or may have."""
         tickets = self._tickets.setdefault((group.name, sender), {})
         first = next(iter(missing))
         if len(tickets) >= TICKETS_MAX:
@@ -108,7 +117,7 @@ class Repair(Part):
             return
         core = self._core
         self.requests.before_timer()
-        ticket = Ticket(missing, core.now, core.control.distance(sender, coordinator))
+        ticket = Ticket(missing, core.now, core.control.distance(sender, coordinator), acknowledged)
         tickets[first] = ticket
         self._set_request_timer(group.name, sender, first, ticket)
 
@@ -127,7 +136,8 @@ class Repair(Part):
             return
         core.branch("requested" if ticket.attempt == 0 else "requested-again")
         group = core.process_groups[group_name]
-        request = RetransmissionRequest(core.control.coordinator, sender, _first_of(ticket.missing))
+        missing = _first_of(ticket.missing)
+        request = RetransmissionRequest(core.control.coordinator, sender, missing, ticket.acknowledged)
         core.outbox.append(Broadcast(group.channel, request))
         self.requests.after_request(max(0.0, core.now - ticket.began) / ticket.distance)
         # Figure 4.1 never looks below highSeq again: when the request or the repair is lost, nobody else notices.
@@ -195,7 +205,8 @@ class Repair(Part):
                 self._schedule((group.name, packet.sender, seq), distance)
             else:
                 gone = gone or own
-        if gone and group.sending is not None and core.stability.somebody_was_left_out(group):
+        in_earnest = packet.acknowledged or core.stability.somebody_was_left_out(group)
+        if gone and group.sending is not None and in_earnest:
             core.branch("gone")
             kept = group.buffer.own
             core.send((sender,), Gone(group.name, kept[0].seq if kept else group.sending.seq + 1))

@@ -30,6 +30,8 @@ class Keeping(Part):
         self._core = core
         self._given: deque[Kept] = deque()
         """Handed to the application and not taken yet, in order."""
+        self._last_taken: Mark | None = None
+        """Of what was handed to it, the last that it has taken."""
         self._unreported: dict[Destinations, list[Kept]] = {}
         self._unreported_count = 0
 
@@ -41,7 +43,10 @@ class Keeping(Part):
     def on_consumed(self, count: int) -> None:
         """The application has taken deliveries. (The count may include replays, of which nothing is expected.)"""
         core = self._core
-        for _ in range(min(count, len(self._given))):
+        taken = min(count, len(self._given))
+        if taken:
+            self._last_taken = self._given[taken - 1].key
+        for _ in range(taken):
             entry = self._given.popleft()
             if not self._unreported_count:
                 core.set_timer("acknowledge", core.options.acknowledge_seconds)
@@ -50,6 +55,16 @@ class Keeping(Part):
             self.note_settled(entry, core.site)
         if self.is_report_due and not core.reports_with_its_turns:
             self.report()
+
+    @property
+    def taken(self) -> Mark | None:
+        """Our application has taken everything that is addressed to us up to here, or we have skipped it: deliveries
+        are in the order of their keys.
+
+        (The last delivery instead: a slow reader has taken nothing for a minute, the sources hear that it has all, and
+        nothing holds them up.)
+        """
+        return self._last_taken if self._given else self._core.mark
 
     @property
     def is_report_due(self) -> bool:
@@ -111,6 +126,16 @@ class Keeping(Part):
     def on_old(self, sender: SiteId, message: MessageId) -> None:
         """A copy of a message that is over here: the sender does not know that."""
         self._send((sender,), [message])
+
+    def note_taken(self, site: SiteId, through: Mark) -> None:
+        """A site has taken everything that is addressed to it up to there.
+
+        (One by one instead: who comes back with five thousand messages in its log, and does not know who has taken
+        them, asks for so long that nobody may send anything meanwhile.)
+        """
+        for entry in list(self._core.entries.values()):
+            if entry.sequence and entry.key <= through and site not in entry.settled and site in entry.address.sites:
+                self.note_settled(entry, site)
 
     def note_settled(self, entry: Kept, site: SiteId) -> None:
         """One more application has it."""

@@ -144,8 +144,8 @@ class Asking(Watch):
             if entry.multicast is None and asked.is_here:
                 core.entries.want(entry, sender)
                 core.multicast.ask_at_once()
-        if told:
-            core.send((sender,), Answer(tuple(told), core.delivery.mark))
+        if told or (not packet.asked and sender in core.cellmates):
+            core.send((sender,), Answer(tuple(told), core.delivery.mark, core.keeping.taken))
         if standing:
             core.ordering.tell_standings(sender, standing)
         if sender in core.cellmates:
@@ -185,7 +185,7 @@ class Asking(Watch):
             core.ordering.tell_standings(site, found)
 
     def on_answer(self, sender: SiteId, packet: Answer, arrival: Arrival) -> None:
-        """What somebody has delivered. Its final timestamp is everybody's."""
+        """What somebody has delivered. Its final timestamp is everybody's, and so is the order of deliveries."""
         core = self._core
         check_told(core, sender, packet)
         core.source.note_reached(sender, packet.reached)
@@ -199,14 +199,16 @@ class Asking(Watch):
                 core.ordering.on_final(entry)
             if told.is_taken:
                 core.keeping.note_settled(entry, sender)
+        if packet.taken is not None:
+            core.keeping.note_taken(sender, packet.taken)
         if len(packet.told) >= ASKED_MAX and all(told.is_taken for told in packet.told):
             self._ask_on(sender)
 
     def _ask_on(self, site: SiteId) -> None:
         """Somebody has taken all that one question could name: ask it about the rest at once.
 
-        (Else: who comes back with five thousand messages in its log, and does not know who has taken them, asks about
-        128 of them every 32 intervals, and may send nothing for two minutes.)
+        (Else: a source outside, which knows no final timestamps, comes back with five thousand messages in its log,
+        asks about 128 of them every 32 intervals, and may send nothing for two minutes.)
         """
         rest = islice((entry for entry in self.old() if site in self._whom_to_ask(entry)), ASKED_MAX)
         asked = tuple(Asked(entry.message, entry.address.cells, entry.multicast is not None) for entry in rest)

@@ -80,10 +80,12 @@ class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Answer(Packet, frozen=True):
-    """Destination -> whoever asked: these are delivered here."""
+    """Destination -> whoever asked: these are delivered here, and this is how far I have come."""
 
     told: tuple[Told, ...]
     reached: Mark | None
+    taken: Mark | None
+    """My application has taken everything that is addressed to me up to here."""
 
     def served(self) -> tuple[MessageId, ...]:
         return tuple(told.message for told in self.told)

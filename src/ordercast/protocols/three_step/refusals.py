@@ -83,7 +83,9 @@ def _check_room(core: ThreeStep, sender: SiteId, named: int) -> None:
 
 
 def check_asked(core: ThreeStep, sender: SiteId, packet: Ask) -> None:
-    """Asked about is what concerns both."""
+    """Asked about is what concerns both, in an epoch that there can be."""
+    if packet.promised < 0:
+        raise WireError(f"{sender} asks in epoch {packet.promised}")
     if len(packet.asked) > ASKED_MAX:
         raise WireError(f"{sender} asks about {len(packet.asked)} messages at once")
     named = 0
@@ -101,7 +103,10 @@ def check_asked(core: ThreeStep, sender: SiteId, packet: Ask) -> None:
 
 
 def check_told(core: ThreeStep, sender: SiteId, packet: Answer) -> None:
-    """A final timestamp is not below one that is fixed, and not before what is delivered here."""
+    """A final timestamp is not below one that is fixed, and not before what is delivered here; nobody has taken what it
+    has not delivered."""
+    if packet.taken is not None and (packet.reached is None or packet.taken > packet.reached):
+        raise WireError(f"{sender} has taken {packet.taken}, and delivered {packet.reached}")
     mark = core.delivery.mark
     for told in packet.told:
         entry = core.entries.get(told.message)

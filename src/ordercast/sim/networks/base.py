@@ -153,9 +153,9 @@ class Network(ABC):
                     recorder.send(processor.cursor, None if shared else receiver, envelope, number)
                 if traffic is not None and (shared or not own):
                     traffic.count_sent(name, envelope)
-            site = sites.get(receiver)
-            if site is None:
+            if receiver not in sites:
                 continue
+            site = sites[receiver]
             flight = Flight(number, envelope, self.arrival(place, site.place, channel), site, place)
             if own:
                 schedule(departure, site.arrive, flight)

@@ -26,6 +26,8 @@ class CreditQueue:
 
     def __init__(self) -> None:
         self._credit: dict[Account, int] = {}
+        self._by_group: set[InstanceId] = set()
+        """Instances that give credit for single groups: with the others, nobody need look at a message's groups."""
         self._waiting: dict[InstanceId, dict[Address, deque[tuple[int, Request]]]] = {}
         """By address, for those to one address wait for the same credit; each with its place among all."""
         self._place = 0
@@ -39,13 +41,15 @@ class CreditQueue:
     def give(self, instance: InstanceId, available: int, group: GroupId | None = None) -> int:
         """The instance takes so many from now on; how many of those wait already."""
         self._credit[instance, group] = available
+        if group is not None:
+            self._by_group.add(instance)
         addresses = self._waiting.get(instance, {})
         return min(available, sum(len(those) for (to, _), those in addresses.items() if group is None or group in to))
 
     def take(self, instance: InstanceId) -> Request | None:
         """The next message that the instance takes, for one credit of each account; None when there is none."""
-        addresses = self._waiting.get(instance, {})
-        if self._credit.get((instance, None), 1) <= 0:
+        addresses = self._waiting.get(instance)
+        if not addresses or self._credit.get((instance, None), 1) <= 0:
             return None
         first: tuple[int, Address] | None = None
         for address, those in addresses.items():
@@ -68,9 +72,13 @@ class CreditQueue:
             self._credit[account] += 1
 
     def _has_credit(self, instance: InstanceId, address: Address) -> bool:
+        if instance not in self._by_group:
+            return True
         return all(self._credit[account] > 0 for account in self._accounts(instance, address))
 
     def _accounts(self, instance: InstanceId, address: Address) -> list[Account]:
+        if instance not in self._by_group:
+            return [(instance, None)] if (instance, None) in self._credit else []
         return [account for group in (None, *address[0]) if (account := (instance, group)) in self._credit]
 
     def count(self) -> int:
@@ -80,4 +88,5 @@ class CreditQueue:
     def forget(self, instance: InstanceId) -> None:
         """The instance has crashed, and its application with it."""
         self._credit = {account: credit for account, credit in self._credit.items() if account[0] != instance}
+        self._by_group.discard(instance)
         self._waiting.pop(instance, None)

@@ -264,9 +264,9 @@ class SimulatedSite:
             self._record_unreached(flight)
 
     def _receive(self, now: float, flight: Flight) -> None:
-        envelope = flight.envelope
         if self.roll_call is not None and not self._hear(self.roll_call, flight):
             return
+        envelope = flight.envelope
         instance = self.instances.get(envelope.instance)
         if instance is not None:
             instance.receive(now, envelope.sender, envelope.packet, flight.arrival, envelope, flight.number)

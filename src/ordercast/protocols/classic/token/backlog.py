@@ -8,12 +8,14 @@ from ordercast.core import InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.ledger import Ledger
 from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import (
+    MESSAGE_BYTES,
     Entry,
     Run,
     Turn,
     begins_life,
     is_change,
     message_bytes,
+    messages_bytes,
     same_life_start,
 )
 
@@ -71,7 +73,7 @@ class Backlog(Part):
         for number, multicast in enumerate(multicasts, first):
             if number not in heard and self._is_near(ordered, number):
                 heard[number] = multicast
-                self._bytes[source] += message_bytes(multicast)
+                self._bytes[source] += len(multicast.payload) + MESSAGE_BYTES
         # What comes last in the source's order goes first: else what is needed next could find no room.
         while self._bytes[source] > WINDOWS_HEARD * WINDOW_BYTES and len(heard) > 1:
             self._drop(source, max(heard))
@@ -82,13 +84,16 @@ class Backlog(Part):
 
     def _is_near(self, ordered: int, number: int) -> bool:
         """Whether it lies within the windows behind what is ordered, or behind the beginning of a later life."""
+        if ordered < number <= ordered + self.messages_max:
+            return True
         behind = max(ordered, same_life_start(number))
         return behind < number <= behind + self.messages_max
 
     def _drop(self, source: SiteId, number: int) -> None:
-        dropped = self._heard.get(source, {}).pop(number, None)
+        heard = self._heard.get(source)
+        dropped = heard.pop(number, None) if heard else None
         if dropped is not None:
-            self._bytes[source] -= message_bytes(dropped)
+            self._bytes[source] -= len(dropped.payload) + MESSAGE_BYTES
 
     def find(self, source: SiteId, number: int) -> Multicast | None:
         """A message that is not committed here: it waits, or an accepted turn has it."""
@@ -103,8 +108,9 @@ class Backlog(Part):
         multicasts: list[Multicast] = []
         for run in turn.runs:
             source = run.first.source
+            heard = self._heard.get(source, {})
             for number in range(run.source_number, run.last + 1):
-                multicast = self.find(source, number)
+                multicast = heard.get(number) or self.find(source, number)
                 if multicast is None:
                     return None
                 multicasts.append(multicast)
@@ -112,13 +118,16 @@ class Backlog(Part):
 
     def remove(self, entry: Entry) -> None:
         """These are in the history now."""
-        for source, number, _multicast in entry.numbered():
+        for run in entry.turn.runs:
+            source, numbers = run.first.source, range(run.source_number, run.source_number + run.count)
             if is_change(source):
-                self._changes.pop((source, number), None)
+                for number in numbers:
+                    self._changes.pop((source, number), None)
                 continue
-            if begins_life(number):
+            if begins_life(run.source_number):
                 self._drop_ordered(source)
-            self._drop(source, number)
+            for number in numbers:
+                self._drop(source, number)
 
     def _drop_ordered(self, source: SiteId) -> None:
         ordered = self._ordered(source)
@@ -192,7 +201,7 @@ class Backlog(Part):
                 runs.append(found[0])
                 chosen.extend(found[1])
                 number = found[0].last
-                left -= sum(map(message_bytes, found[1]))
+                left -= messages_bytes(found[1])
         return tuple(runs), tuple(chosen)
 
     def has_next(self) -> bool:

@@ -10,7 +10,7 @@ from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup, InstallView, Replay
 from ordercast.protocols.classic.token.records import Delivered, State
 from ordercast.protocols.classic.token.rosters import Roster, new_roster, read_roster
-from ordercast.protocols.classic.token.turns import Entry, is_change
+from ordercast.protocols.classic.token.turns import Entry
 
 if TYPE_CHECKING:
     from ordercast.protocols.classic.token.protocol import Token
@@ -25,8 +25,9 @@ class Delivery(Part):
     def __init__(self, core: Token) -> None:
         self._core = core
         self._ledger = core.ledger
-        self._undelivered: deque[tuple[int, int, Multicast]] = deque()
-        """Turn, sequence number and message, of what is committed and addressed to this site."""
+        self._undelivered: deque[tuple[int, int, Multicast, bool]] = deque()
+        """Turn, sequence number and message, of what is committed and addressed to this site; and whether it changes
+        the roster."""
         self._unconsumed = 0
         self.delivered = 0
         """Sequence number of the last delivery."""
@@ -56,11 +57,11 @@ class Delivery(Part):
             roster = new_roster(turn, entry.multicasts)
             if roster is not None:
                 self._groups = frozenset(self._own_groups(roster))
-                self._undelivered.append((turn.number, turn.first_sequence, entry.multicasts[0]))
+                self._undelivered.append((turn.number, turn.first_sequence, entry.multicasts[0], True))
                 continue
             for sequence, multicast in enumerate(entry.multicasts, turn.first_sequence):
                 if not self._groups.isdisjoint(multicast.groups):
-                    self._undelivered.append((turn.number, sequence, multicast))
+                    self._undelivered.append((turn.number, sequence, multicast, False))
 
     def _own_groups(self, roster: Roster) -> tuple[GroupId, ...]:
         """The groups in which this site is, in its present life; none while it is in no list. (Else: a leaves g and h
@@ -76,11 +77,11 @@ class Delivery(Part):
         """
         core, waiting = self._core, self._undelivered
         room = core.options.reader_messages_max - self._unconsumed
-        chosen: list[tuple[int, int, Multicast]] = []
+        chosen: list[tuple[int, int, Multicast, bool]] = []
         # A change takes no room: the application takes messages only, and would never make any for what follows it.
-        while waiting and (room > 0 or is_change(waiting[0][2].id.source)):
+        while waiting and (room > 0 or waiting[0][3]):
             chosen.append(waiting.popleft())
-            room -= not is_change(chosen[-1][2].id.source)
+            room -= not chosen[-1][3]
         if waiting:
             core.branch("reader-slow")
         if not chosen:
@@ -88,8 +89,8 @@ class Delivery(Part):
         self.delivered = chosen[-1][1]
         if not core.system.outside:  # who is still coming learns of rosters before its own, and delivers nothing
             self.log(Delivered(self._ledger.committed, self.delivered))
-        for _turn, sequence, multicast in chosen:
-            if is_change(multicast.id.source):
+        for _turn, sequence, multicast, changes in chosen:
+            if changes:
                 self._change(read_roster(multicast), sequence)
             else:
                 self._unconsumed += 1
@@ -200,8 +201,8 @@ class Delivery(Part):
         core = self._core
         core.stable.commit(record.committed)
         while self._undelivered and self._undelivered[0][1] <= record.sequence:
-            _turn, sequence, multicast = self._undelivered.popleft()
-            if is_change(multicast.id.source):
+            _turn, sequence, multicast, changes = self._undelivered.popleft()
+            if changes:
                 self._change(read_roster(multicast), sequence)
             else:
                 self._move(multicast)

@@ -34,6 +34,8 @@ class Settlement(Part):
         self._bytes_max = core.options.history_bytes_max
         self.turn_bytes_max = max(1, self._bytes_max // SPARE)
         """What a turn may add."""
+        self._full_bytes = self._bytes_max - self.turn_bytes_max
+        """Above this, no turn is added."""
         self._settled_at: dict[SiteId, int] = dict.fromkeys(core.system.all, 0)
         """Site -> a turn up to which it is known to have delivered everything."""
         self.everywhere = 0
@@ -85,8 +87,10 @@ class Settlement(Part):
         """
         ledger, core = self._ledger, self._core
         self.note_gone(through)
+        settled_at = self._settled_at
         for site in sites:
-            self._settled_at[site] = max(self.at(site), through)
+            if settled_at.get(site, 0) < through:
+                settled_at[site] = through
         core.stable.commit(min(through, ledger.accepted))
         ledger.forget(min(through, core.delivery.settled))
 
@@ -99,7 +103,7 @@ class Settlement(Part):
     def is_full(self) -> bool:
         """Whether the history takes no more."""
         ledger = self._ledger
-        return ledger.messages >= self._messages_max or ledger.bytes > self._bytes_max - self.turn_bytes_max
+        return ledger.messages >= self._messages_max or ledger.bytes > self._full_bytes
 
     def room(self) -> int:
         """How many more messages this site may add to the history.
@@ -144,9 +148,11 @@ class Settlement(Part):
         """Is the history full, and whose fault is it?"""
         if self.held_up:
             self.held_up = self._floor() < self._ledger.forgotten
-        if self.is_full and self._core.stable.in_normal_phase:
+        full = self.is_full
+        if full and self._core.stable.in_normal_phase:
             self._make_room(max(1, self._messages_max // SPARE), 2 * self.turn_bytes_max)
-        if self.is_full or self.held_up:
+            full = self.is_full
+        if full or self.held_up:
             if not self._full:
                 self._full = True
                 self._core.branch("history-full")
@@ -163,7 +169,8 @@ class Settlement(Part):
         return min(self._ledger.forgotten, self._settled_in_list())
 
     def _settled_in_list(self) -> int:
-        return min(self._core.delivery.settled, *(self.at(site) for site in self._ledger.members))
+        settled_at = self._settled_at
+        return min(self._core.delivery.settled, *[settled_at.get(site, 0) for site in self._ledger.members])
 
     def slowest_sites(self) -> tuple[SiteId, ...]:
         """For whom the history is kept."""

@@ -150,6 +150,8 @@ class Sites(Part):
         """Whether a packet is of a list of the lineage in which this site is. Others are of no use, and no mistake:
         somebody does not know yet that this site has moved, or has left."""
         version = getattr(packet, _VERSION_OF.get(type(packet), "version"), None)
+        if (version is None or version == installed) and not self.outside:
+            return True
         if type(packet) in _FOR_STRANGERS:
             return True
         if self.outside and not self._coming:

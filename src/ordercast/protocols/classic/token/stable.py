@@ -99,11 +99,12 @@ class Stable(Part):
         self.count_transfers()
 
     def _apply_settled(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
+        before = self._ledger.committed_roster
         committed, dropped = self._ledger.settle(through, version, entries)
         self._take_back(dropped)
         for entry in committed:
             self._core.backlog.remove(entry)
-        self._note_committed(committed)
+        self._note_committed(committed, before)
 
     def _apply_taken_over(self, record: TakenOver) -> None:
         """The promise stays, and what was accepted and is not in the history waits, as in `_apply_settled`.
@@ -174,14 +175,16 @@ class Stable(Part):
     def commit(self, through: int) -> None:
         """These turns are the same everywhere, for ever."""
         if through > self._ledger.committed:
-            self._note_committed(self._ledger.commit(through))
+            before = self._ledger.committed_roster
+            self._note_committed(self._ledger.commit(through), before)
 
-    def _note_committed(self, entries: list[Entry]) -> None:
-        """Deliver what is addressed to this site, and stop caring for what was its own."""
+    def _note_committed(self, entries: list[Entry], before: Roster) -> None:
+        """Deliver what is addressed to this site, and stop caring for what was its own. `before`: the roster that was
+        the last committed one."""
         core = self._core
         core.delivery.queue(entries)
-        if any(entry.turn.is_change for entry in entries):
-            roster = self._ledger.committed_roster
+        roster = self._ledger.committed_roster
+        if roster is not before:
             self._learn(roster)
             if roster.version >= core.system.roster.version:
                 core.backlog.dismiss(roster)

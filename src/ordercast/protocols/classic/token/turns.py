@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -118,12 +118,17 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def bytes(self) -> int:
         """What the messages occupy."""
-        return sum(map(message_bytes, self.multicasts))
+        return messages_bytes(self.multicasts)
 
 
 def message_bytes(multicast: Multicast) -> int:
     """What a message occupies."""
     return len(multicast.payload) + MESSAGE_BYTES
+
+
+def messages_bytes(multicasts: Sequence[Multicast]) -> int:
+    """What messages occupy."""
+    return sum([len(multicast.payload) for multicast in multicasts]) + MESSAGE_BYTES * len(multicasts)
 
 
 class Summary(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -1,0 +1,71 @@
+"""Messages whose sender wants to know their place in the order, or that carry a key: letters.
+
+They travel in bundles of their own, so that whoever wants neither pays for neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from ordercast.core import Payload, UsageError, WireError
+
+LETTERS_MARK = b"\xc0"
+"""How a bundle of letters begins: the msgpack nil, with which no list of messages does."""
+
+KEY_CHARACTERS_MAX = 200
+OWNER_CHARACTERS_MAX = 300
+
+LETTER_OVERHEAD = 32
+"""Bytes that a letter takes in a bundle besides its payload, its key and its owner, at most."""
+
+LETTER_BYTES_MAX = 4 * (KEY_CHARACTERS_MAX + OWNER_CHARACTERS_MAX) + LETTER_OVERHEAD
+"""Besides its payload alone."""
+
+
+class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One message, and what its sender wants with it."""
+
+    payload: bytes
+    ticket: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Under this number somebody in the sending process waits for its place; 0: nobody."""
+    key: Annotated[str, msgspec.Meta(max_length=KEY_CHARACTERS_MAX)] = ""
+    """Of several letters of one owner with the same key, the first one is delivered."""
+    owner: Annotated[str, msgspec.Meta(max_length=OWNER_CHARACTERS_MAX)] = ""
+    """Whose key it is; empty: that of the process that sends it."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a bundle, at most."""
+        return len(self.payload) + 4 * (len(self.key) + len(self.owner)) + LETTER_OVERHEAD
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Letter]).decode
+
+
+def encode_letters(letters: Sequence[Letter]) -> bytes:
+    """Letters -> the payload of one multicast."""
+    return LETTERS_MARK + _encode(letters)
+
+
+def decode_letters(payload: Payload, count: int) -> list[Letter]:
+    """The letters of a bundle; `WireError` when it is none."""
+    try:
+        letters = _decode(payload[len(LETTERS_MARK) :])
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a bundle of letters: {error}") from None
+    if len(letters) != count:
+        raise WireError(f"a bundle of {len(letters)} letters says that it holds {count}")
+    return letters
+
+
+def check_key(key: object) -> str:
+    """A key as it may be; `TypeError` or `UsageError` when it cannot be one."""
+    if not isinstance(key, str):
+        raise TypeError(f"a key is a text, not {type(key).__name__}")
+    if not 0 < len(key) <= KEY_CHARACTERS_MAX:
+        raise UsageError(f"a key has 1 to {KEY_CHARACTERS_MAX} characters, not {len(key)}: give a digest of it")
+    return key
