@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ordercast.check.facts.columns import Bools, Floats, Ints
 from ordercast.check.facts.deliveries import Sequences, first_rows
 from ordercast.check.facts.intervals import SiteOutages
 from ordercast.check.facts.inversions import Excuses, Inversion, Relation, compare_two, find_inversions, related
+from ordercast.check.facts.logical_failures import logical_failures
 from ordercast.check.facts.valid_deliveries import ValidDeliveries
 from ordercast.check.judges.witnesses import inversion_witnesses, repeated
 from ordercast.check.verdict import WITNESSES_MAX, Finding
@@ -129,7 +129,7 @@ def judge_r2_logical(facts: Facts) -> Finding:
     columns, deliveries = facts.columns, facts.deliveries
     rows = deliveries.rows[~_taken_back(facts)]
     fails: dict[int, list[float]] = {}
-    for site, moment, until in logical_failures(facts):
+    for site, moment, until in logical_failures(facts.views):
         fails.setdefault(site, []).append(moment)
         rows = rows[(rows < columns.site_start[site]) | (rows >= until) | (columns.time[rows] < moment)]
     sites, message = columns.site[rows], columns.message[rows]
@@ -155,57 +155,6 @@ def _taken_back(facts: Facts) -> Bools:
     last = np.full((len(columns.sites), columns.message_count), -1, dtype=np.int64)
     np.maximum.at(last, (columns.site[rollbacks], columns.message[rollbacks]), rollbacks)
     return last[deliveries.site, deliveries.message] > deliveries.rows
-
-
-class LogicalFailure(NamedTuple):
-    """A site that is behind the majority from some moment on, until it installs what the majority has."""
-
-    site: int
-    moment: float
-    until: int
-    """The row at which it does; that behind its last one where it never does."""
-
-
-def logical_failures(facts: Facts) -> list[LogicalFailure]:
-    """By the view rows of all sites."""
-    columns, views = facts.columns, facts.views
-    installed = _majority_installed(facts)
-    found: list[LogicalFailure] = []
-    for view, moment in installed.items():
-        current = {other for other, later in installed.items() if later > moment} | {view}
-        for site in range(len(columns.sites)):
-            own = views.at(site)
-            names, view_rows = views.names[own], views.rows[own]
-            if ((names == view) & (columns.time[view_rows] <= moment)).any():
-                continue
-            rejoins = view_rows[np.isin(names, list(current))]
-            if not len(rejoins):
-                found.append(LogicalFailure(site, moment, int(columns.site_start[site + 1])))
-            elif columns.time[rejoins[0]] > moment:
-                found.append(LogicalFailure(site, moment, int(rejoins[0])))
-            # Else it was ahead of the majority, not behind.
-    return found
-
-
-def _majority_installed(facts: Facts) -> dict[int, float]:
-    """View -> the moment when a majority had installed it: at first of the sites of the initial groups, then of the
-    members of the view of which that was true last."""
-    columns, views = facts.columns, facts.views
-    electorate = frozenset(site for members in columns.run.groups.values() for site in members)
-    installed: dict[int, set[str]] = {}
-    moments: dict[int, float] = {}
-    times = columns.time[views.rows]
-    # Rows are numbered by site, then seq.
-    for place in np.argsort(times, kind="stable").tolist():
-        view = int(views.names[place])
-        if view < 0 or view in moments:
-            continue
-        own = installed.setdefault(view, set())
-        own.add(columns.sites[columns.site[views.rows[place]]])
-        if 2 * len(own & electorate) > len(electorate):
-            moments[view] = float(times[place])
-            electorate = views.member_names[place]
-    return moments
 
 
 def _finding(facts: Facts, obliged: bool, found: list[Inversion], repeats: Ints) -> Finding:

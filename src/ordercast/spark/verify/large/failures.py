@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check.facts import Facts
-from ordercast.check.judges.failures import logical_failures
+from ordercast.check.facts.logical_failures import logical_failures
 from ordercast.check.verdict import Finding
 from ordercast.spark.verify.large.order import block_pairs, events_with_id, find_knots, is_certified, is_stuck
 from ordercast.spark.verify.large.packs import Find, ask_parts
@@ -92,7 +92,7 @@ def _behind(run: Run) -> Find:
         facts = Facts(run, rows)
         columns = facts.columns
         seq = columns.take("seq", columns.rows("view")).to_pylist()
-        found = logical_failures(facts)
+        found = logical_failures(facts.views)
         until = [None if each.until == columns.site_start[each.site + 1] else seq[each.until] for each in found]
         return pa.table(
             {
