@@ -1,5 +1,4 @@
-"""Who is behind the majority, by the views that sites install: such a site counts as failed (Spauster 6.3, R2 of a graph
-that the majority has)."""
+"""Who is behind the majority, by the views that sites install; such a site counts as failed."""
 
 from __future__ import annotations
 
