@@ -46,8 +46,9 @@ def _options(situation: Situation) -> OptionValues:
         options |= {"bandwidth_max": 20_000.0, "bandwidth_min": 4_000.0, "burst_bytes": random.choice((200, 2000))}
     if situation.sources and random.random() < 0.5:
         options["senders"] = list(situation.sources)
-    if random.random() < 0.25:
-        options["answer_senders_max"] = random.choice((2, 4, 16))
+    # Where Keep Alives are rare, answers make the difference.
+    if options["keep_alive_seconds"] > 0.35:
+        options["answer_senders_max"] = len(situation.sites)
     return options
 
 
