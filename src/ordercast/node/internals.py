@@ -269,13 +269,7 @@ class Internals:
     def activate(self, instance: InstanceId, effect: Activate) -> None:
         """What is delivered in a group has another service from here on."""
         if self.membership.activated(effect.group, effect.service, effect.source):
-            logger.warning(
-                "process %s has missed messages of %s to group %s, which nobody has any more",
-                self.process,
-                effect.source,
-                effect.group,
-            )
-            self.receiver.tell_gap(effect.group)
+            self.receiver.tell_gap(effect.group, effect.source)
 
     def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
         """A service cannot be had."""
