@@ -19,6 +19,7 @@ from ordercast.net.site import LiveSite
 from ordercast.net.sockets import resolve
 from ordercast.net.transport import Transport
 from ordercast.node.addresses import HostPort
+from ordercast.node.beacon_packets import BEACON_INSTANCE, BEACON_PACKETS
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup
@@ -93,6 +94,7 @@ class Engine:
                         MAIN_INSTANCE: self.protocol.packets,
                         NET_INSTANCE: NET_PACKETS,
                         STATE_INSTANCE: STATE_PACKETS,
+                        BEACON_INSTANCE: BEACON_PACKETS,
                     }
                 ),
                 incarnation=self.journal.incarnation,
