@@ -75,6 +75,13 @@ class Bounds(msgspec.Struct, frozen=True):
     """Seconds within which a site that is up performs any one message operation, sends and log writes included."""
     phi_n: float
     """Seconds within which an operational network brings a packet to its receiver."""
+    messages: int = 0
+    """Messages that are multicast in the whole run, at the most: a protocol that stops sources when a buffer is full
+    promises no times where one can be."""
+    payload_bytes: int = 0
+    """And the bytes of their payloads."""
+    changes: bool = False
+    """Whether sites come into groups and leave them."""
 
 
 def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:

@@ -176,6 +176,7 @@ class Internals:
         if address != self._last_address:
             engine = self.engine
             check_address(self._contract, engine.groups, engine.sites, address, "process")
+            engine.check_groups(address[0])
             self.sender = self.senders.find(address)
             self._last_address = address
         return address

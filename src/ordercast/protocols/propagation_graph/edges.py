@@ -13,7 +13,7 @@ Numbered = Submit | Forward
 class OutgoingEdge(MeasuredOutgoing[Numbered]):
     """The sender's end."""
 
-    __slots__ = ("away", "closed", "ended", "graph", "held_by", "held_looks", "seen", "vain")
+    __slots__ = ("away", "closed", "ended", "graph", "held_by", "held_looks", "seen", "urged", "vain")
 
     def __init__(self, to: SiteId, graph: int = 0) -> None:
         super().__init__(to)
@@ -27,6 +27,8 @@ class OutgoingEdge(MeasuredOutgoing[Numbered]):
         """Whether the last message of the edge is the `Close` of its graph."""
         self.seen = 0
         """The highest number at the last look: what is above it is too young to worry."""
+        self.urged = 0
+        """The highest number at which the receiver was asked at once whether it has taken it."""
         self.vain = 0
         """Looks in a row at which nothing new was acknowledged."""
         self.held_by: tuple[SiteId, ...] = ()
