@@ -146,6 +146,8 @@ class Contract(msgspec.Struct, frozen=True):
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
     roles: tuple[str, ...] = ()
     """What a member of a group can be there, where it can choose."""
+    view_word: str = "view"
+    """What a view is called where people read of it."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands
     """The contract with these options, for a protocol that has a weaker mode, or one for other faults."""
 

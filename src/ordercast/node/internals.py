@@ -210,7 +210,7 @@ class Internals:
         self._last_address = None
         for view in self.views.install(effect):
             if effect.groups:
-                _log_moves(view)
+                _log_moves(view, self._contract.view_word, effect.seconds)
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
@@ -492,9 +492,11 @@ class Internals:
         return self.receiver.attachment(kept)
 
 
-def _log_moves(view: View) -> None:
+def _log_moves(view: View, word: str, seconds: float | None) -> None:
     """One line for those who come, and one for those who go."""
+    took = "" if seconds is None else f" ({1000 * seconds:.0f} ms)"
     for sites, verb in ((view.joined, "join"), (view.left, "leave")):
         if sites:
             names = ", ".join(sites[:9]) + (" and others" if len(sites) > 9 else "")
-            logger.info("view %s: %s %s%s %s", view.view, names, verb, "s" if len(sites) == 1 else "", view.group)
+            verb = f"{verb}s" if len(sites) == 1 else verb
+            logger.info("%s %s: %s %s %s%s", word, view.view, names, verb, view.group, took)

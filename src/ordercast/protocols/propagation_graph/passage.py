@@ -76,6 +76,13 @@ class Passage(Part):
         """Group -> how many messages it had here when the graph began, and how many whoever came in was told."""
         self._passing = False
         """Whether the timer runs."""
+        self._since: float | None = None
+        """Since when this site has waited for the next graph."""
+
+    def wait_from_now_on(self) -> None:
+        """A site that is in no graph wants to be in one."""
+        if self._core.is_outside:
+            self._since = self._core.now
 
     @property
     def is_leaving(self) -> bool:
@@ -129,6 +136,7 @@ class Passage(Part):
         core = self._core
         self.note_closed(multicast, edge.sender)
         core.branch("closed")
+        self._since = core.now
         for above in core.routes.above[core.site]:
             core.repair.acknowledge(core.incoming_edge(above))
         if self.is_leaving:
@@ -255,6 +263,7 @@ class Passage(Part):
         core.append(Taken(sender, multicast))
         queued, number = core.incoming, core.number
         message = self.begin(sender, multicast)
+        self._since = None
         core.branch("opened")
         if message is not None:
             to, forward = message
@@ -321,7 +330,8 @@ class Passage(Part):
         roster, were = self._core.roster, before.members(group)
         members = roster.members(group)
         along = tuple(site for site in members if site in were) if self._core.site in were else ()
-        self._core.outbox.append(InstallView(str(roster.graph), members, along, (group,)))
+        seconds = None if self._since is None else max(0.0, self._core.now - self._since)
+        self._core.outbox.append(InstallView(str(roster.graph), members, along, (group,), seconds=seconds))
 
     def _take_queued(self, graph: int, queued: dict[SiteId, IncomingEdge]) -> None:
         """What sources had sent here after the `Close` is taken now if its primary destination still is here; from the

@@ -96,6 +96,7 @@ class PropagationGraph(Protocol):
         promised=promise,
         promised_under=PROMISED_UNDER,
         dynamic=True,
+        view_word="graph",
         adapted=adapt,
     )
     arrangement = ARRANGEMENT
