@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ordercast.core import Multicast, Options, Protocol, SiteId, random_stream
 from ordercast.graphs import draw_groups
 from ordercast.protocols import find_protocol
-from ordercast.protocols.propagation_graph import PropagationGraph
-from ordercast.protocols.propagation_graph.edges import IncomingEdge
-from ordercast.protocols.propagation_graph.rosters import Roster
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
 from ordercast.sim.networks import PointToPoint
 from ordercast.spark.experiments import Point
 
+GRAPH = "propagation-graph"
 LATENCY = 0.01
 PROCESSING = 1e-8
 """So little that only delays count."""
@@ -34,27 +34,24 @@ class Watch:
         self.last_open = 0.0
 
     def watched(self) -> type[Protocol]:
-        """The protocol, which tells this watch."""
-        watch = self
+        """The protocol, whose steps tell this watch when a site closes a graph and opens the next one."""
+        base: Any = find_protocol(GRAPH)
 
-        class Watched(PropagationGraph):
-            """Its steps are those of the protocol."""
+        def take(core: Any, edge: Any, multicast: Multicast, queued: bool = False) -> None:
+            base.take(core, edge, multicast, queued)
+            if not multicast.groups:
+                self.closed.setdefault(core.site, core.now)
+                self.depths.setdefault(core.number, depth(core))
 
-            def take(self, edge: IncomingEdge, multicast: Multicast, queued: bool = False) -> None:
-                super().take(edge, multicast, queued)
-                if not multicast.groups:
-                    watch.closed.setdefault(self.site, self.now)
-                    watch.depths.setdefault(self.number, depth(self))
+        def install(core: Any, roster: Any) -> None:
+            base.install(core, roster)
+            self.depths.setdefault(core.number, depth(core))
+            self.last_open = max(self.last_open, core.now)
+            closed = self.closed.pop(core.site, None)
+            if closed is not None:
+                self.stops.append((core.now - closed, core.number))
 
-            def install(self, roster: Roster) -> None:
-                super().install(roster)
-                watch.depths.setdefault(self.number, depth(self))
-                watch.last_open = max(watch.last_open, self.now)
-                closed = watch.closed.pop(self.site, None)
-                if closed is not None:
-                    watch.stops.append((self.now - closed, self.number))
-
-        return Watched
+        return type("Watched", (base,), {"take": take, "install": install})
 
     def share_of_bound(self) -> float:
         """The longest stop of a site in terms of what it may be: (depth of the old + the new graph + 2) delays."""
@@ -63,7 +60,7 @@ class Watch:
         )
 
 
-def depth(core: PropagationGraph) -> int:
+def depth(core: Any) -> int:
     """Of the tree that Close and Open go down."""
     parent, deepest = core.routes.parent, 0
     for start in parent:
@@ -80,9 +77,10 @@ def run_change(point: Point, seed: int) -> dict[str, float | None]:
     if point["algorithm"] == "token":
         return _run_token(sites, joins, seed)
     watch = Watch()
+    watched: Any = watch.watched()
     # No timer fires within the run: what is counted is what the change itself needs.
-    options = PropagationGraph.contract.options(retransmit_seconds=1000.0, blocked_seconds=10000.0)
-    simulation = _simulation(watch.watched(), sites, joins, seed, options).execute()
+    options = watched.contract.options(retransmit_seconds=1000.0, blocked_seconds=10000.0)
+    simulation = _simulation(watched, sites, joins, seed, options).execute()
     stops = [seconds / LATENCY for seconds, _graph in watch.stops]
     return {
         "sites_in_all": float(len(simulation.sites)),

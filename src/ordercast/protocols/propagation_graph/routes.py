@@ -46,7 +46,7 @@ class Routes:
         self.parent: dict[SiteId, SiteId | None] = {
             site: first if above is None and site != first else above for site, above in graph.parent.items()
         }
-        self._root = _roots(graph)
+        self._root = graph.root
         self._level = {site: level + (self._root[site] != first) for site, level in graph.level.items()}
         for site in sites:
             if site not in self.parent:
@@ -127,14 +127,6 @@ class Routes:
                 route[site] = above
                 site = above or entry
         return route
-
-
-def _roots(graph: Graph) -> dict[SiteId, SiteId]:
-    """Site -> the root of its tree."""
-    root: dict[SiteId, SiteId] = {}
-    for site, above in graph.parent.items():
-        root[site] = site if above is None else root[above]
-    return root
 
 
 def make_routes(
