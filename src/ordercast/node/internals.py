@@ -24,7 +24,6 @@ from ordercast.core.effects import (
 )
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
-from ordercast.node.deliveries import View
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.history import History
@@ -38,7 +37,7 @@ from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
 from ordercast.node.state_transfer import StateTransfer
-from ordercast.node.views import Views
+from ordercast.node.views import Views, log_moves
 
 logger = logging.getLogger("ordercast.node")
 
@@ -210,7 +209,7 @@ class Internals:
         self._last_address = None
         for view in self.views.install(effect):
             if effect.groups:
-                _log_moves(view, self._contract.view_word, effect.seconds)
+                log_moves(view, self._contract.view_word, effect.seconds)
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
@@ -490,13 +489,3 @@ class Internals:
         self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)
-
-
-def _log_moves(view: View, word: str, seconds: float | None) -> None:
-    """One line for those who come, and one for those who go."""
-    took = "" if seconds is None else f" ({1000 * seconds:.0f} ms)"
-    for sites, verb in ((view.joined, "join"), (view.left, "leave")):
-        if sites:
-            names = ", ".join(sites[:9]) + (" and others" if len(sites) > 9 else "")
-            verb = f"{verb}s" if len(sites) == 1 else verb
-            logger.info("%s %s: %s %s %s%s", word, view.view, names, verb, view.group, took)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ordercast.core import InvariantViolation, SiteId
+from itertools import count
+
+import msgspec
+
+from ordercast.core import GroupId, InvariantViolation, SiteId
 from ordercast.protocols.parts.numbered import Incoming, MeasuredOutgoing
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import Forward, Submit
@@ -90,3 +94,15 @@ class IncomingEdge(Incoming[Numbered]):
             super().check_invariants()
         elif min(self.early, default=0) != self.released + 1:
             raise InvariantViolation(f"the edge from {self.sender} is stalled, and {self.released + 1} does not wait")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What this site does with messages of one address."""
+
+    to: tuple[SiteId, ...]
+    edges: tuple[OutgoingEdge, ...]
+    numbers: tuple[count[int], ...]
+    """Of these edges."""
+    member: bool
+    counted: tuple[GroupId, ...]
+    """The groups of the address whose messages this site counts: it is in them, or orders them."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from itertools import chain, count
+from itertools import chain
 from typing import cast
-
-import msgspec
 
 from ordercast.core import (
     EVERY_FAULT,
@@ -38,7 +36,7 @@ from ordercast.core.events import (
 from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
 from ordercast.protocols.propagation_graph.bounds import PROMISED_UNDER, adapt, promise
 from ordercast.protocols.propagation_graph.changes import Changes
-from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge
+from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge, Step
 from ordercast.protocols.propagation_graph.lookup import Lookup
 from ordercast.protocols.propagation_graph.manager import Manager
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
@@ -50,19 +48,6 @@ from ordercast.protocols.propagation_graph.repair import Repair
 from ordercast.protocols.propagation_graph.rosters import OPENS, Close, Roster
 from ordercast.protocols.propagation_graph.routes import Routes, make_routes, routes_of
 from ordercast.protocols.propagation_graph.source import Source
-
-
-class Step(msgspec.Struct, frozen=True):
-    """What this site does with messages of one address."""
-
-    to: tuple[SiteId, ...]
-    edges: tuple[OutgoingEdge, ...]
-    numbers: tuple[count[int], ...]
-    """Of these edges."""
-    member: bool
-    counted: tuple[GroupId, ...]
-    """The groups of the address whose messages this site counts: it is in them, or orders them."""
-
 
 ROLES = (Source, Passage, Manager, Changes, Lookup)
 
