@@ -243,6 +243,11 @@ class Engine:
         """The groups that there are and their members: what the protocol says, once it is made."""
         return self.core.groups if MAIN_INSTANCE in self.site.instances else self._groups
 
+    def check_groups(self, groups: tuple[GroupId, ...]) -> None:
+        """Raise `UsageError` for groups that no message can have at once."""
+        if MAIN_INSTANCE in self.site.instances:
+            self.core.check_groups(groups)
+
     @property
     def sites(self) -> tuple[SiteId, ...]:
         """The processes that there are, this one included: what the protocol says, once it is made."""
