@@ -19,6 +19,7 @@ from ordercast.net.site import LiveSite
 from ordercast.net.sockets import resolve
 from ordercast.net.transport import Transport
 from ordercast.node.addresses import HostPort
+from ordercast.node.beacon_packets import BEACON_INSTANCE, BEACON_PACKETS
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup
@@ -93,6 +94,7 @@ class Engine:
                         MAIN_INSTANCE: self.protocol.packets,
                         NET_INSTANCE: NET_PACKETS,
                         STATE_INSTANCE: STATE_PACKETS,
+                        BEACON_INSTANCE: BEACON_PACKETS,
                     }
                 ),
                 incarnation=self.journal.incarnation,
@@ -243,6 +245,11 @@ class Engine:
     def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
         """The groups that there are and their members: what the protocol says, once it is made."""
         return self.core.groups if MAIN_INSTANCE in self.site.instances else self._groups
+
+    def check_groups(self, groups: tuple[GroupId, ...]) -> None:
+        """Raise `UsageError` for groups that no message can have at once."""
+        if MAIN_INSTANCE in self.site.instances:
+            self.core.check_groups(groups)
 
     @property
     def sites(self) -> tuple[SiteId, ...]:

@@ -335,6 +335,8 @@ class SimulatedSite:
             instance = self.instances[name]
             try:
                 instance.request(now, request.payload, request.groups, request.destinations)
+                self.simulation.multicasts += 1
+                self.simulation.multicast_bytes += len(request.payload)
                 return
             except UsageError:
                 if not instance.core.contract.dynamic:
