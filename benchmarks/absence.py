@@ -157,9 +157,7 @@ async def _measure(protocol: str, nodes: int, size: int, seconds: float, rate: f
             await absent.start()
             back = await _wait_until_back(absent, others, statistics.median(during), began)
             after, _ = await _rates(members, 15) if back is not None else ([0.0], [])
-            caught_up = (
-                None if back is None else (missed / back + statistics.median(during)) / statistics.median(during)
-            )
+            caught_up = None if back is None else missed / back / statistics.median(during) + 1
             return {
                 "protocol": protocol,
                 "nodes": nodes,

@@ -202,8 +202,8 @@ def main() -> int:
     else:
         print(
             f"{figures['nodes']} processes, {figures['size']} bytes: {figures['rate_without'] / 1e3:.0f} k messages/s "
-            f"without changes, {figures['rate_with'] / 1e3:.0f} k with one a second (ratio {figures['ratio']:.2f}, wanted "
-            f"{RATE_MIN}); longest stop in a second, p99: {figures['stop_p99_ms']:.1f} ms, "
+            f"without changes, {figures['rate_with'] / 1e3:.0f} k with one a second (ratio {figures['ratio']:.2f}, "
+            f"wanted {RATE_MIN}); longest stop in a second, p99: {figures['stop_p99_ms']:.1f} ms, "
             f"{figures['stop_round_trips']:.0f} round trips of {figures['round_trip_ms']:.2f} ms (at most "
             f"{STOP_ROUND_TRIPS_MAX}); without changes {figures['usual_stop_p99_ms']:.1f} ms"
         )
