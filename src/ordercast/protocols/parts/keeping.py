@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ordercast.core import MessageId, Part, SiteId
+from ordercast.core import MessageId, Packet, Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.kept_packets import Settled
@@ -23,7 +23,7 @@ SETTLED_MAX = 256
 class Keeping(Part):
     """Who has settled what, as far as this site knows."""
 
-    packets = (Settled,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Settled,)
     timers = ("acknowledge",)
 
     def __init__(self, core: Keeper) -> None:

@@ -151,10 +151,10 @@ class Ordering(Part):
         self._dirty = False
         core = self._core
         if self.cell is not None:
-            if self._complete or self._early or self._unplaced or self.clock > self._said[2]:
-                # Else only words have come.
-                if core.primary.may_speak:
-                    self._take_part()
+            has_part = self._complete or self._early or self._unplaced or self.clock > self._said[2]
+            if has_part and core.primary.may_speak:
+                # Else only words have come, or we are between two epochs.
+                self._take_part()
             heard = self._heard
             for cell in sorted(heard) if len(heard) > 1 else tuple(heard):
                 self.voices[cell].fix()

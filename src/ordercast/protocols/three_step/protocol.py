@@ -25,7 +25,7 @@ from ordercast.protocols.three_step.returning import Returning
 from ordercast.protocols.three_step.stable import checkpoint_of, restore_from
 from ordercast.protocols.three_step.taking import Taking
 
-CALM_TICKS = 100
+CALM_TICKS = 200
 """Intervals without a long silence of a primary until we are less patient with it again: some of its failures."""
 
 
@@ -99,8 +99,9 @@ class ThreeStep(Keeper):
             FailureDetector(
                 self,
                 ping_seconds=options.ping_seconds,
-                # At the latest: the detector looks once in an interval, and gives the last one on top.
-                suspicion_seconds=options.suspicion_seconds - options.ping_seconds,
+                # At the latest: the detector looks once in an interval, and gives the last one on top. One more is for
+                # those whose intervals end later, without whom there is no majority.
+                suspicion_seconds=options.suspicion_seconds - 2 * options.ping_seconds,
                 suspicion_seconds_max=options.suspicion_seconds_max,
                 on_suspected=self.on_suspected,
                 is_return=lambda packet: isinstance(packet, Ask) and not packet.asked,

@@ -1,6 +1,6 @@
-"""What applications have taken, by places in the order of delivery: deliveries are in that order, so one place says all.
+"""What applications have taken, told by one place in the order of delivery: they take everything in that order.
 
-(One by one: of each message every site tells every other one by name, which is a third of all work.)
+(One by one: of each message every site tells every other one by its name, which is a quarter of all work.)
 """
 
 from __future__ import annotations
