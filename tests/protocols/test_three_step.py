@@ -11,7 +11,7 @@ from ordercast.campaign import run_seed
 from ordercast.check import judge
 from ordercast.core import UsageError
 from ordercast.core.effects import Credit, SetTimer
-from ordercast.core.events import Consumed, TimerFired
+from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
@@ -212,6 +212,37 @@ def test_what_a_site_has_taken_says_nothing_of_messages_that_are_not_its_own_or_
     b.receive("d", Answer((), (70, message("x", 7)), (70, message("x", 7))))
     b.receive("c", Answer((), (70, message("x", 7)), (70, message("x", 7))))
     assert takers(b) == ["c", ""]
+
+
+def test_what_goes_to_other_cells_too_is_kept_until_their_applications_have_taken_it() -> None:
+    b = Hand(ThreeStep, "b", {"g": ("a", "b", "c"), "h": ("d",)}, ("a", "b", "c", "d", "x"))
+    b.receive("x", data("x", 1, "g", "h"))
+    b.receive("a", propose(0, (1, message("x", 1), 1), cells=(0, 1)))
+    b.receive("d", propose(0, (1, message("x", 1), 5), cells=(0, 1)))
+    b.step(TimerFired("turn"))
+    b.receive("a", Word(0, 1, 5, (message("x", 1),)))
+    assert delivered(b.step(TimerFired("turn"))) == [message("x", 1)]
+    b.step(Consumed(1))
+    for site in "ac":
+        b.receive(site, Taken((7, message("x", 2))))
+    assert takers(b) == ["abc"]
+    b.receive("d", Taken((4, message("x", 9))))
+    assert takers(b) == ["abc"], "it is behind that"
+    b.receive("d", Taken((5, message("x", 1))))
+    assert takers(b) == []
+
+
+def test_whoever_is_back_may_send_at_once_whoever_has_taken_its_messages() -> None:
+    """(Else: a window of messages that are delivered, of which a majority has not spoken, holds it up.)"""
+    options = ThreeStepOptions(window_messages=2)
+    b = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), options)
+    mine = [b.multicast("g") for _ in range(2)]
+    b.receive("a", propose(0, *((place, name, place) for place, name in enumerate(mine, 1))))
+    assert delivered(b.step(TimerFired("turn"))) == mine
+    records = tuple(append.record for append in b.log)
+    back = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), options, 1)
+    effects = back.step(Recovered(records))
+    assert [effect for effect in effects if isinstance(effect, Credit)][-1] == Credit(2)
 
 
 def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:
