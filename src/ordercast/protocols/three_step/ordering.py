@@ -61,10 +61,6 @@ class Ordering(Part):
         self._said = (0, 0, 0)
         """Our last word: epoch, count, clock."""
 
-    def is_placed(self, entry: Entry) -> bool:
-        """Whether it stands at a place of the epoch that we have started."""
-        return entry.place > 0
-
     def touch(self) -> None:
         """Something is to be done at the end of the turn."""
         if not self._dirty:
@@ -155,10 +151,9 @@ class Ordering(Part):
             if has_part and core.primary.may_speak:
                 # Else only words have come, or we are between two epochs.
                 self._take_part()
-            heard = self._heard
-            for cell in sorted(heard) if len(heard) > 1 else tuple(heard):
+            for cell in sorted(self._heard):
                 self.voices[cell].fix()
-            heard.clear()
+            self._heard.clear()
             core.delivery.deliver()
 
     def _take_part(self) -> None:
