@@ -101,9 +101,7 @@ def intergroup_rows() -> list[Row]:
         Row(f"{name}-10000", Group(10000, protocol=name), (Group(10000),), target=0.5),
         Row(f"{name}-p50", paced, (Group(100, rate=RATE),), HALF, 3.0),
         Row(f"{name}-p99", paced, (Group(100, rate=RATE),), MOST, 5.0),
-        Row(
-            f"{name}-unreliable", Group(100, protocol=name, options=('service="unreliable"',)), (Bare(100),), target=0.8
-        ),
+        Row(f"{name}-unreliable", Group(100, protocol=name, service="unreliable"), (Bare(100),), target=0.8),
     ]
 
 
