@@ -150,7 +150,10 @@ class Engine:
             guarantees=list(contract.guarantees),
             services={service: list(names) for service, names in contract.services.items()},
         )
-        return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
+        journal = self.journal
+        return LiveRecorder(
+            folder, run, self.process, journal.incarnation, epoch_clock(), journal.lost, forgets=not journal.stable
+        )
 
     def _open_sockets(self, loop: asyncio.AbstractEventLoop, surroundings: Surroundings) -> Transport:
         configuration, own = self._configuration, surroundings.own
@@ -337,7 +340,7 @@ class Engine:
         # Whatever one raises, the others run, from the last to the first.
         with ExitStack() as steps:
             if self.recorder is not None:
-                steps.callback(self.recorder.close, settled)
+                steps.callback(self.recorder.close, settled, refused=self.endpoint.refused is not None)
             steps.callback(self.journal.close, settled)
             steps.callback(self.transport.close)
             steps.callback(self.site.stop)

@@ -43,12 +43,10 @@ from ordercast.sim.site.reader import Reader
 from ordercast.sim.site.roll_call import Greeting, RollCall
 from ordercast.sim.site.timers import Timers
 from ordercast.trace.recorder import SiteRecorder
+from ordercast.trace.schema import REFUSED
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
-
-REFUSED = "refused"
-"""The reason of a failure that the site itself tells, because others have refused it."""
 
 REPAIR_SECONDS = 0.5
 """An operator who stands by."""
