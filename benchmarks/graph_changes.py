@@ -251,9 +251,9 @@ def main() -> int:
             f"{figures['nodes']} processes, {figures['size']} bytes: {figures['rate_without'] / 1e3:.0f} k messages/s "
             f"without changes, {figures['rate_with'] / 1e3:.0f} k with one a second (ratio {figures['ratio']:.2f}, "
             f"wanted {RATE_MIN}); stops: median {figures['stop_median_ms']:.1f} ms, p99 "
-            f"{figures['stop_p99_ms']:.1f} ms, {figures['stop_round_trips']:.0f} round trips of {figures['round_trip_ms']:.2f} ms (at most "
-            f"{STOP_ROUND_TRIPS_MAX}); longest gap of a second, median: {figures['gap_median_ms']:.1f} ms, without "
-            f"changes {figures['gap_median_without_ms']:.1f} ms"
+            f"{figures['stop_p99_ms']:.1f} ms, {figures['stop_round_trips']:.0f} round trips of "
+            f"{figures['round_trip_ms']:.2f} ms (at most {STOP_ROUND_TRIPS_MAX}); longest gap of a second, median: "
+            f"{figures['gap_median_ms']:.1f} ms, without changes {figures['gap_median_without_ms']:.1f} ms"
         )
     return int(figures["ratio"] < RATE_MIN or figures["stop_round_trips"] > STOP_ROUND_TRIPS_MAX)
 
