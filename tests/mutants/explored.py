@@ -22,8 +22,7 @@ from ordercast.protocols.parts.consensus_packets import Ack, Adopted, Decided, P
 from ordercast.protocols.parts.lease import Lease, LeaseGrant
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Promise, Started
-from ordercast.protocols.parts.primary_packets import Promised as PromisedEpoch
+from ordercast.protocols.parts.primary_packets import Promise
 from tests.mutants.registry import call_without_log, with_part
 
 
@@ -85,14 +84,6 @@ def proposes_without_a_quorum(self: Consensus, instance: Instance) -> None:
         chosen = self.choose(instance)
         if chosen is not None:
             self._propose(instance, chosen)
-
-
-@planted("consensus", "on_ack", timers=6, crashes=0)
-def counts_an_ack_of_any_round(self: Consensus, sender: SiteId, ack: Ack, arrival: Arrival) -> None:
-    """An acknowledgement of another round counts."""
-    instance = self._find(sender, ack.instance, tell=False)
-    if instance is not None and instance.proposed:
-        self._add_ack(instance, sender)
 
 
 @planted("consensus", "choose")
@@ -163,12 +154,6 @@ def counts_from_the_last_grant(self: Lease) -> float:
     return self._host.now + self._hold_seconds
 
 
-@planted("lease", "hold_until", crashes=0)
-def takes_no_account_of_drift(self: Lease) -> float:
-    """A slow clock holds for longer than a fast one has granted."""
-    return self._asked_at + self._lease_seconds
-
-
 @planted("lease", "_take_back")
 def takes_back_a_later_grant(self: Lease, site: SiteId, attempt: int) -> None:
     """A release that was overtaken by a later request ends what that one was granted."""
@@ -186,10 +171,6 @@ def gives_back_and_goes_on(self: Lease) -> None:
 
 
 # ---------------------------------------------------------------------- the link
-@planted("link", "on_receipt")
-def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt, arrival: Arrival) -> None:
-    """A receipt for one letter counts for all earlier ones."""
-    Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)), arrival)
 
 
 @planted("link", "on_receipt", quickly=True)
@@ -230,15 +211,3 @@ def starts_with_too_few_reports(self: Primary) -> None:
 def starts_with_the_shortest_report(self: Primary, reports: list[Promise]) -> Promise:
     """What a majority has accepted is not always in the start."""
     return min(reports, key=lambda report: (report.started, len(report.places)))
-
-
-@planted("primary", "_promise")
-def does_not_log_its_promise(self: Primary, epoch: int) -> None:
-    """A promise that a crash forgets."""
-    call_without_log(self._host, PromisedEpoch, Primary._promise, self, epoch)
-
-
-@planted("primary", "_install")
-def does_not_log_its_start(self: Primary, start: Started) -> None:
-    """An epoch is started and not logged."""
-    call_without_log(self._host, Started, Primary._install, self, start)
