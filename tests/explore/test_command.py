@@ -32,7 +32,7 @@ def test_a_run_that_was_written_is_replayed_by_simulate(tmp_path: Path, capsys: 
     assert document["problem"] == "stuck: termination: site 2 has not delivered a:0:1"
     assert document["verdicts"]["agreement"]["verdict"] == "violated"
     assert run(["simulate", str(file)]) == 1
-    assert "a: request" in capsys.readouterr().err
+    assert "a: request" in capsys.readouterr().out
 
 
 def test_a_file_that_is_no_counterexample_is_refused(tmp_path: Path) -> None:
