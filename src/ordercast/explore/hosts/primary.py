@@ -12,7 +12,7 @@ from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.core.packets import Packet
 from ordercast.explore.hosts.letters import Got
 from ordercast.explore.hosts.posting import PostOnce, Suspicions
-from ordercast.protocols.parts.link import Letter, Posting
+from ordercast.protocols.parts.link import Letter
 from ordercast.protocols.parts.primary import Primary
 from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
 
@@ -53,7 +53,8 @@ class Places(Protocol):
 
     place_packets: ClassVar[tuple[type[Packet], ...]] = (Given, Took)
     place_records: ClassVar[tuple[type[Record], ...]] = (Placed, Handed)
-    link: Posting
+    link: Any
+    """What carries letters: any `Posting`."""
     primary: Primary
 
     def __init__(self, context: Context) -> None:
