@@ -44,9 +44,28 @@ def _options(situation: Situation) -> OptionValues:
     }
     if random.random() < 1 / 3:
         options |= {"bandwidth_max": 20_000.0, "bandwidth_min": 4_000.0, "burst_bytes": random.choice((200, 2000))}
+    options |= _membership(situation, options)
     if situation.sources and random.random() < 0.5:
         options["senders"] = list(situation.sources)
     return options
+
+
+def _membership(situation: Situation, options: OptionValues) -> OptionValues:
+    """Times of the membership, short against a run; some shorter than what they wait for takes."""
+    random = situation.random
+    period = situation.seconds(max(0.05, 2 * situation.round_trip), max(0.2, 4 * situation.round_trip))
+    return {
+        "membership": "dynamic",
+        "order_across_groups": False,
+        "membership_seconds": period,
+        "silent_keep_alives": random.randint(4, 8),
+        "foreign_seconds": round(random.uniform(2.0, 4.0) * period, 4),
+        "consensus_seconds": round(random.uniform(4.0, 10.0) * period, 4),
+        "cut_seconds": situation.seconds(0.05, 1.0),
+        "recovery_seconds": round(random.uniform(4.0, 10.0) * period, 4),
+        "block_seconds": situation.seconds(0.5, 3.0),
+        "bootstrap_seconds": round(max(3 * options["keep_alive_seconds"], random.uniform(3.0, 6.0) * period), 4),
+    }
 
 
 def _live(capacity: Capacity) -> OptionValues:

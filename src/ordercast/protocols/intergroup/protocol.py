@@ -3,23 +3,38 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import cast
 
 import msgspec
 
 from ordercast.core import Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
 from ordercast.core.effects import Activate, Deliver, InstallView, JoinChannel
-from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, ServiceChosen, Started
+from ordercast.core.events import (
+    Arrival,
+    Consumed,
+    JoinRequested,
+    LeaveRequested,
+    MulticastRequested,
+    Recovered,
+    RoleChosen,
+    ServiceChosen,
+    Started,
+)
 from ordercast.protocols.intergroup.activation import Activation
 from ordercast.protocols.intergroup.arrangement import ARRANGEMENT
 from ordercast.protocols.intergroup.clock import GroupClock
 from ordercast.protocols.intergroup.control import Control
 from ordercast.protocols.intergroup.group import ProcessGroup
+from ordercast.protocols.intergroup.membership import ROLES, Membership
+from ordercast.protocols.intergroup.membership.member import RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.services import IN_VIEWS
+from ordercast.protocols.intergroup.membership.states import State
 from ordercast.protocols.intergroup.options import InterGroupOptions
-from ordercast.protocols.intergroup.packets import Data
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, PLeave
 from ordercast.protocols.intergroup.reception import Reception
 from ordercast.protocols.intergroup.repair import Repair
-from ordercast.protocols.intergroup.senders import check_senders, static_senders
+from ordercast.protocols.intergroup.senders import SenderGroup, check_senders, static_senders
 from ordercast.protocols.intergroup.services import (
     SERVICES,
     TIMESTAMP_SERVICES,
@@ -31,7 +46,7 @@ from ordercast.protocols.intergroup.stability import Stability
 from ordercast.protocols.intergroup.stream import Stream
 from ordercast.protocols.intergroup.transmission import Sending, Transmission
 
-_PARTS: tuple[type[Part], ...] = (Transmission, Reception, Repair, Activation, Stability, Control)
+_PARTS: tuple[type[Part], ...] = (Transmission, Reception, Repair, Activation, Stability, Membership, Control)
 
 _ACROSS = ("multiple-group-order", "acyclic-order")
 _ONE_GROUP = ("reliable-source-order", "reliable-timestamp-order")
@@ -63,6 +78,9 @@ class InterGroup(Protocol):
         guarantees=(
             "integrity",
             "self-inclusion",
+            "virtual-synchrony",
+            "view-agreement",
+            "transitional-set",
             *dict.fromkeys(promise for service in SERVICES.values() for promise in service.promises),
         ),
         faults=(
@@ -76,8 +94,13 @@ class InterGroup(Protocol):
             "pause",
             "skew",
             "slow-reader",
+            "crash",
         ),
         crash="whoever orders by timestamp waits for a sender that is down; one that comes back stays out",
+        dynamic=True,
+        another_process=True,
+        partitionable=True,
+        roles=ROLES,
         branches=tuple(dict.fromkeys(("overrun", *(branch for part in _PARTS for branch in part.branches)))),
         options=InterGroupOptions,
         several_groups=False,
@@ -101,43 +124,77 @@ class InterGroup(Protocol):
         self._given: deque[Stream | None] = deque()
         """Of what was handed to the application and not taken yet, the stream, where that holds an acknowledgement
         back."""
-        for group, members in context.groups.items():
-            if self.site in members:
-                self._enter(group, members)
         self.transmission = self.attach(Transmission(self))
         self.reception = self.attach(Reception(self))
         self.repair = self.attach(Repair(self))
         self.activation = self.attach(Activation(self))
         self.stability = self.attach(Stability(self))
+        self.membership = self.attach(Membership(self))
         self.control = self.attach(
             Control(
                 self,
                 self.options,
                 local_report=self.stability.local_report,
+                local_cuts=self.membership.local_cuts,
                 on_system_report=self.stability.on_system_report,
             )
         )
+        for group, members in context.groups.items():
+            if self.site in members:
+                self._enter(group, members)
 
     def _enter(self, name: GroupId, members: tuple[SiteId, ...]) -> None:
         senders = static_senders(self.context, self.options.senders, name)
-        group = ProcessGroup(name, self.site, members, senders, self.options)
+        group = self._add(ProcessGroup(name, self.site, members, senders, self.options))
         if group.own is not None:
             group.sending = Sending(self.options)
-        self.process_groups[name] = group
-        self._channels[group.channel] = group
+        if self.options.is_dynamic:
+            group.service = IN_VIEWS[self.options.service](self, group, None)
+            group.member = Member(self, group, SENDER if group.own is not None else RECEIVER)
         shared = next(iter(self._orders.values()), None) if self.options.order_across_groups else None
         self._orders[name] = shared or TimestampOrder()
+
+    def _add(self, group: ProcessGroup) -> ProcessGroup:
+        self.process_groups[group.name] = self._channels[group.channel] = group
+        return group
+
+    def enter_group(self, name: GroupId, service: str, senders: SenderGroup) -> ProcessGroup:
+        """A group that comes and goes."""
+        group = self._add(ProcessGroup(name, self.site, (), senders, self.options))
+        group.service = IN_VIEWS[service](self, group, None)
+        return group
+
+    def forget_group(self, group: ProcessGroup) -> None:
+        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors."""
+        del self.process_groups[group.name]
+        group.streams = {}
+        group.buffer.clear(TIMESTAMP_MAX)
+        self.repair.forget_group(group)
+
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups in which this process is, with their senders and itself."""
+        if not self.options.is_dynamic:
+            return self.context.groups
+        return {
+            name: tuple(sorted({*group.senders.members, self.site}))
+            for name, group in self.process_groups.items()
+            if group.member is not None and group.member.entered and group.member.state is not State.OUT
+        }
 
     # ------------------------------------------------------------------ events
     def on_started(self, event: Started) -> None:
         """Hear the groups' channels, install the configured views, and begin."""
         for group in self.process_groups.values():
+            if group.member is not None:
+                continue
             self.outbox.append(JoinChannel(group.channel))
             self.outbox.append(
                 InstallView(group.view, group.senders.members, group.senders.members, groups=(group.name,))
             )
         self.activation.start()
         self.stability.start()
+        self.membership.start()
         self.transmission.start()
         self.control.start()
 
@@ -165,6 +222,24 @@ class InterGroup(Protocol):
             raise UsageError(f"{self.site} is not in {event.group}: it has no service there")
         self.activation.choose(group, event.service, event.sources)
 
+    def on_join_requested(self, event: JoinRequested) -> None:
+        """The application wants to be in a group."""
+        if not self.options.is_dynamic:
+            super().on_join_requested(event)
+        self.membership.join(event)
+
+    def on_leave_requested(self, event: LeaveRequested) -> None:
+        """The application wants to be out of a group."""
+        if not self.options.is_dynamic:
+            super().on_leave_requested(event)
+        self.membership.leave(event)
+
+    def on_role_chosen(self, event: RoleChosen) -> None:
+        """The application wants another role in a group."""
+        if not self.options.is_dynamic:
+            raise UsageError("the senders are configured (membership = 'static'): no role can be chosen")
+        self.membership.choose_role(event)
+
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries: they no longer hold acknowledgements back."""
         given = self._given
@@ -190,7 +265,15 @@ class InterGroup(Protocol):
         stream = group.streams[self.site]
         stream.last = stream.high = data.seq
         service = group.service
-        if service.reliable:
+        if group.member is not None:
+            group.member.take(stream, data)
+            if data.change is None:
+                service.take(stream, data)
+                if not service.reliable:
+                    service.arrive(stream, data)
+            if data.change is None or not isinstance(data.change, PLeave):
+                group.advance()
+        elif service.reliable:
             if service.means(self.site):
                 service.take(stream, data)
                 service.advance()
@@ -210,11 +293,15 @@ class InterGroup(Protocol):
             self._given.append(None)
         if data.seq > stream.delivered:
             stream.delivered = data.seq
-        key = (data.timestamp, self._ranks[stream.sender]) if service.name in TIMESTAMP_SERVICES else None
+        key = (data.timestamp, *self._rank(stream.sender)) if service.name in TIMESTAMP_SERVICES else None
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
         if data.seq == stream.gap_after:
             stream.gap_after = 0
             self.outbox.append(Activate(group.name, service.name, stream.sender))
+
+    def _rank(self, sender: SiteId) -> tuple[int, ...]:
+        """The place of a sender among those with the same timestamp; of one that no file names, by its name."""
+        return tuple(sender.encode()) if self.options.is_dynamic else (self._ranks[sender],)
 
     def receivers(self, group: GroupId) -> int:
         """An estimate of how many processes are in a group (chapter 8)."""

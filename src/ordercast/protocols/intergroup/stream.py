@@ -26,6 +26,7 @@ class Stream:
         "heard",
         "high",
         "last",
+        "ordered",
         "parked_seq",
         "parked_time",
         "passed",
@@ -58,6 +59,8 @@ class Stream:
         self.gap_after = 0
         """The number of the last message before a gap of which the application has to be told, while that message waits
         for its turn; 0: there is none."""
+        self.ordered = 0
+        """The number of the last message that has had its turn among those of all senders, where views change."""
         self.unread: deque[int] = deque()
         """The timestamps of what was delivered reliably and the application has not taken."""
 
@@ -68,7 +71,7 @@ class Stream:
         activation_point = max(activation_point, self.delivered + 1)
         self.state = "active"
         # Before the activation point, not at it: else the first message would be skipped.
-        self.last = self.high = activation_point - 1
+        self.last = self.high = self.ordered = activation_point - 1
         self.passed = max(self.passed, time)
         self.early = {seq: data for seq, data in self.early.items() if seq > self.last}
         if self.parked_seq <= self.last:
