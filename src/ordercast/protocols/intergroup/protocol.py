@@ -78,7 +78,6 @@ class InterGroup(Protocol):
         guarantees=(
             "integrity",
             "self-inclusion",
-            "virtual-synchrony",
             "view-agreement",
             "transitional-set",
             *dict.fromkeys(promise for service in SERVICES.values() for promise in service.promises),
@@ -115,7 +114,8 @@ class InterGroup(Protocol):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.options = cast(InterGroupOptions, context.options)
-        check_senders(context, self.options.senders)
+        if context.groups:  # a newcomer knows of none
+            check_senders(context, self.options.senders)
         self.clock = GroupClock()
         self._ranks = {site: rank for rank, site in enumerate(context.sites)}
         self.process_groups: dict[GroupId, ProcessGroup] = {}

@@ -135,7 +135,7 @@ class ReliableSource(Service):
 
     name = "reliable-source"
     reliable = True
-    promises = ("no-duplication", "source-order", "reliable-source-order", "view-termination")
+    promises = ("no-duplication", "source-order", "reliable-source-order", "view-termination", "virtual-synchrony")
 
     def take(self, stream: Stream, data: Data) -> None:
         """Deliver it: it has its turn."""
@@ -204,6 +204,7 @@ class GroupTimestamp(Service):
         "reliable-timestamp-order",
         "multiple-source-order",
         "view-termination",
+        "virtual-synchrony",
     )
 
     def __init__(self, core: InterGroup, group: ProcessGroup, sources: frozenset[SiteId] | None) -> None:

@@ -98,8 +98,7 @@ class Bootstrap:
         sending = member.group.sending
         first = 1 if sending is None else sending.seq + 1
         member.forget_view(SenderGroup(view, view, (core.site,), {core.site: first}, view.start_time))
-        member.order.begin(view.start_time)
-        member.install_view({})
+        member.install_view({} if member.last_view is None else {core.site: member.last_view})
         member.resume()
         member.start_repair()
 

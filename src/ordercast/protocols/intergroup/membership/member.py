@@ -287,6 +287,7 @@ class Member:
         if self.state is not State.BOOTSTRAP_SENDER:
             self.course.go(State.MRA)
         self.sponsorship = None
+        self.core.transmission.prepare(self.group)
         self.attempts += 1
         self.order.halted = True
         self.repair = RepairRun(self)
