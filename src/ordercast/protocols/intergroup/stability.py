@@ -178,7 +178,8 @@ class Stability(Part):
     def somebody_was_left_out(self, group: ProcessGroup) -> bool:
         """Whether a request for something that was cleared can be in earnest. (Where everyone was counted all the time,
         it was delayed on its way, and whoever sent it has the message by now.)"""
-        return self._groups[group.name].left_out
+        known = self._groups.get(group.name)
+        return known is not None and known.left_out
 
     def whom_we_wait_for(self, group: ProcessGroup) -> str:
         """Who holds the acknowledgement of a group back."""

@@ -117,6 +117,7 @@ class Bootstrap:
         member.left = dict(packet.left)
         member.order.begin(packet.time)
         member.order.count = packet.count
+        member.order.history = packet.history
         member.install_view(packet.came)
         member.course.go(State.TO_SENDER if member.wants == "sender" else State.RECEIVER)
         member.resume()

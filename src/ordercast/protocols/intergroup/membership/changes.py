@@ -124,7 +124,7 @@ class Changes:
         """All who are in the view before come along; whoever is added has been there as a receiver."""
         member = self._member
         before = member.group.senders
-        view = ViewId(data.timestamp, sender, data.seq) if members else EMPTY
+        view = ViewId(data.timestamp, sender, member.order.history) if members else EMPTY
         first = {each: before.activation_points.get(each, 1) for each in members}
         member.core.branch("changed")
         member.group.install(SenderGroup(view, before.epoch if members else EMPTY, members, first, data.timestamp))

@@ -276,6 +276,7 @@ class Membership(Part):
             member.order.reached,
             member.left,
             member.order.count,
+            member.order.history,
         )
         core.send((sender,), answer)
 

@@ -111,6 +111,8 @@ class RepairRun:
                     self._accused = lacking
                     self._member.accuse(*lacking)
             return
+        if state is Repair.GATHER_CUT:
+            return
         patience = options.consensus_seconds
         if state in (Repair.GATHER_READY, Repair.WAIT_FOR_MESSAGE):
             patience += 2 * options.recovery_seconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from ordercast.core import InvariantViolation, SiteId
 from ordercast.protocols.intergroup.packets import Data
@@ -32,6 +33,11 @@ class ViewOrder:
         """Everything up to this time has had its turn."""
         self.count = 0
         """Application messages that have had it."""
+        self.history = 0
+        """A checksum of all that has had its turn since the last repair. Views that PAdd and PLeave make are named by
+        it. (Named by the change alone: a and b lose each other with PLeave under way; a has m before it, b can no
+        longer get m; both install the view without the leaver after the same one, and have delivered different
+        messages in that.)"""
 
     def __len__(self) -> int:
         return len(self._queue)
@@ -65,6 +71,7 @@ class ViewOrder:
         if (timestamp, sender) <= self.last:
             raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
         self.last = (timestamp, sender)
+        self.history = crc32(b"%d %s" % (timestamp, sender.encode()), self.history)
         self.reached = max(self.reached, timestamp)
         stream.ordered = seq
         if data.change is not None:
@@ -76,6 +83,7 @@ class ViewOrder:
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""
         self._queue.clear()
+        self.history = 0
         self.last = max(self.last, (time, ""))
         self.reached = max(self.reached, time)
 

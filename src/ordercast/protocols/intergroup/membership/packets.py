@@ -142,6 +142,8 @@ class ViewAnswer(Packet, frozen=True):
     """Who was a sender in the epoch and has left -> its last number."""
     count: int
     """How many application messages the group has delivered so far."""
+    history: int
+    """Which messages the epoch has delivered so far."""
 
     background: ClassVar[bool] = True
 
