@@ -103,6 +103,12 @@ class Member:
         """Whether it is in the blockSet (5.2.3)."""
         return site in self.blocked
 
+    def _unblock(self) -> None:
+        """Take out whoever has been there for long enough; not while a repair is under way."""
+        if self.repair is None and self.blocked:
+            now, over = self.core.now, self.core.options.block_seconds
+            self.blocked = {site: at for site, at in self.blocked.items() if 0 <= now - at < over}
+
     def block(self, site: SiteId) -> None:
         """Put it there."""
         if len(self.blocked) < SENDERS_MAX:
@@ -135,9 +141,7 @@ class Member:
             self.detector.begin_anew()
             self._foreign.clear()
         self._ticked_at = core.now
-        if self.repair is None:
-            over = core.options.block_seconds
-            self.blocked = {site: at for site, at in self.blocked.items() if 0 <= core.now - at < over}
+        self._unblock()
         self.changes.tick()
         if self.state is State.OUT:
             return
@@ -303,6 +307,7 @@ class Member:
     def on_pjoin(self, sender: SiteId, packet: PJoin) -> None:
         """Somebody repairs."""
         self.detector.hear(sender)
+        self._unblock()
         mark = (packet.attempt, packet.number)
         if mark < self.newest.get(sender, (0, 0)):
             self.core.branch("stale")
@@ -336,6 +341,10 @@ class Member:
         """Whether somebody who is not in the view may start a repair: it considers this process, and there has been
         none of its kind for a while. (Else: whoever holds the key and floods keeps a group in repairs for ever.)"""
         core = self.core
+        if core.site in packet.fail:
+            # It goes on without this process. (Joined now, the repair would fail whoever fails this process, and end
+            # alone; by then the other one has ended, too, and hears of this one: out of step for ever.)
+            return False
         if core.site not in packet.procs or 0 <= core.now - self._invited_at < core.options.consensus_seconds:
             return False
         core.branch("invited")
