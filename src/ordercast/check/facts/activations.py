@@ -123,7 +123,7 @@ class Activations:
             late = np.zeros(columns.message_count, dtype=bool)
             for activation in activations:
                 concerned = self._concerned(messages, activation)
-                late |= concerned & (messages.begin < activation.time)
+                late |= concerned & (messages.begin <= activation.time)
                 active[site, concerned] = wanted[activation.service]
             active[site] &= ~late
         return active

@@ -64,6 +64,8 @@ class Reception(Part):
         while (data := group.buffer.find(stream.sender, stream.last + 1)) is not None:
             if data.view != group.senders.epoch or data.timestamp <= stream.passed:
                 break
+            # Else our next message might have an earlier timestamp than this one, which has its turn at once.
+            self._core.clock.observe(data.timestamp, self._core.now)
             self.follow(group, stream, data)
 
     def check(self, group: ProcessGroup, sender: SiteId, data: Data) -> Stream:

@@ -135,7 +135,7 @@ class ReliableSource(Service):
 
     name = "reliable-source"
     reliable = True
-    promises = ("no-duplication", "source-order", "reliable-source-order", "view-termination", "virtual-synchrony")
+    promises = ("no-duplication", "source-order", "reliable-source-order", "view-termination")
 
     def take(self, stream: Stream, data: Data) -> None:
         """Deliver it: it has its turn."""

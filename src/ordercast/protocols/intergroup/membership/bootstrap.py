@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
+from ordercast.core.effects import Activate
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
     SENDERS_MAX,
@@ -118,7 +119,11 @@ class Bootstrap:
         member.order.begin(packet.time)
         member.order.count = packet.count
         member.order.history = packet.history
+        again = member.entered
         member.install_view(packet.came)
+        if again:
+            # It begins in the middle of the view: what was delivered in it before is not made up for.
+            core.outbox.append(Activate(member.group.name, member.group.service.name))
         member.course.go(State.TO_SENDER if member.wants == "sender" else State.RECEIVER)
         member.resume()
         if member.state is State.TO_SENDER:
