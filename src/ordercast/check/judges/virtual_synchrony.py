@@ -129,6 +129,8 @@ class _Pair:
         before = np.zeros(len(messages), dtype=bool)
         if not moments:
             return before
+        # What had begun by then, others may deliver later.
+        before |= self._facts.messages.begin[messages] <= max(moments)
         for stay, point in points:
             before |= stay.delivered_before(messages, point, max(moments))
             if point is not None and source >= 0:

@@ -56,6 +56,8 @@ class Member:
         self.attempts = 0
         self.blocked: dict[SiteId, float] = {}
         """blockSet: who is not considered for a view -> since when."""
+        self._disagreed: dict[SiteId, int] = {}
+        """Who of them is there because it did not agree -> its newest attempt then."""
         self.newest: dict[SiteId, tuple[int, int]] = {}
         """Process -> attempt and number of the newest PJoin that has come from it."""
         self.agreed: dict[SiteId, tuple[int, int]] = {}
@@ -109,10 +111,23 @@ class Member:
             now, over = self.core.now, self.core.options.block_seconds
             self.blocked = {site: at for site, at in self.blocked.items() if 0 <= now - at < over}
 
-    def block(self, site: SiteId) -> None:
-        """Put it there."""
+    def block(self, site: SiteId, *, disagrees: bool = False) -> None:
+        """Put it there; because it did not agree, or because it cannot be believed."""
         if len(self.blocked) < SENDERS_MAX:
             self.blocked[site] = self.core.now
+            self._disagreed.pop(site, None)
+            if disagrees:
+                self._disagreed[site] = self.newest.get(site, (0, 0))[0]
+
+    def _reconsider(self, sender: SiteId, packet: PJoin) -> None:
+        """Whoever did not agree, and considers this process in a later repair, hears it now. (Blocked all the same: two
+        parts that block each other in turns, each while the other one asks, never come together.)"""
+        site = self.core.site
+        if packet.attempt > self._disagreed.get(sender, packet.attempt) and site in packet.procs:
+            if site not in packet.fail:
+                self.core.branch("unblocked-again")
+                del self._disagreed[sender]
+                self.blocked.pop(sender, None)
 
     # ------------------------------------------------------------------ beginning
     def begin_configured(self, senders: SenderGroup) -> None:
@@ -317,6 +332,8 @@ class Member:
         if mark <= self.agreed.get(sender, (0, 0)):
             self.say_again(packet.epoch)
             return
+        if self.is_blocked(sender):
+            self._reconsider(sender, packet)
         if self.is_blocked(sender):
             self.core.branch("blocked-out")
             return

@@ -50,7 +50,7 @@ class Membership(Part):
     timers = ("membership",)
     branches = (
         *BRANCHES,
-        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "blocked-out", "said-again", "asleep"),
+        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "blocked-out", "unblocked-again", "said-again", "asleep"),
         *("consensus", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
         *("asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),

@@ -126,7 +126,7 @@ class RepairRun:
             return
         core.branch("given-up")
         for site in silent:
-            self._member.block(site)
+            self._member.block(site, disagrees=True)
         self.failed |= silent
         self._start_over()
 
