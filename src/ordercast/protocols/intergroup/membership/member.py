@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
-from ordercast.core.effects import Activate, Broadcast, EnterGroup, InstallView
+from ordercast.core.effects import Activate, Broadcast, InstallView
 from ordercast.protocols.intergroup.membership.bootstrap import Bootstrap, Sponsorship
 from ordercast.protocols.intergroup.membership.changes import Changes
-from ordercast.protocols.intergroup.membership.detector import Detector
 from ordercast.protocols.intergroup.membership.mra import RepairRun
-from ordercast.protocols.intergroup.membership.order import ViewOrder
-from ordercast.protocols.intergroup.membership.packets import EMPTY, MC, SENDERS_MAX, Numbers, PFailBlock, PJoin
+from ordercast.protocols.intergroup.membership.packets import EMPTY, MC, SENDERS_MAX, PFailBlock, PJoin
 from ordercast.protocols.intergroup.membership.rmra import ReceiverRun
 from ordercast.protocols.intergroup.membership.states import WAYS, Course, State
+from ordercast.protocols.intergroup.membership.view import InView
 from ordercast.protocols.intergroup.packets import Data, PAdd, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
@@ -30,25 +29,14 @@ ASLEEP = 4
 set."""
 
 
-class Member:
-    """What one process knows of one group's membership."""
+class Member(InView):
+    """Where one process is in one group's membership."""
 
     def __init__(self, core: InterGroup, group: ProcessGroup, wants: str) -> None:
-        self.core = core
-        self.group = group
+        super().__init__(core, group)
         self.course = Course(State.BOOTSTRAP_RECEIVER, WAYS, core.branch)
         self.wants = wants
-        self.entered = False
-        """Whether the application knows that it is in the group."""
-        self.order = ViewOrder(self)
-        self.detector = Detector(core)
         self.changes = Changes(self)
-        self.last_view: ViewId | None = None
-        """The one that the application knows."""
-        self.came: dict[SiteId, ViewId] = {}
-        """Member -> its view before this one."""
-        self.left: Numbers = {}
-        """Who was a sender in this epoch, and has left -> its last number."""
         self.bootstrap: Bootstrap | None = None
         self.sponsorship: Sponsorship | None = None
         self.repair: RepairRun | None = None
@@ -60,16 +48,10 @@ class Member:
         """Who of them is there because it did not agree -> its newest attempt then."""
         self.newest: dict[SiteId, tuple[int, int]] = {}
         """Process -> attempt and number of the newest PJoin that has come from it."""
-        self.agreed: dict[SiteId, tuple[int, int]] = {}
-        """The same of those by which the present epoch was agreed on: they start no other repair."""
-        self.installed: MC | None = None
-        """What has begun the present epoch."""
         self._said_at = -1.0e9
         """When MC was said again."""
         self._invited_at = -1.0e9
         """When somebody from outside has started a repair."""
-        self._foreign: dict[SiteId, float] = {}
-        """Who speaks in another epoch -> since when."""
         self._ticked_at = core.now
         self._holds: dict[SiteId, tuple[int, float]] = {}
         """Newcomers to whom this process has told its view -> the time at which they begin, and when that was."""
@@ -79,16 +61,6 @@ class Member:
     def state(self) -> State:
         """Where this process is in the membership."""
         return self.course.state
-
-    @property
-    def members(self) -> tuple[SiteId, ...]:
-        """The sender group of the current view."""
-        return self.group.senders.members
-
-    @property
-    def epoch(self) -> ViewId:
-        """The view that the last repair has installed."""
-        return self.group.senders.epoch
 
     @property
     def may_send(self) -> bool:
@@ -122,12 +94,11 @@ class Member:
     def _reconsider(self, sender: SiteId, packet: PJoin) -> None:
         """Whoever did not agree, and considers this process in a later repair, hears it now. (Blocked all the same: two
         parts that block each other in turns, each while the other one asks, never come together.)"""
-        site = self.core.site
-        if packet.attempt > self._disagreed.get(sender, packet.attempt) and site in packet.procs:
-            if site not in packet.fail:
-                self.core.branch("unblocked-again")
-                del self._disagreed[sender]
-                self.blocked.pop(sender, None)
+        is_later = packet.attempt > self._disagreed.get(sender, packet.attempt)
+        if is_later and self.core.site in packet.procs and self.core.site not in packet.fail:
+            self.core.branch("unblocked-again")
+            del self._disagreed[sender]
+            self.blocked.pop(sender, None)
 
     # ------------------------------------------------------------------ beginning
     def begin_configured(self, senders: SenderGroup) -> None:
@@ -211,7 +182,7 @@ class Member:
         elif not self.is_blocked(sender) and (sender in self._foreign or len(self._foreign) < SENDERS_MAX):
             # For a while it may only be later than we are, or we may be.
             since = self._foreign.setdefault(sender, self.core.now)
-            if not 0 <= self.core.now - since < self.core.options.foreign_seconds:
+            if not 0 <= self.core.now - since < self.foreign_patience:
                 del self._foreign[sender]
                 self.core.branch("foreign")
                 self.on_foreign(sender)
@@ -293,16 +264,15 @@ class Member:
         elif self.reception is not None:
             self.reception.on_foreign(site)
         elif state is State.RECEIVER and site in self.members:
-            self.wait_for_change()
-            if self.reception is not None:
-                self.reception.on_foreign(site)
+            self.wait_for_change().on_foreign(site)
         elif state is State.RECEIVER and not self.members:
             self.course.go(State.BOOTSTRAP_RECEIVER)
             self.begin_bootstrap()
 
     # ------------------------------------------------------------------ repairs
-    def start_repair(self, considered: SiteId | None = None, failed: SiteId | None = None) -> None:
-        """Enter the membership repair algorithm (5.4), with somebody new, or without somebody."""
+    def start_repair(self, considered: SiteId | None = None, failed: SiteId | None = None) -> RepairRun | None:
+        """Enter the membership repair algorithm (5.4), with somebody new, or without somebody; None when that is over
+        already, for a process that is alone."""
         if self.state is not State.BOOTSTRAP_SENDER:
             self.course.go(State.MRA)
         self.sponsorship = None
@@ -311,13 +281,15 @@ class Member:
         self.order.halted = True
         self.repair = RepairRun(self)
         self.repair.begin(considered, failed)
+        return self.repair
 
-    def wait_for_change(self) -> None:
+    def wait_for_change(self) -> ReceiverRun:
         """Enter the receivers' algorithm (5.5)."""
         resigns = self.state is State.TO_RECEIVER
         self.course.go(State.WAIT_FOR_CHANGE)
         self.order.halted = True
         self.reception = ReceiverRun(self, resigns)
+        return self.reception
 
     def on_pjoin(self, sender: SiteId, packet: PJoin) -> None:
         """Somebody repairs."""
@@ -345,9 +317,9 @@ class Member:
             self.repair.on_pjoin(sender, packet)
         elif state in (State.SENDER, State.TO_SENDER):
             if stream is not None or self._is_invited(sender, packet):
-                self.start_repair(considered=sender)
-                if self.repair is not None:
-                    self.repair.on_pjoin(sender, packet)
+                run = self.start_repair(considered=sender)
+                if run is not None:
+                    run.on_pjoin(sender, packet)
         elif sender in self.members and packet.epoch == self.epoch:
             if state in (State.RECEIVER, State.TO_RECEIVER):
                 self.wait_for_change()
@@ -409,119 +381,3 @@ class Member:
                 self.wait_for_change()
             if self.reception is not None:
                 self.reception.on_mc(packet)
-
-    # ------------------------------------------------------------------ installing
-    def missing(self, cut: Numbers) -> tuple[SiteId, int] | None:
-        """The first message before a cut that is not here: its sender and number; None when all are."""
-        for sender in sorted(cut):
-            stream = self.group.streams.get(sender)
-            if sender == self.core.site or (stream is None and sender in self.left):
-                continue
-            if stream is None:
-                # Its PAdd is before the cut, and not here yet.
-                return sender, cut[sender]
-            if stream.last < cut[sender]:
-                self.core.reception.detect(self.group, stream, cut[sender])
-                return sender, stream.last + 1
-        return None
-
-    def is_ahead_of(self, cut: Numbers) -> bool:
-        """Whether something behind the cut was delivered."""
-        return any(
-            max(stream.ordered, stream.delivered) > cut.get(sender, 0)
-            for sender, stream in self.group.streams.items()
-            if stream.state == "active" or sender == self.core.site
-        )
-
-    def deliver_and_install(self, message: MC) -> None:
-        """Deliver what is before the cut; then the new view begins (Figures 5.4 and 5.7)."""
-        core, group = self.core, self.group
-        cut = message.cut_of(self.epoch)
-        before, epoch = self.members, self.epoch
-        if cut is not None:
-            own = {} if group.own is None else {core.site: group.own.last}
-            self.order.flush({**cut, **own})
-        view, members = message.view, tuple(sorted(message.old))
-        core.clock.observe(view.start_time, core.now)
-        gaps = []
-        streams: dict[SiteId, Stream] = {}
-        for sender in members:
-            stream = group.streams.get(sender)
-            if stream is not None and (sender == core.site or (message.old[sender] == epoch and cut is not None)):
-                stream.passed = max(stream.passed, view.start_time)
-                if sender != core.site:
-                    stream.early = {}
-                    stream.last = stream.high = stream.ordered = message.first[sender] - 1
-            else:
-                stream = group.new_stream(sender)
-                stream.begin(message.first[sender], view.start_time)
-                if sender == core.site:
-                    stream.state = "idle"
-                elif sender in before:
-                    gaps.append(sender)
-            streams[sender] = stream
-        came = {sender: self._last_view_of(sender, message, epoch) for sender in members}
-        self._replace(streams, SenderGroup(view, view, members, message.first, view.start_time))
-        self.installed = message
-        self.left = {}
-        self.order.begin(view.start_time)
-        self.install_view(came)
-        for sender in gaps:
-            # What it has sent in between belongs to views that this process has not seen.
-            core.outbox.append(Activate(group.name, group.service.name, sender))
-        self.resume()
-
-    def _last_view_of(self, sender: SiteId, message: MC, epoch: ViewId) -> ViewId:
-        """The view of a member before the new one. All who come from one epoch have delivered the same in it, so that
-        they have the same view at its end."""
-        return self.group.senders.view if message.old[sender] == epoch else message.old[sender]
-
-    def forget_view(self, senders: SenderGroup) -> None:
-        """Be in a view that has nothing to do with the one before: nothing of what waits belongs to it."""
-        group = self.group
-        streams = {}
-        for sender in {**senders.activation_points, **dict.fromkeys(senders.members)}:
-            stream = streams[sender] = group.new_stream(sender)
-            stream.begin(senders.activation_points.get(sender, 1), senders.start_time)
-            if sender == self.core.site:
-                stream.state = "idle"
-        self._replace(streams, senders)
-        self.left = {}
-        self.installed = None
-        self.agreed = {}
-        self.order.begin(senders.start_time)
-
-    def _replace(self, streams: dict[SiteId, Stream], senders: SenderGroup) -> None:
-        group = self.group
-        for sender in group.streams:
-            self.core.repair.forget(group, sender)
-        group.streams = streams
-        group.install(senders)
-
-    def resume(self) -> None:
-        """A view begins: deliver and send again, and take what of it has come already."""
-        core, group = self.core, self.group
-        self._foreign.clear()
-        self.order.halted = False
-        self.detector.watch(self.members)
-        for site in self.members:
-            self.detector.refresh(site)
-        for stream in group.others:
-            core.reception.catch_up(group, stream)
-        core.stability.note_view(group)
-
-    def install_view(self, came: dict[SiteId, ViewId]) -> None:
-        """Tell the application; for the first time, that it is in."""
-        core, group = self.core, self.group
-        if not self.entered:
-            self.entered = True
-            core.outbox.append(EnterGroup(group.name, self.order.count))
-            core.outbox.append(InstallView(group.view, self.members, (), (group.name,)))
-            core.outbox.append(Activate(group.name, group.service.name))
-        else:
-            transitional = tuple(site for site in self.members if came.get(site) == self.last_view)
-            merged = tuple(site for site in self.members if came.get(site) != self.last_view)
-            core.outbox.append(InstallView(group.view, self.members, transitional, (group.name,), merged))
-        core.branch("view-installed")
-        self.came = came
-        self.last_view = group.senders.view

@@ -50,7 +50,8 @@ class Membership(Part):
     timers = ("membership",)
     branches = (
         *BRANCHES,
-        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "blocked-out", "unblocked-again", "said-again", "asleep"),
+        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep"),
+        *("blocked-out", "unblocked-again"),
         *("consensus", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
         *("asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),

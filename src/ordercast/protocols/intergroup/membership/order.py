@@ -12,8 +12,8 @@ from ordercast.protocols.intergroup.packets import Data
 from ordercast.protocols.intergroup.stream import Stream
 
 if TYPE_CHECKING:
-    from ordercast.protocols.intergroup.membership.member import Member
     from ordercast.protocols.intergroup.membership.packets import Numbers
+    from ordercast.protocols.intergroup.membership.view import InView
 
 
 class ViewOrder:
@@ -22,7 +22,7 @@ class ViewOrder:
     All processes of a group keep it, with any service: it is what views are agreed on by.
     """
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: InView) -> None:
         self._member = member
         self._queue: list[tuple[int, SiteId, int, Stream, Data]] = []
         self.halted = False
