@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
 from ordercast.protocols.intergroup.services import DEFAULT_SERVICE, SERVICES
 
@@ -44,18 +46,20 @@ def _options(situation: Situation) -> OptionValues:
     }
     if random.random() < 1 / 3:
         options |= {"bandwidth_max": 20_000.0, "bandwidth_min": 4_000.0, "burst_bytes": random.choice((200, 2000))}
-    options |= _membership(situation, options)
     if situation.sources and random.random() < 0.5:
         options["senders"] = list(situation.sources)
+    # Where Keep Alives are rare, answers make the difference.
+    if options["keep_alive_seconds"] > 0.35:
+        options["answer_senders_max"] = len(situation.sites)
     return options
 
 
-def _membership(situation: Situation, options: OptionValues) -> OptionValues:
+def _options_of_views(situation: Situation) -> OptionValues:
     """Times of the membership, short against a run; some shorter than what they wait for takes."""
+    options = _options(situation)
     random = situation.random
     period = situation.seconds(max(0.05, 2 * situation.round_trip), max(0.2, 4 * situation.round_trip))
-    return {
-        "membership": "dynamic",
+    return options | {
         "order_across_groups": False,
         "membership_seconds": period,
         "silent_keep_alives": random.randint(4, 8),
@@ -69,8 +73,14 @@ def _membership(situation: Situation, options: OptionValues) -> OptionValues:
 
 
 def _live(capacity: Capacity) -> OptionValues:
+    # Whoever starts listens for a few control messages; up to eight processes are coordinators all of them, so that an
+    # acknowledgement is one message away from everyone, and not three.
+    control = max(0.02, 0.005 * capacity.processes)
     return {
-        "control_seconds_min": 0.02,
+        "control_seconds_min": control,
+        "start_seconds": 10 * control,
+        "coordinators_low": max(2, min(8, capacity.processes)),
+        "answer_senders_max": 8,
         "outstanding_messages_max": max(64, 16 * capacity.window),
     }
 
@@ -80,4 +90,10 @@ ARRANGEMENT = Arrangement(
     crash="whoever orders by timestamp waits while a sender is down",
     campaign=Tuning(options=_options, settle=10.0, channels=True),
     live=_live,
+)
+
+DYNAMIC_ARRANGEMENT = replace(
+    ARRANGEMENT,
+    crash="the others go on without it",
+    campaign=Tuning(options=_options_of_views, settle=12.0, channels=True),
 )

@@ -9,14 +9,10 @@ from ordercast.core.tables import nearest
 from ordercast.protocols.intergroup.control import ControlOptions
 from ordercast.protocols.intergroup.services import DEFAULT_SERVICE, SERVICES
 
-MEMBERSHIPS = ("dynamic", "static")
-
 
 class InterGroupOptions(ControlOptions, frozen=True):
     """Every constant, every time and every bound, each with a reason for its value."""
 
-    membership: str = "dynamic"
-    """Whether the sender group of each group changes (chapter 5): `dynamic`, or `static` as it is configured."""
     senders: tuple[SiteId, ...] = ()
     """Who may multicast: in each group those of its members that are named here, or all of them where none is. Whoever
     orders by timestamp waits for all senders of the group, and for nobody else."""
@@ -29,6 +25,10 @@ class InterGroupOptions(ControlOptions, frozen=True):
     keep_alive_seconds: float = 0.05
     """KEEP_ALIVE_TIMEOUT: how long a sender says nothing at the most. A delivery in the order of the timestamps takes
     as long, and the way (Equation 7.1). What the wide-area experiment had (7.2)."""
+    answer_senders_max: int = 0
+    """In groups of so many senders at the most, a sender that has nothing to send answers a message at once with a Keep
+    Alive: a delivery in the order of the timestamps then takes two ways instead of a Keep Alive's time. Each message
+    costs as many packets as there are senders. 0: nobody answers, as in the thesis."""
     request_seconds_max: float = 3.0
     """However often somebody has asked, it asks again after so long: a few round trips around the world."""
     outstanding_messages_max: int = 1024
@@ -54,29 +54,10 @@ class InterGroupOptions(ControlOptions, frozen=True):
     wait_seconds_max: float = 0.2
     """How long `unreliable-timestamp` waits at the most for what may come before a message: as long as people do not
     notice that sound and picture are late."""
-    membership_seconds: float = 0.25
-    """How often a membership message is said again until it is answered, and silence is looked for: a round trip around
-    the world."""
-    silent_keep_alives: int = 8
-    """Keep Alives, or half as many of the above, that a sender may miss before it is suspected: at a loss of 5 % eight
-    in a row are lost once in a year."""
-    foreign_seconds: float = 0.5
-    """How long a sender may speak in another view before that is a reason to repair: the time in which views that a
-    repair has installed become known to all."""
-    consensus_seconds: float = 2.0
-    """How long a process may be heard and not agree before the others go on without it: several repetitions."""
-    cut_seconds: float = 1.0
-    """How long a repair waits for what receivers have (5.4.2): one that is slow holds nobody up for longer."""
-    recovery_seconds: float = 3.0
-    """How long nothing may come of what is missing before a cut until it counts as gone with whoever had it."""
-    block_seconds: float = 10.0
-    """How long whoever did not agree, or could not be believed, is left alone (5.2.3): a hundred times the distance."""
-    bootstrap_seconds: float = 1.0
-    """How long a process looks for senders before there are none, and how long a sponsor has."""
     blocked_seconds: float = 2.0
     """How long nothing can be sent until the application hears who holds it up."""
 
-    shared: ClassVar[frozenset[str]] = frozenset({"membership", "senders", "order_across_groups"})
+    shared: ClassVar[frozenset[str]] = frozenset({"senders", "order_across_groups"})
     """Whoever does not wait for a sender, or not for one of another group, delivers too early."""
 
     def __post_init__(self) -> None:
@@ -85,15 +66,7 @@ class InterGroupOptions(ControlOptions, frozen=True):
             check_service(self.service)
         except UsageError as error:
             raise UsageError(f"options of intergroup: {error}") from None
-        if self.membership not in MEMBERSHIPS:
-            raise UsageError(
-                f"options of intergroup: there is no membership {self.membership!r}; "
-                f"{nearest(self.membership, MEMBERSHIPS)}"
-            )
-        if self.order_across_groups and self.is_dynamic:
-            raise UsageError("options of intergroup: order_across_groups needs membership = 'static'")
         for name in (
-            "silent_keep_alives",
             "outstanding_messages_max",
             "outstanding_bytes_max",
             "buffer_messages_max",
@@ -113,11 +86,6 @@ class InterGroupOptions(ControlOptions, frozen=True):
                     f"options of intergroup: outstanding_{kind}_max = {outstanding} is above buffer_{kind}_max = "
                     f"{buffer}, and a sender keeps what is outstanding"
                 )
-
-    @property
-    def is_dynamic(self) -> bool:
-        """Whether sender groups change."""
-        return self.membership == MEMBERSHIPS[0]
 
 
 def check_service(service: str) -> None:

@@ -13,28 +13,22 @@ from ordercast.core.effects import Activate, Deliver, InstallView, JoinChannel
 from ordercast.core.events import (
     Arrival,
     Consumed,
-    JoinRequested,
-    LeaveRequested,
     MulticastRequested,
     Recovered,
-    RoleChosen,
     ServiceChosen,
     Started,
 )
 from ordercast.protocols.intergroup.activation import Activation
 from ordercast.protocols.intergroup.arrangement import ARRANGEMENT
 from ordercast.protocols.intergroup.clock import GroupClock
-from ordercast.protocols.intergroup.control import Control
+from ordercast.protocols.intergroup.control import Control, CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup
-from ordercast.protocols.intergroup.membership import ROLES, Membership
-from ordercast.protocols.intergroup.membership.member import RECEIVER, SENDER, Member
-from ordercast.protocols.intergroup.membership.services import IN_VIEWS
-from ordercast.protocols.intergroup.membership.states import State
+from ordercast.protocols.intergroup.membership import Membership
 from ordercast.protocols.intergroup.options import InterGroupOptions
-from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, PLeave
+from ordercast.protocols.intergroup.packets import Data, PLeave
 from ordercast.protocols.intergroup.reception import Reception
 from ordercast.protocols.intergroup.repair import Repair
-from ordercast.protocols.intergroup.senders import SenderGroup, check_senders, static_senders
+from ordercast.protocols.intergroup.senders import check_senders, static_senders
 from ordercast.protocols.intergroup.services import (
     SERVICES,
     TIMESTAMP_SERVICES,
@@ -46,7 +40,7 @@ from ordercast.protocols.intergroup.stability import Stability
 from ordercast.protocols.intergroup.stream import Stream
 from ordercast.protocols.intergroup.transmission import Sending, Transmission
 
-_PARTS: tuple[type[Part], ...] = (Transmission, Reception, Repair, Activation, Stability, Membership, Control)
+_PARTS: tuple[type[Part], ...] = (Transmission, Reception, Repair, Activation, Stability, Control)
 
 _ACROSS = ("multiple-group-order", "acyclic-order")
 _ONE_GROUP = ("reliable-source-order", "reliable-timestamp-order")
@@ -78,8 +72,6 @@ class InterGroup(Protocol):
         guarantees=(
             "integrity",
             "self-inclusion",
-            "view-agreement",
-            "transitional-set",
             *dict.fromkeys(promise for service in SERVICES.values() for promise in service.promises),
         ),
         faults=(
@@ -93,13 +85,8 @@ class InterGroup(Protocol):
             "pause",
             "skew",
             "slow-reader",
-            "crash",
         ),
         crash="whoever orders by timestamp waits for a sender that is down; one that comes back stays out",
-        dynamic=True,
-        another_process=True,
-        partitionable=True,
-        roles=ROLES,
         branches=tuple(dict.fromkeys(("overrun", *(branch for part in _PARTS for branch in part.branches)))),
         options=InterGroupOptions,
         several_groups=False,
@@ -129,13 +116,12 @@ class InterGroup(Protocol):
         self.repair = self.attach(Repair(self))
         self.activation = self.attach(Activation(self))
         self.stability = self.attach(Stability(self))
-        self.membership = self.attach(Membership(self))
         self.control = self.attach(
             Control(
                 self,
                 self.options,
                 local_report=self.stability.local_report,
-                local_cuts=self.membership.local_cuts,
+                local_cuts=self._local_cuts,
                 on_system_report=self.stability.on_system_report,
             )
         )
@@ -148,9 +134,7 @@ class InterGroup(Protocol):
         group = self._add(ProcessGroup(name, self.site, members, senders, self.options))
         if group.own is not None:
             group.sending = Sending(self.options)
-        if self.options.is_dynamic:
-            group.service = IN_VIEWS[self.options.service](self, group, None)
-            group.member = Member(self, group, SENDER if group.own is not None else RECEIVER)
+        self._follow_views(group)
         shared = next(iter(self._orders.values()), None) if self.options.order_across_groups else None
         self._orders[name] = shared or TimestampOrder()
 
@@ -158,29 +142,18 @@ class InterGroup(Protocol):
         self.process_groups[group.name] = self._channels[group.channel] = group
         return group
 
-    def enter_group(self, name: GroupId, service: str, senders: SenderGroup) -> ProcessGroup:
-        """A group that comes and goes."""
-        group = self._add(ProcessGroup(name, self.site, (), senders, self.options))
-        group.service = IN_VIEWS[service](self, group, None)
-        return group
+    # ------------------------------------------------------------------ views that change (see `dynamic.py`)
+    membership: Membership
+    """Where sender groups change."""
 
-    def forget_group(self, group: ProcessGroup) -> None:
-        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors."""
-        del self.process_groups[group.name]
-        group.streams = {}
-        group.buffer.clear(TIMESTAMP_MAX)
-        self.repair.forget_group(group)
+    def _follow_views(self, group: ProcessGroup) -> None:
+        """A configured group is entered: its view stays."""
 
-    @property
-    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
-        """The groups in which this process is, with their senders and itself."""
-        if not self.options.is_dynamic:
-            return self.context.groups
-        return {
-            name: tuple(sorted({*group.senders.members, self.site}))
-            for name, group in self.process_groups.items()
-            if group.member is not None and group.member.entered and group.member.state is not State.OUT
-        }
+    def _start_views(self) -> None:
+        """The configured views are installed already."""
+
+    def _local_cuts(self) -> Mapping[GroupId, CutReport]:
+        return {}
 
     # ------------------------------------------------------------------ events
     def on_started(self, event: Started) -> None:
@@ -194,7 +167,7 @@ class InterGroup(Protocol):
             )
         self.activation.start()
         self.stability.start()
-        self.membership.start()
+        self._start_views()
         self.transmission.start()
         self.control.start()
 
@@ -221,24 +194,6 @@ class InterGroup(Protocol):
         if group is None:
             raise UsageError(f"{self.site} is not in {event.group}: it has no service there")
         self.activation.choose(group, event.service, event.sources)
-
-    def on_join_requested(self, event: JoinRequested) -> None:
-        """The application wants to be in a group."""
-        if not self.options.is_dynamic:
-            super().on_join_requested(event)
-        self.membership.join(event)
-
-    def on_leave_requested(self, event: LeaveRequested) -> None:
-        """The application wants to be out of a group."""
-        if not self.options.is_dynamic:
-            super().on_leave_requested(event)
-        self.membership.leave(event)
-
-    def on_role_chosen(self, event: RoleChosen) -> None:
-        """The application wants another role in a group."""
-        if not self.options.is_dynamic:
-            raise UsageError("the senders are configured (membership = 'static'): no role can be chosen")
-        self.membership.choose_role(event)
 
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries: they no longer hold acknowledgements back."""
@@ -295,13 +250,13 @@ class InterGroup(Protocol):
             stream.delivered = data.seq
         key = (data.timestamp, *self._rank(stream.sender)) if service.name in TIMESTAMP_SERVICES else None
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
-        if data.seq == stream.gap_after:
-            stream.gap_after = 0
+        if stream.gaps and data.seq in stream.gaps:
+            stream.gaps.discard(data.seq)
             self.outbox.append(Activate(group.name, service.name, stream.sender))
 
     def _rank(self, sender: SiteId) -> tuple[int, ...]:
-        """The place of a sender among those with the same timestamp; of one that no file names, by its name."""
-        return tuple(sender.encode()) if self.options.is_dynamic else (self._ranks[sender],)
+        """The place of a sender among those with the same timestamp."""
+        return (self._ranks[sender],)
 
     def receivers(self, group: GroupId) -> int:
         """An estimate of how many processes are in a group (chapter 8)."""

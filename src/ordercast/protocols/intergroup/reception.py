@@ -19,7 +19,7 @@ class Reception(Part):
 
     packets = (Data, KeepAlive)
     timers = ("wait",)
-    branches = ("old", "early", "gap", "parked", "too-late", "waited", "other-view")
+    branches = ("old", "early", "gap", "parked", "too-late", "waited")
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
@@ -43,6 +43,7 @@ class Reception(Part):
             group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
         group.advance()
+        core.transmission.answer(group, packet.timestamp)
 
     def find(self, group: ProcessGroup, source: SiteId, data: Data, *, again: bool = False) -> Stream | None:
         """The stream to which a message belongs; None when it belongs to another view."""

@@ -204,7 +204,6 @@ class GroupTimestamp(Service):
         "reliable-timestamp-order",
         "multiple-source-order",
         "view-termination",
-        "virtual-synchrony",
     )
 
     def __init__(self, core: InterGroup, group: ProcessGroup, sources: frozenset[SiteId] | None) -> None:

@@ -58,7 +58,7 @@ class Bootstrap:
         core, member = self._core, self._member
         if member.bootstrap is not self:
             return
-        patience = core.options.bootstrap_seconds
+        patience = core.membership.options.bootstrap_seconds
         elapsed = core.now - self._began
         if elapsed < 0:
             self._began = core.now
@@ -148,7 +148,7 @@ class Sponsorship:
         member, core = self._member, self._core
         if member.sponsorship is not self:
             return
-        patience = core.options.bootstrap_seconds
+        patience = core.membership.options.bootstrap_seconds
         if self._confirmed_at is not None and 0 <= core.now - self._confirmed_at < patience:
             return
         self._confirmed_at = None

@@ -56,7 +56,7 @@ class Detector:
     def timeout(self, site: SiteId) -> float:
         """How long it may be silent."""
         core = self._core
-        options = core.options
+        options = core.membership.options
         # Whoever repairs and is no sender yet is only heard with each period of the membership timer.
         usual = options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
         return (usual + 2 * core.control.distance(site)) * self._patience.get(site, 1.0)

@@ -80,7 +80,7 @@ class Member(InView):
     def _unblock(self) -> None:
         """Take out whoever has been there for long enough; not while a repair is under way."""
         if self.repair is None and self.blocked:
-            now, over = self.core.now, self.core.options.block_seconds
+            now, over = self.core.now, self.core.membership.options.block_seconds
             self.blocked = {site: at for site, at in self.blocked.items() if 0 <= now - at < over}
 
     def block(self, site: SiteId, *, disagrees: bool = False) -> None:
@@ -121,7 +121,7 @@ class Member(InView):
     def tick(self) -> None:
         """The membership timer: say again what was not answered, and see who is silent."""
         core = self.core
-        period = core.options.membership_seconds
+        period = core.membership.options.membership_seconds
         if not 0 <= core.now - self._ticked_at <= ASLEEP * period:
             core.branch("asleep")
             self.detector.begin_anew()
@@ -334,7 +334,10 @@ class Member(InView):
             # It goes on without this process. (Joined now, the repair would fail whoever fails this process, and end
             # alone; by then the other one has ended, too, and hears of this one: out of step for ever.)
             return False
-        if core.site not in packet.procs or 0 <= core.now - self._invited_at < core.options.consensus_seconds:
+        if (
+            core.site not in packet.procs
+            or 0 <= core.now - self._invited_at < core.membership.options.consensus_seconds
+        ):
             return False
         core.branch("invited")
         self._invited_at = core.now
@@ -364,7 +367,7 @@ class Member(InView):
     def say_again(self, epoch: ViewId) -> None:
         """Somebody has not heard that the repair is over."""
         core, message = self.core, self.installed
-        period = core.options.membership_seconds
+        period = core.membership.options.membership_seconds
         if message is None or epoch == self.epoch or 0 <= core.now - self._said_at < period / 2:
             return
         core.branch("said-again")

@@ -3,14 +3,15 @@ are whose."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from ordercast.core import GroupId, Part, SiteId, UsageError, WireError
+from ordercast.core import Context, GroupId, Part, SiteId, UsageError, WireError
 from ordercast.core.effects import Credit, ExitGroup, JoinChannel, LeaveChannel
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested, RoleChosen
 from ordercast.core.tables import nearest
 from ordercast.protocols.intergroup.control import CutReport
 from ordercast.protocols.intergroup.membership.member import OUT, RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
     MC,
@@ -35,8 +36,8 @@ from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.parts.names import NAME_CHARACTERS_MAX
 
 if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.dynamic import DynamicInterGroup
     from ordercast.protocols.intergroup.group import ProcessGroup
-    from ordercast.protocols.intergroup.protocol import InterGroup
 
 ROLES = (SENDER, RECEIVER)
 LINGER = 12
@@ -54,11 +55,12 @@ class Membership(Part):
         *("blocked-out", "unblocked-again"),
         *("consensus", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
-        *("asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
+        *("other-view", "asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
     )
 
-    def __init__(self, core: InterGroup) -> None:
+    def __init__(self, core: DynamicInterGroup, context: Context) -> None:
         self._core = core
+        self.options = cast(MembershipOptions, context.options)
         self._numbers: dict[GroupId, int] = {}
         """Groups in which this process was a sender -> its last number: it goes on from there."""
         self._requests = 0
@@ -100,7 +102,7 @@ class Membership(Part):
                 self._set_timer(group.name)
 
     def _set_timer(self, group: GroupId) -> None:
-        self._core.set_timer(("membership", group), self._core.options.membership_seconds)
+        self._core.set_timer(("membership", group), self._core.membership.options.membership_seconds)
 
     def on_membership_timeout(self, name: GroupId) -> None:
         """Say again what was not answered."""
@@ -131,7 +133,7 @@ class Membership(Part):
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise UsageError(f"{name!r} is no name of a group: use 1 to {NAME_CHARACTERS_MAX} characters")
         role = self._check_role(event.role or SENDER)
-        service = event.service or core.options.service
+        service = event.service or core.membership.options.service
         check_service(service)
         group = core.process_groups.get(name)
         if group is not None and name not in self._lingering:

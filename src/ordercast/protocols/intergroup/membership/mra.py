@@ -101,7 +101,7 @@ class RepairRun:
 
     def _give_up_the_silent(self) -> None:
         """E14: a process that is heard and does not agree would hold everyone up for ever."""
-        core, options = self._core, self._core.options
+        core, options = self._core, self._core.membership.options
         elapsed = core.now - self._since
         state = self.state
         if state is Repair.RECOVERY:
@@ -274,7 +274,7 @@ class RepairRun:
         report = core.control.cut_of(name, member.epoch.key)
         if report is not None and report.reporters >= core.control.receivers(name):
             return True
-        if 0 <= core.now - self._since < core.options.cut_seconds:
+        if 0 <= core.now - self._since < core.membership.options.cut_seconds:
             return False
         core.branch("cut-not-awaited")
         return True

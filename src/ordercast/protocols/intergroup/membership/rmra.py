@@ -64,10 +64,10 @@ class ReceiverRun:
         member, core = self._member, self._core
         elapsed = core.now - self._since
         if self.course.state is Reception.RECOVERY:
-            if not 0 <= elapsed <= 2 * core.options.recovery_seconds:
+            if not 0 <= elapsed <= 2 * core.membership.options.recovery_seconds:
                 self._give_up()
             return
-        options = core.options
+        options = core.membership.options
         patience = 2 * (options.consensus_seconds + options.cut_seconds + options.recovery_seconds)
         if (
             all(member.detector.is_suspected(site) for site in member.members if site != core.site)

@@ -44,7 +44,7 @@ class InView:
         """What has begun the present epoch."""
         self._foreign: dict[SiteId, float] = {}
         """Who speaks in another epoch -> since when."""
-        self.foreign_patience = core.options.foreign_seconds
+        self.foreign_patience = core.membership.options.foreign_seconds
 
     @property
     def members(self) -> tuple[SiteId, ...]:
@@ -89,7 +89,8 @@ class InView:
         cut = message.cut_of(self.epoch)
         before, epoch = self.members, self.epoch
         if cut is not None:
-            own = {} if group.own is None else {core.site: group.own.last}
+            # Whoever is not among the survivors goes by the cut for its own messages, too.
+            own = {} if group.own is None or core.site not in message.old else {core.site: group.own.last}
             self.order.flush({**cut, **own})
         view, members = message.view, tuple(sorted(message.old))
         core.clock.observe(view.start_time, core.now)
@@ -154,7 +155,9 @@ class InView:
         self._foreign.clear()
         # Two parts that hear each other start to repair by chance, and not in step: else each might always ask while
         # the other one still goes on without it.
-        self.foreign_patience = core.options.foreign_seconds * core.context.random.uniform(1.0, FOREIGN_SPREAD)
+        self.foreign_patience = core.membership.options.foreign_seconds * core.context.random.uniform(
+            1.0, FOREIGN_SPREAD
+        )
         self.order.halted = False
         self.detector.watch(self.members)
         for site in self.members:
