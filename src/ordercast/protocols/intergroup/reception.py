@@ -51,7 +51,8 @@ class Reception(Part):
             return self.check(group, source, data)
         self._check_data(group, source, data)
         if again:
-            stream = group.streams.get(source) if data.view == group.senders.epoch else None
+            is_ours = data.view == group.senders.epoch and not group.member.is_out
+            stream = group.streams.get(source) if is_ours else None
         else:
             stream = group.member.hear(source, data.view)
         if stream is None:

@@ -255,7 +255,7 @@ class Transmission(Part):
         if sending is None:
             return
         room = self._room(group, sending)
-        if group.member is not None and not group.member.takes_messages:
+        if group.member is not None and not group.member.gives_credit:
             room = 0
         if room != sending.granted:
             sending.granted = room

@@ -73,6 +73,12 @@ class Member(InView):
         """Whether the application may multicast: as a sender, also while a repair is under way."""
         return self.wants == SENDER and self.group.own is not None
 
+    @property
+    def gives_credit(self) -> bool:
+        """Whether it should: not while a repair is under way. (Else: b's m1 to this group waits until that is over, its
+        m2 to another group does not; c has m2, multicasts m3 to this group, and m3 has the earlier timestamp.)"""
+        return self.takes_messages and self.state is State.SENDER
+
     def is_blocked(self, site: SiteId) -> bool:
         """Whether it is in the blockSet (5.2.3)."""
         return site in self.blocked
@@ -82,6 +88,11 @@ class Member(InView):
         if self.repair is None and self.blocked:
             now, over = self.core.now, self.core.membership.options.block_seconds
             self.blocked = {site: at for site, at in self.blocked.items() if 0 <= now - at < over}
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it has left the group."""
+        return self.state is State.OUT
 
     def block(self, site: SiteId, *, disagrees: bool = False) -> None:
         """Put it there; because it did not agree, or because it cannot be believed."""
@@ -164,6 +175,8 @@ class Member(InView):
         self.course.go(State.OUT)
         self.reception = None
         self.order.halted = True
+        # What it has taken and not delivered is delivered no more.
+        self.group.service.close()
         self.core.membership.exit(self)
 
     # ------------------------------------------------------------------ Data and Keep Alives
@@ -279,6 +292,7 @@ class Member(InView):
         self.core.transmission.prepare(self.group)
         self.attempts += 1
         self.order.halted = True
+        self.core.transmission.give_credit(self.group)
         self.repair = RepairRun(self)
         self.repair.begin(considered, failed)
         return self.repair
