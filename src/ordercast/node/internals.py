@@ -427,6 +427,7 @@ class Internals:
                 ", ".join(silent),
             )
         self.engine.tell_others()
+        self.receiver.caught_up()
         self.receiver.resume_seeking()
         self.senders.start()
         self._is_started = True

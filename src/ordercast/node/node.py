@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node.addresses import show_address
@@ -19,8 +19,12 @@ from ordercast.node.group import Group
 from ordercast.node.internals import CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
+from ordercast.node.typed import TypedGroup
+from ordercast.node.typed_schema import TypeSchema
 
 logger = logging.getLogger("ordercast.node")
+
+Value = TypeVar("Value")
 
 
 class Node:
@@ -154,14 +158,47 @@ class Node:
         await self.internals.wait_for_peers(wanted)
 
     # ------------------------------------------------------------------ in
-    async def join(self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None) -> Group:
+    @overload
+    async def join(self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None) -> Group: ...
+
+    @overload
+    async def join(
+        self,
+        *names: GroupId,
+        type: type[Value],
+        version: str = "",
+        encode: Callable[[Value], bytes] | None = None,
+        decode: Callable[[bytes], Value] | None = None,
+        role: str = "",
+        service: str = "",
+        timeout: float | None = None,
+    ) -> TypedGroup[Value]: ...
+
+    async def join(
+        self,
+        *names: GroupId,
+        type: type[Value] | None = None,  # noqa: A002
+        version: str = "",
+        encode: Callable[[Value], bytes] | None = None,
+        decode: Callable[[bytes], Value] | None = None,
+        role: str = "",
+        service: str = "",
+        timeout: float | None = None,
+    ) -> Group | TypedGroup[Value]:
         """Be in a group and take its deliveries; of several, in one order. Done when the process is in, with the first
         view; `JoinRefused` when the group does not take it, `TimeoutError` after so many seconds.
 
         A member that the configuration names is in from the start: its deliveries wait for it, so it misses nothing.
         Groups that no file names come into being when somebody joins them, where the protocol is dynamic; `role` and
         `service` are for protocols that have them.
+
+        With a `type` (a msgspec struct, a dataclass, a TypedDict, or anything that `encode` and `decode` make bytes of)
+        messages are values of it. A process that comes with another type is refused: `version` is what decides, or,
+        without it, the fields.
         """
+        schema = None if type is None else TypeSchema(type, version, encode, decode)
+        if schema is None and (version or encode or decode):
+            raise UsageError("version=, encode= and decode= belong to a type=: name the type of the messages")
         if not names:
             raise UsageError("join which group?")
         internals = self.internals
@@ -179,7 +216,9 @@ class Node:
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                return Group(internals, names, await internals.join(names, role, service))
+                inbox = await internals.join(names, role, service)
+                group = Group(internals, names, inbox)
+                return group if schema is None else TypedGroup(internals, group, inbox, schema)
         except TimeoutError:
             if not limit.expired():
                 raise

@@ -91,7 +91,7 @@ class Method:
     def description(self) -> list[Any]:
         """Everything that decides which calls fit it, the same in every process."""
         return [
-            [each.name, each.kind.name, _describe(self._types[each.name]), _describe_default(each.default)]
+            [each.name, each.kind.name, describe_type(self._types[each.name]), _describe_default(each.default)]
             for each in self._parameters
         ]
 
@@ -111,7 +111,9 @@ class Schema:
             if not name.startswith("_")
         }
         described = {name: method.description() for name, method in self.methods.items()}
-        content = msgspec.json.encode([state_class.__name__, _describe(state_class), described], order="deterministic")
+        content = msgspec.json.encode(
+            [state_class.__name__, describe_type(state_class), described], order="deterministic"
+        )
         digest = hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
         self.name = f"{version}-{digest}" if version else digest
 
@@ -138,7 +140,7 @@ def _make_decoder(wanted: Any) -> Callable[[msgspec.Raw], Any]:
         return partial(msgspec.msgpack.decode, type=wanted)
 
 
-def _describe(wanted: Any) -> Any:
+def describe_type(wanted: Any) -> Any:
     """A type, down to the fields of its fields."""
     try:
         return _without_descriptions(msgspec.json.schema(wanted))
