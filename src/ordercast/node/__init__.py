@@ -15,6 +15,7 @@ from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.node import Node, open
 from ordercast.node.receipts import Receipt
+from ordercast.node.replica_context import Context
 from ordercast.node.replicated import Replicated
 from ordercast.node.synchronous import SynchronousGroup, SynchronousNode, open_synchronous
 from ordercast.node.typed import TypedGroup
@@ -23,6 +24,7 @@ __all__ = [
     "Batch",
     "CaughtUp",
     "Consumer",
+    "Context",
     "Delivery",
     "Group",
     "GroupBlocked",

@@ -52,6 +52,8 @@ class Inbox:
         """Whether who iterates gets what happens between deliveries, too."""
         self._view = ""
         """The name of the last view, where there is one group; of several, each may have its own."""
+        self.is_new = False
+        """Whether the log has nothing for it, and its first view has not come."""
         self.views: dict[GroupId, str] = {}
         """Group -> the name of its last view."""
         self._between = 0
@@ -140,6 +142,9 @@ class Inbox:
         if len(self.groups) == 1:
             self._view = view.view
         self._put_between(_Between(ordinal, view))
+        if self.is_new:
+            self.is_new = False
+            self.catch_up(ordinal)
 
     def catch_up(self, ordinal: int) -> None:
         """The log has no more: what comes from now on is new."""

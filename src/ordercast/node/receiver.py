@@ -269,8 +269,7 @@ class Receiver:
         inbox = Inbox((group,), offset, self.counters, self._callbacks)
         if self._with_history:
             inbox.history = self.histories[group] = History(group, offset)
-        if self._is_caught_up:
-            inbox.catch_up(self._ordinal)
+        inbox.is_new = self._is_caught_up
         self._inboxes.append(inbox)
         self._routes.clear()
         return inbox
