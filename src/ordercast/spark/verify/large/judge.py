@@ -23,6 +23,7 @@ from ordercast.spark.verify.large.failures import (
     without_what_does_not_count,
 )
 from ordercast.spark.verify.large.obligations import obliged
+from ordercast.spark.verify.large.offsets import OFFSETS, find_differing_offsets
 from ordercast.spark.verify.large.order import ORDER, find_disorder
 from ordercast.spark.verify.large.parts import (
     BY_MESSAGE,
@@ -43,7 +44,7 @@ _OF_DELIVERIES: Final = frozenset({*ORDER, *SENDING_ORDER, *FAILURES, *CAUSAL, D
 """What is asked about the deliveries as a whole; they are tabulated first."""
 
 LARGE_PROPERTIES: Final[frozenset[str]] = frozenset(
-    {*_OF_DELIVERIES, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *VIEWS, *_PROMISE_NOTHING}
+    {*_OF_DELIVERIES, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *VIEWS, OFFSETS, *_PROMISE_NOTHING}
 )
 """What can be judged of a run of any size."""
 DEFAULT_LIMITS: Final = Limits()
@@ -81,6 +82,9 @@ def judge_large(
         questions.append(lambda: judge_by_site(own, run, by_site))
     if of_views:
         questions.append(lambda: judge_views(own, run, of_views, limits.part_rows))
+    if OFFSETS in properties:
+        counting = _counting(own, run, _services(run, OFFSETS), logical=False)
+        questions.append(lambda: {OFFSETS: find_differing_offsets(counting, run)})
     for found in ask_together(spark, questions):
         findings |= found
     return {name: findings[name].verdict(name, name in run.guarantees) for name in properties}
