@@ -45,8 +45,8 @@ calls = st.lists(
 
 @given(calls)
 def test_fencing_numbers_grow_and_belong_to_one_holder_each(steps: list[tuple[str, str, float]]) -> None:
-    state, now, holders = State(), 0.0, {}
-    last = 0
+    state, now, last = State(), 0.0, 0
+    holders: dict[int, str] = {}
     for who, what, pause in steps:
         now += pause
         if what == "release":

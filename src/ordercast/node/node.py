@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +18,7 @@ from ordercast.node.configuration import Configuration, check_group_name, check_
 from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
-from ordercast.node.internals import CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
+from ordercast.node.internals import CLOSE_BLOCKED_SECONDS, CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
 from ordercast.node.typed import TypedGroup
@@ -36,6 +38,7 @@ class Node:
         self.process = process
         self._entered: Internals | None = None
         self._control: ControlServer | None = None
+        self._began = time.monotonic()
 
     @property
     def internals(self) -> Internals:
@@ -73,7 +76,9 @@ class Node:
         senders, settled = internals.senders, internals.senders.is_idle
         try:
             if not internals.over.is_set():
-                if not await senders.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS):
+                # A group that is known to stand still takes nothing, however long one waits.
+                still = CLOSE_BLOCKED_SECONDS if internals.told_obstacles() else CLOSE_STILL_SECONDS
+                if not await senders.drain_while_moving(CLOSE_SECONDS, still):
                     self._tell_unfinished(internals)
                 await internals.leave_for_good()
             if self._control is not None:
@@ -135,6 +140,9 @@ class Node:
             "peers": engine.endpoint.present,
             "refused": dict(engine.endpoint.refusals),
             "blocked": internals.told_obstacles() or None,
+            "up_seconds": time.monotonic() - self._began,
+            "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "waiting": receiver.waiting(),
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
             "groups": internals.views.describe(receiver.claimed),

@@ -369,6 +369,10 @@ class Receiver:
         """Group -> the offset of its next delivery."""
         return {inbox.groups[0]: inbox.offset for inbox in self._inboxes if inbox.groups[0] != DIRECT}
 
+    def waiting(self) -> dict[GroupId, int]:
+        """Group -> how many bytes of it wait for the application."""
+        return {inbox.groups[0]: inbox.bytes for inbox in self._inboxes if inbox.groups[0] != DIRECT}
+
     @property
     def waiting_bytes(self) -> int:
         """How much waits, of all groups together."""
