@@ -42,6 +42,9 @@ COMMANDS: dict[str, CommandEntry] = {
         ("lab", "spark"),
     ),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
+    "explore": CommandEntry(
+        "ordercast.cli.explore", "Every run of a small world, searched for what goes wrong.", ("lab",)
+    ),
     "verify": CommandEntry(
         "ordercast.cli.verify.command", "Every property of a trace, checked, with counterexamples.", ("lab",)
     ),
