@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import re
 from pathlib import Path
@@ -69,11 +70,14 @@ accounts = ["a"]
         async with ordercast.open(file, process="a") as node:
             await node.join("quotes")
             await asyncio.to_thread(graph, live=True, config=file, process="a")
+            await asyncio.to_thread(graph, live=True, config=file, process="a", json_wanted=True)
 
     asyncio.run(asyncio.wait_for(play(), DEADLINE_SECONDS))
     shown = capsys.readouterr().out
     assert "graph 1, as a has it" in shown
     assert "orders accounts, quotes" in shown
+    document = json.loads(shown.splitlines()[-1])
+    assert (document["process"], document["graph"], document["blocked"]) == ("a", 1, None)
 
 
 def test_a_live_graph_needs_a_process_of_a_cluster_that_has_one(tmp_path: Path) -> None:

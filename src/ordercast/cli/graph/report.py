@@ -35,7 +35,11 @@ LEVELS_MAX = 24
 
 # ---------------------------------------------------------------------- for machines
 def as_json(
-    graph: Graph, topology: Topology | None, dependent: Sequence[Dependence], over_bound: Mapping[SiteId, int]
+    graph: Graph,
+    topology: Topology | None,
+    dependent: Sequence[Dependence],
+    over_bound: Mapping[SiteId, int],
+    running: Mapping[str, Any] | None = None,
 ) -> str:
     """The document of `--json`. The trees are written by hand: they can be deeper than Python likes to recurse."""
     metrics = measure(graph, topology)
@@ -65,6 +69,7 @@ def as_json(
         rest["mean_path"] = metrics.mean_path
     if dependent:
         rest["dependent"] = [{"site": each.site, "group": each.group, "why": each.why} for each in dependent]
+    rest |= running or {}
     if over_bound:
         rest["over_bound"] = dict(over_bound)
     return f'{{"trees": [{_trees(graph)}], {json.dumps(rest, ensure_ascii=False)[1:]}'

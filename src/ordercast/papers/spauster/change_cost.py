@@ -95,13 +95,13 @@ token needs a reformation: a new list, committed in three phases. The propagatio
 much easier than a three-phase algorithm" (5.2: Close and Open).
 """,
     made="""
-Groups of 4, drawn at random, a quarter as many as there are sites to draw from; 1 or 10 newcomers ask at the same time
-to be let into one of the groups. No faults, one-way delays all alike, processing next to nothing, no timers of the
-propagation graph. `packets` are those of the change, without `packets_of_search`, by which newcomers find whom to ask;
-the token's are those beyond what the same time costs without a change. `delays` is the time from the request to the
-last site, in one-way delays; `graphs` how many graphs it took: ten requests end in two or more where the first of them
-comes before the others. `stop_delays` is how long a site took nothing, `stop_share` that over what it may be. Two-phase
-has no row: it sends no packet more. The token goes up to 50 sites.
+Groups of 4, drawn at random, a quarter as many as there are sites; whoever is in none hears of changes all the same. 1
+or 10 newcomers ask at the same time to be let into one of the groups. No faults, one-way delays all alike, processing
+next to nothing, no timers of the propagation graph. `packets` are those of the change, without `packets_of_search`, by
+which newcomers find whom to ask; the token's are those beyond what the same time costs without a change. `delays` is
+the time from the request to the last site, in one-way delays; `graphs` how many graphs it took: ten requests end in two
+or more where the first of them comes before the others. `stop_delays` is how long a site took nothing, `stop_share`
+that over what it may be. Two-phase has no row: it sends no packet more. The token goes up to 50 sites.
 """,
     experiment=experiment,
     draw=draw,

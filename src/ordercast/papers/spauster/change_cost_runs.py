@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ordercast.core import Multicast, Options, Protocol, SiteId, random_stream
-from ordercast.graphs import draw_groups
+from ordercast.graphs import draw_groups, site_names
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
@@ -119,6 +119,7 @@ def _simulation(protocol: type[Protocol], sites: int, joins: int, seed: int, opt
         protocol,
         groups,
         PointToPoint(PROCESSING, LATENCY),
+        sites=site_names(sites),
         changes=[Change(kind="join", at=ASKED_AT, sites=late, group=first)] if late else [],
         options=options,
         duration=DURATION,
