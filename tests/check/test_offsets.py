@@ -66,3 +66,13 @@ def test_groups_count_apart_and_a_message_to_both_counts_in_both() -> None:
 def test_messages_to_explicit_destinations_have_no_offset() -> None:
     rows = "a multicast m destinations=a\na multicast n g\na deliver m\na deliver n\nb deliver n"
     assert outcome(NAME, rows, "g:a,b") == "holds"
+
+
+def test_what_is_read_again_behind_an_entry_that_is_read_again_counts_again() -> None:
+    before = TWO + "a deliver m\nb join g offset=0\nb deliver m\nb fail\nb awake\n"
+    entry, again = "b leave g\nb join g offset={}\n", "b replay m\n"
+    after = "b recover\na deliver n\nb deliver n"
+    assert outcome(NAME, before + entry.format(0) + again + after, "g:a") == "holds"
+    assert outcome(NAME, before + again + after, "g:a") == "holds", "it is where it was"
+    assert outcome(NAME, before + again + entry.format(1) + after, "g:a") == "holds", "m was before the entry"
+    assert outcome(NAME, before + entry.format(1) + again + after, "g:a") == "violated"

@@ -221,6 +221,24 @@ def miss_the_first(draft: Draft) -> None:
         draft.remove(later[:1])
 
 
+def enter_again_from_the_log(draft: Draft) -> None:
+    """A site crashes, and says again that it entered a group and what it delivered there, or some of it."""
+    joins = draft.of("join")
+    if not joins:
+        return
+    join = draft.random.choice(joins)
+    site = join["site"]
+    delivered = [row for row in draft.of("deliver", site=site) if row["time"] > join["time"]]
+    time = draft.random.choice([join, *delivered])["time"]
+    for kind in ("fail", "awake"):
+        draft.add(kind, site, time)
+    draft.rows.append({**join, "time": time})
+    again = [row for row in delivered if row["time"] <= time]
+    for row in again[: draft.random.randint(0, len(again))] if draft.chance(0.3) else again:
+        draft.rows.append({**row, "kind": "replay", "time": time})
+    draft.add("recover", site, time)
+
+
 def count_several(draft: Draft) -> None:
     """A message is a bundle of several; one site may take it for one of another size, or say that it takes it back."""
     multicasts = draft.of("multicast")
@@ -240,5 +258,6 @@ MUTATIONS_OF_GROUPS = {
         fall_silent, change_transitional, rename_view, change_groups_of_view, miss_last_view, keep_in_last_view,
         leave_and_deliver, send_by_proxy, send_to_another_group, send_to_few, look_on, switch_service, activate_between,
         deliver_again_in_order, take_back, elect_anew, change_offset, miss_the_first, count_several,
+        enter_again_from_the_log,
     )
 }  # fmt: skip

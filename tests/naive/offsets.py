@@ -11,9 +11,16 @@ def _walk(terms: Terms, site: str, group: str) -> tuple[dict[str, int], int | No
     """At which offset each message stands at the site, and the offset at which the site is in the end."""
     at: int | None = 0 if site in terms.run["groups"].get(group, []) else None
     standing: dict[str, int] = {}
+    failed = entered_since_fail = False
     for row in terms.rows_of[site]:
         if row["kind"] in ("join", "leave") and names(row, group):
             at = row.get("offset") if row["kind"] == "join" else None
+            entered_since_fail = failed and row["kind"] == "join"
+        elif row["kind"] == "fail":
+            failed, entered_since_fail = True, False
+        elif row["kind"] == "replay" and ("group", group) in terms.address(row["message"]):
+            if at is not None and entered_since_fail:
+                at += _count(row)
         elif row["kind"] in ("deliver", "rollback") and ("group", group) in terms.address(row["message"]):
             if row["kind"] == "rollback":
                 standing.pop(row["message"], None)

@@ -70,7 +70,8 @@ class _Count:
         self._base: Ints = np.concatenate([np.zeros(sites, dtype=np.int64), offsets])[order]
         self._delivered = self._of_group(group, facts.deliveries.rows)
         self._taken_back = self._of_group(group, columns.rows("rollback"))
-        self._rows: Ints = np.sort(np.concatenate([self._delivered, self._taken_back]))
+        replayed = self._since_an_entry_after_a_fail(self._of_group(group, columns.rows("replay")))
+        self._rows: Ints = np.sort(np.concatenate([self._delivered, self._taken_back, replayed]))
         steps = self._numbers_of(self._rows) * np.where(columns.are("rollback", self._rows), -1, 1)
         self._moved: Ints = np.concatenate([[0], np.cumsum(steps)])
         """How far all rows of all sites have moved on before each row, and at the end."""
@@ -82,6 +83,15 @@ class _Count:
         rows, message = rows[message >= 0], message[message >= 0]
         named = facts.membership.address_groups[facts.messages.address[message], group]
         return rows[named & facts.messages.known[message]]
+
+    def _since_an_entry_after_a_fail(self, replays: Ints) -> Ints:
+        """Those of the rows before which the site has entered the group since its last fail. (A site that entered at 5
+        and delivered one message says both again after a crash: it is at 6, neither at 5 nor at 7.)"""
+        columns = self._facts.columns
+        fails = np.concatenate([[-1], columns.rows("fail")])
+        failed = fails[np.searchsorted(fails, replays) - 1]
+        entered = self._start[np.searchsorted(self._start, replays, "right") - 1]
+        return replays[(columns.site_start[columns.site[replays]] <= failed) & (failed < entered)]
 
     def _numbers_of(self, rows: Ints) -> Ints:
         counts, told = self._facts.columns.numbers("count", rows)

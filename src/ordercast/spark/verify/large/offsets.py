@@ -19,7 +19,7 @@ from ordercast.trace.schema import Run
 OFFSETS: Final = "offset-agreement"
 
 _BEFORE_EVERYTHING: Final = -(2**63)
-_STEP: Final = "site string, group string, seq long, kind string, message string, offset long, step long"
+_STEP: Final = "site string, group string, seq long, kind string, message string, offset long, step long, failed long"
 
 
 def find_differing_offsets(events: DataFrame, run: Run) -> Finding:
@@ -37,7 +37,7 @@ def _walked(events: DataFrame, run: Run) -> DataFrame:
     all steps before it; `before`: all steps before the row."""
     spark = events.sparkSession
     beginnings = [
-        (site, group, _BEFORE_EVERYTHING, "join", None, 0, 0)
+        (site, group, _BEFORE_EVERYTHING, "join", None, 0, 0, None)
         for group, members in run.groups.items()
         for site in dict.fromkeys(members)
     ]
@@ -45,10 +45,15 @@ def _walked(events: DataFrame, run: Run) -> DataFrame:
     steps = F.sum("step").over(by_group.rowsBetween(Window.unboundedPreceding, -1))
     moves = F.col("kind").isin("join", "leave")
     entry = F.when(moves, F.struct("offset", F.col("before").alias("steps")))
+    entered = F.last(F.when(moves, F.col("seq")), ignorenulls=True).over(by_group)
+    # What is read again from the log counts again behind an entry that was read again.
+    counts = (F.col("kind") != "replay") | (F.col("failed") < F.col("entered"))
     return (
         spark.createDataFrame(beginnings, _STEP)
         .unionByName(_moves(events))
         .unionByName(_steps(events))
+        .withColumn("entered", entered)
+        .withColumn("step", F.when(counts, F.col("step")).otherwise(0))
         .withColumn("before", F.coalesce(steps, F.lit(0)))
         .withColumn("start", F.last(entry, ignorenulls=True).over(by_group))
         .withColumn("at", F.col("start.offset") + F.col("before") - F.col("start.steps"))
@@ -60,21 +65,28 @@ def _moves(events: DataFrame) -> DataFrame:
     group = F.explode(F.array_distinct("groups")).alias("group")
     offset = F.when(F.col("kind") == "join", F.col("offset")).alias("offset")
     nothing = F.lit(None).cast("string").alias("message")
-    return rows.select("site", group, "seq", "kind", nothing, offset, F.lit(0).cast("long").alias("step"))
+    none = F.lit(None).cast("long").alias("failed")
+    return rows.select("site", group, "seq", "kind", nothing, offset, F.lit(0).cast("long").alias("step"), none)
 
 
 def _steps(events: DataFrame) -> DataFrame:
-    """Deliveries and rollbacks, once for each group of their message's address."""
+    """Deliveries, rollbacks and replays, once for each group of their message's address. `failed`: the `seq` of the
+    site's last fail before a replay."""
     first = F.min_by(F.struct("groups", "destinations"), F.struct("time", "site", "seq")).alias("first")
     addresses = events.where(F.col("kind") == "multicast").groupBy("message").agg(first)
     named = F.coalesce(F.size("first.destinations") > 0, F.lit(False))
     groups = F.explode(F.array_distinct("first.groups")).alias("group")
-    rows = events.where(F.col("kind").isin("deliver", "rollback"))
-    sign = F.when(F.col("kind") == "deliver", 1).otherwise(-1)
+    of_site = Window.partitionBy("site").orderBy("seq")
+    failed = F.last(F.when(F.col("kind") == "fail", F.col("seq")), ignorenulls=True).over(of_site).alias("failed")
+    columns = ("site", "seq", "kind", "message", "count")
+    replays = events.where(F.col("kind").isin("replay", "fail")).select(*columns, failed).where("kind = 'replay'")
+    others = events.where(F.col("kind").isin("deliver", "rollback"))
+    rows = others.select(*columns, F.lit(None).cast("long").alias("failed")).unionByName(replays)
+    sign = F.when(F.col("kind") == "rollback", -1).otherwise(1)
     step = (sign * F.coalesce("count", F.lit(1))).cast("long").alias("step")
     nowhere = F.lit(None).cast("long").alias("offset")
     return rows.join(addresses.where(~named).select("message", groups), "message").select(
-        "site", "group", "seq", "kind", "message", nowhere, step
+        "site", "group", "seq", "kind", "message", nowhere, step, "failed"
     )
 
 
