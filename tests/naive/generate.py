@@ -147,7 +147,7 @@ PROFILES = {
             {"change-offset": 10, "miss-the-first": 10, "count-several": 10, "drop-delivery": 4, "take-back": 6}
             | {"swap-deliveries": 4, "duplicate-delivery": 3, "leave-and-deliver": 6, "come-or-go": 4, "fail-site": 2}
             | {"send-to-few": 4, "send-to-another-group": 3, "remove-multicast": 2, "drop-message": 6}
-            | {"change-service": 2, "enter-again-from-the-log": 10, "replay": 3},
+            | {"change-service": 2, "enter-again-from-the-log": 30, "replay": 3},
             dynamic=True,
             packets=0.0,
             views=0.3,

@@ -223,13 +223,15 @@ def miss_the_first(draft: Draft) -> None:
 
 def enter_again_from_the_log(draft: Draft) -> None:
     """A site crashes, and says again that it entered a group and what it delivered there, or some of it."""
-    joins = draft.of("join")
-    if not joins:
+    entries = [
+        (join, later)
+        for join in draft.of("join")
+        if (later := [row for row in draft.of("deliver", site=join["site"]) if row["time"] > join["time"]])
+    ]
+    if not entries:
         return
-    join = draft.random.choice(joins)
-    site = join["site"]
-    delivered = [row for row in draft.of("deliver", site=site) if row["time"] > join["time"]]
-    time = draft.random.choice([join, *delivered])["time"]
+    join, delivered = draft.random.choice(entries)
+    site, time = join["site"], draft.random.choice(delivered)["time"]
     for kind in ("fail", "awake"):
         draft.add(kind, site, time)
     draft.rows.append({**join, "time": time})

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
@@ -290,6 +291,13 @@ def test_many_traces_of_one_kind_side_by_side_are_judged_as_by_the_judges(spark:
     services = {"total": ["R2-logical", "virtual-synchrony", "R1", "causal-order"], "source": ["virtual-synchrony"]}
     run = msgspec.structs.replace(run, services=services)
     assert_same(spark, run, table, limits, OF_PROFILE[profile])
+
+
+def test_what_is_read_again_from_the_log_counts_as_by_the_judges(spark: SparkSession) -> None:
+    run, table = side_by_side([("group-offsets", seed) for seed in (252, 253, 291, 319)])
+    (offsets,) = assert_same(spark, run, table, SMALL, ["offset-agreement"]).values()
+    without = judge(run, table.filter(pc.field("kind") != "replay"), choose(["offset-agreement"]))
+    assert described(offsets) != described(without["offset-agreement"]), "it matters in these traces"
 
 
 def test_many_traces_side_by_side_are_judged_as_by_the_judges(spark: SparkSession) -> None:
