@@ -151,7 +151,7 @@ def test_a_batch_that_is_written_again_adds_what_is_missing_and_nothing_else(clu
         ({"process": "z"}, "there is no process 'z' in .*; known: a, b, c"),
         ({"startingOffset": "soon"}, "the option startingOffset is a number, not 'soon'"),
         ({"failOnDataLoss": "perhaps"}, "the option failOnDataLoss is true or false"),
-        ({"startingOfset": "1"}, "no option 'startingOfset'; the nearest is 'startingOffset'"),
+        ({"startingOfset": "1"}, "no option 'startingofset'; the nearest is 'startingOffset'"),
         ({}, r"no node with group 'g' answers \(asked: a, b, c\)"),
     ],
 )
