@@ -30,6 +30,8 @@ to = 1.0
 rate = 0.2
 """
 FAN = GOOD.replace('"sequencer"', '"fan-1"')
+INTERGROUP = GOOD.replace('"sequencer"', '"intergroup"')
+CHOICE = INTERGROUP + '[[change]]\nkind = "service"\nat = 0.5\nsites = ["b"]\ngroup = "g"\nservice = "unreliable"\n'
 TWO_GROUPS = FAN.replace('g = ["a", "b", "c"]', 'g = ["a", "b"]\nh = ["b", "c"]')
 NETWORK = 'kind = "point-to-point"\nprocessing = 0.0001\nlatency = 0.001'
 
@@ -155,6 +157,31 @@ BAD: dict[str, tuple[str, list[str]]] = {
     "rate-above-one": (changed("rate = 0.2", "rate = 1.5"), ["[[fault]] 1", "share from 0 to 1"]),
     "fault-of-an-unknown-site": (changed("rate = 0.2", 'rate = 0.2\nsites = ["q"]'), ["[[fault]] 1", "no site 'q'"]),
     "crash-of-nobody": (changed('"loss"', '"crash"').replace("rate = 0.2", ""), ["[[fault]] 1", "name the sites"]),
+    # services
+    "unknown-service": (
+        changed('"unreliable"', '"unrelable"', CHOICE),
+        ["[[change]] 1", "intergroup has no service 'unrelable'", "did you mean 'unreliable'?"],
+    ),
+    "unknown-source-of-a-service": (
+        CHOICE + 'sources = ["z"]',
+        ["[[change]] 1", "no site 'z'", "known: a, b, c"],
+    ),
+    "unknown-service-of-all": (
+        INTERGROUP + '[options]\nservice = "reliable-sorce"',
+        ["[options]", "no service 'reliable-sorce'", "did you mean 'reliable-source'?"],
+    ),
+    "thresholds-that-cross": (
+        INTERGROUP + "[options]\ncoordinators_low = 9\ncoordinators_high = 3",
+        [".toml: [options]", "coordinators_low = 9 is above coordinators_high = 3"],
+    ),
+    "no-keep-alive": (
+        INTERGROUP + "[options]\nkeep_alive_seconds = 0",
+        [".toml: [options]", "keep_alive_seconds is positive, not 0"],
+    ),
+    "sender-outside-the-group": (
+        INTERGROUP + '[options]\nsenders = ["bb"]',
+        ["[options]", "option senders: 'bb' is in no group", "did you mean 'b'?"],
+    ),
 }
 
 
@@ -175,6 +202,15 @@ def test_one_line_that_names_the_file_and_what_to_do(
     for word in words:
         assert word in output.err
     assert len(output.err) < 600
+
+
+def test_a_source_that_does_not_send_is_refused_under_way_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = CHOICE.replace('"unreliable"', '"reliable-source"') + 'sources = ["c"]\n[options]\nsenders = ["a"]'
+    (tmp_path / "refused.toml").write_text(text)
+    assert main(["simulate", str(tmp_path / "refused.toml")]) == 0
+    assert "note: refused: b: 'c' is no sender of g; known: a" in capsys.readouterr().out
 
 
 def test_the_good_scenario_from_which_they_are_made_is_good(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from ordercast.check import judge
 from ordercast.net.transport import Transport
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.trace.schema import Run
-from tests.conformance.worlds import NothingHappened, Script, play_in_simulator, play_on_sockets
+from tests.conformance.worlds import Choice, NothingHappened, Script, play_in_simulator, play_on_sockets
 
 
 def claims_of(protocol: str) -> set[str]:
@@ -113,3 +113,39 @@ def test_a_site_that_crashes_comes_back_with_its_history(protocol: str, play: Wo
     run, events = play(protocol, script, tmp_path)
     assert_claims_hold(run, events, "integrity", "no-duplication", "acyclic-order", "uniform-agreement", "termination")
     assert "recover" in set(events.column("kind").to_pylist())
+
+
+@worlds
+def test_each_receiver_of_a_group_gets_what_its_service_promises_also_when_it_chooses_again(
+    play: World, tmp_path: Path
+) -> None:
+    """Berket 2000, chapter 4: one group, all six services, loss and duplication. What was promised before
+    the second choice comes after it all the same where both services are reliable."""
+    groups = {"g": ("a", "b", "c", "d", "e")}
+    choices = {
+        0: (
+            Choice("b", "g", "reliable-source", ("a",)),
+            Choice("c", "g", "unreliable"),
+            Choice("d", "g", "unreliable-source"),
+            Choice("e", "g", "on-request"),
+        ),
+        40: (
+            Choice("b", "g", "group-timestamp"),
+            Choice("c", "g", "reliable-source"),
+            Choice("d", "g", "unreliable-timestamp"),
+            Choice("e", "g", "on-request", ("a", "c")),
+        ),
+    }
+    script = Script(groups, everyone_to(groups, "abc", 30), loss=0.2, duplication=0.2, choices=choices)
+    run, events = play("intergroup", script, tmp_path)
+    services = find_protocol("intergroup").contract.services
+    assert {name: tuple(promises) for name, promises in run.services.items()} == services
+    used = {
+        (row["site"], row["service"])
+        for row in events.select(["kind", "site", "service"]).to_pylist()
+        if row["kind"] == "deliver"
+    }
+    for choice in (*choices[0], *choices[40]):
+        assert (choice.site, choice.service) in used
+    promises = {promise for promises in services.values() for promise in promises}
+    assert_claims_hold(run, events, "integrity", *sorted(promises))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pytest
 
 import ordercast
 from ordercast.net.disturbance import LOST, REPEATED
@@ -21,6 +20,7 @@ from ordercast.net.sockets import SocketAddress
 from ordercast.net.transport import Transport
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
+from ordercast.sim.change import Change
 from ordercast.sim.faults import Crash, Duplication, Loss
 from ordercast.sim.networks import OneChannel, PointToPoint
 from ordercast.trace import read_events, read_runs
@@ -30,12 +30,25 @@ from tests.node.cluster import start_hub
 DEADLINE_SECONDS = 60.0
 """Against hanging; every script is done in a fraction of it."""
 
-SIMULATED_ONLY = frozenset({"intergroup"})
-"""Protocols that are not run on sockets so far."""
+CHOICE_SECONDS = 3.0
+"""In the simulator a choice has become active by then."""
+
+RELIABLE = ("", "reliable-source", "group-timestamp")
+"""Services with which everything comes in the end; none is chosen where a protocol has no services, or the strongest is
+the default."""
 
 
 class NothingHappened(Exception):
     """What a script asks of the network was not done."""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A site wants another service in a group, of some sources or of all."""
+
+    site: str
+    group: str
+    service: str
+    sources: tuple[str, ...] = ()
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -50,6 +63,8 @@ class Script(msgspec.Struct, frozen=True):
     """This site crashes when half of the messages are under way, and comes back."""
     complete: bool = True
     """Whether everything that is expected comes in the end; what is lost stays lost under some protocols."""
+    choices: Mapping[int, tuple[Choice, ...]] = {}
+    """Before the message of that place in `sends`: who chooses what. On sockets it is active then."""
 
     @property
     def sites(self) -> list[str]:
@@ -60,10 +75,15 @@ class Script(msgspec.Struct, frozen=True):
     def expected(self) -> dict[str, set[bytes]]:
         """What each site is to get; what a site multicast right before it crashed may be lost with it."""
         expected: dict[str, set[bytes]] = {site: set() for site in self.sites}
+        chosen: dict[tuple[str, str], Choice] = {}
         for index, (source, groups, payload) in enumerate(self.sends):
+            chosen |= {(choice.site, choice.group): choice for choice in self.choices.get(index, ())}
             if source != self.crash or index >= self.half:
-                for site in {site for group in groups for site in self.groups[group]}:
-                    expected[site].add(payload)
+                for group in groups:
+                    for site in self.groups[group]:
+                        choice = chosen.get((site, group), Choice(site, group, ""))
+                        if choice.service in RELIABLE and (not choice.sources or source in choice.sources):
+                            expected[site].add(payload)
         return expected
 
     @property
@@ -75,7 +95,12 @@ class Script(msgspec.Struct, frozen=True):
 def play_in_simulator(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
     """The script under the simulator's clock: a message every 2 milliseconds."""
     faults: list[Any] = []
-    end = 0.002 * len(script.sends) + 1.0
+
+    def moment(index: int) -> float:
+        """Choices have some seconds to become active."""
+        return 0.01 + 0.002 * index + CHOICE_SECONDS * sum(place <= index for place in script.choices)
+
+    end = moment(len(script.sends)) + 1.0
     if script.loss:
         faults.append(Loss(from_=0.0, to=end, rate=script.loss))
     if script.duplication:
@@ -93,17 +118,27 @@ def play_in_simulator(protocol: str, script: Script, folder: Path) -> tuple[Run,
         duration=end,
         settle=20.0,
         sync_seconds=0.001,
+        changes=[
+            Change(
+                kind="service",
+                at=moment(index - 1),
+                sites=(choice.site,),
+                group=choice.group,
+                service=choice.service,
+                sources=choice.sources,
+            )
+            for index, choices in script.choices.items()
+            for choice in choices
+        ],
     )
     for index, (source, groups, payload) in enumerate(script.sends):
-        simulation.queue.schedule(0.01 + 0.002 * index, simulation.sites[source].multicast, payload, groups)
+        simulation.queue.schedule(moment(index), simulation.sites[source].multicast, payload, groups)
     simulation.execute()
     return simulation.header(), simulation.table()
 
 
 def play_on_sockets(protocol: str, script: Script, folder: Path) -> tuple[Run, pa.Table]:
     """The script on the loopback, every site a node with a log and a trace."""
-    if protocol in SIMULATED_ONLY:
-        pytest.skip(f"{protocol} is not run live yet")
     asyncio.run(asyncio.wait_for(_play(protocol, script, folder), DEADLINE_SECONDS))
     trace = folder / "trace"
     (run,) = read_runs(trace)
@@ -145,6 +180,7 @@ class _Sockets:
         self._configuration = configuration
         self._script = script
         self._nodes: dict[str, ordercast.Node] = {}
+        self._groups: dict[tuple[str, str], ordercast.Group] = {}
         self._seen: dict[str, set[bytes]] = {site: set() for site in script.sites}
         self._random = Random(1)
         self._transports: list[Transport] = []
@@ -156,14 +192,14 @@ class _Sockets:
             await self._start(site)
         for node in self._nodes.values():
             await node.wait_for_peers()
-        half = script.half
-        await self._send(script.sends[:half])
+        before, after = range(script.half), range(script.half, len(script.sends))
+        await self._send(before)
         if script.crash:
             self._nodes.pop(script.crash).kill()
-        await self._send([send for send in script.sends[half:] if send[0] != script.crash])
+        await self._send([index for index in after if script.sends[index][0] != script.crash])
         if script.crash:
             await self._start(script.crash)
-            await self._send([send for send in script.sends[half:] if send[0] == script.crash])
+            await self._send([index for index in after if script.sends[index][0] == script.crash])
         expected = script.expected()
         # What a site sends to itself is never lost: so much comes in any case.
         own = {site: {payload for source, _, payload in script.sends if source == site} for site in script.sites}
@@ -192,15 +228,19 @@ class _Sockets:
         _disturb(node.internals.engine.transport, self._script, self._random)
         for group, members in self._script.groups.items():
             if site in members:
-                (await node.join(group)).on_delivery(partial(self._see, site))
+                joined = self._groups[site, group] = await node.join(group)
+                joined.on_delivery(partial(self._see, site))
 
     def _see(self, site: str, delivery: ordercast.Delivery) -> None:
         # A set: a restarted node shows its history again.
         self._seen[site].add(delivery.payload)
         self._changed.set()
 
-    async def _send(self, sends: Sequence[tuple[str, tuple[str, ...], bytes]]) -> None:
-        for source, groups, payload in sends:
+    async def _send(self, indexes: Iterable[int]) -> None:
+        for index in indexes:
+            for choice in self._script.choices.get(index, ()):
+                await self._groups[choice.site, choice.group].choose(choice.service, choice.sources)
+            source, groups, payload = self._script.sends[index]
             await self._nodes[source].multicast(payload, groups)
             # A bundle of its own for each, so that there are many to be ordered.
             await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 import pytest
 
 from ordercast.core.events import Arrival
-from ordercast.net.channels import channel_group, hops_of
+from ordercast.net.channels import TELL_SECONDS_MAX, channel_group, hops_of
 from ordercast.net.ports import free_ports
 from tests.net.strangers import Stranger, started, until
 from tests.net.test_discovery import multicast_address
@@ -90,6 +90,30 @@ def count_datagrams(stranger: Stranger) -> Callable[[], int]:
 
     stranger.transport.disturb(note)
     return lambda: count
+
+
+def test_a_listener_whose_first_words_are_lost_is_heard_of_soon() -> None:
+    async def main() -> None:
+        seed = Stranger("seed", port=free_ports(1)[0])
+        a = Stranger("a", seeds=[seed.address])
+        async with started(seed, a):
+            await until(lambda: met(seed, a))
+            lost: list[int] = []
+
+            def lose_some(_datagram: memoryview, _address: object) -> int:
+                if len(lost) < 3:
+                    lost.append(1)
+                    return 0
+                return 1
+
+            a.transport.disturb(lose_some)
+            begin = asyncio.get_running_loop().time()
+            a.join("x")
+            await said(seed, "hello", a)
+            assert asyncio.get_running_loop().time() - begin < TELL_SECONDS_MAX
+            assert len(lost) == 3
+
+    run(main())
 
 
 def test_without_multicast_those_who_listen_get_copies() -> None:

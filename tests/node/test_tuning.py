@@ -52,6 +52,8 @@ def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     assert live == usual
 
 
+INTERGROUP = {"control_seconds_min": 0.02, "start_seconds": 0.2, "answer_senders_max": 8}
+
 FITTING: dict[str, dict[str, Any]] = {
     "fan-0": {},
     "fan-1": {"log_messages_max": 109},
@@ -66,7 +68,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
     "three-step": {"window_messages": 8, "acknowledge_every": 2},
     "selective-total": {"window_messages": 8},
-    "intergroup": {"control_seconds_min": 0.02, "outstanding_messages_max": 128},
+    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128},
 }
 """Four processes with the usual buffers."""
 
@@ -84,7 +86,7 @@ TIGHT: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
     "three-step": {"window_messages": 4, "acknowledge_every": 1},
     "selective-total": {"window_messages": 4},
-    "intergroup": {"control_seconds_min": 0.02, "outstanding_messages_max": 64},
+    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 

@@ -180,6 +180,7 @@ def _document(
         "faults": dict(sorted(simulation.fault_counts.items())),
         "changes": dict(sorted(simulation.change_counts.items())),
         "refused": dict(sorted(simulation.refusals.items())),
+        "refused_requests": simulation.refused_requests,
         "branches": {name: simulation.branches[name] for name in contract.branches},
         "outside_contract": list(scenario.outside_contract),
         **({"services": count_services(simulation.table())} if contract.services else {}),
@@ -226,6 +227,8 @@ def _show(
     console.print(verdict_table(verdicts))
     for why in simulation.refusals.values():
         console.print(Text(f"note: {why}", "yellow"))
+    for why in simulation.refused_requests:
+        console.print(Text(f"note: refused: {why}", "yellow"))
     for words in scenario.outside_contract:
         console.print(Text(f"note: {words}; its claims may fail in this run", "yellow"))
     for verdict in violated_claims(verdicts):

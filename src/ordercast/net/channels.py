@@ -26,8 +26,13 @@ logger = logging.getLogger("ordercast.net")
 USED_SECONDS = 60.0
 """A channel on which nothing was broadcast for so long is not probed any more."""
 
-TELL_SECONDS = 5.0
-"""How often a process tells to which channels it listens: what it told may have been lost."""
+LOOK_SECONDS = 5.0
+"""How often a process looks whether there are channels to probe."""
+
+TELL_SECONDS_MIN, TELL_SECONDS_MAX = 0.05, 5.0
+"""How often a process tells to which channels it listens, for what it told may have been lost: soon after a change, and
+less and less often after that. (Every five seconds from the start: where a packet is lost at the beginning, somebody
+hears nothing of a channel for as long.)"""
 
 
 def channel_group(base: str, channel: ChannelId) -> str:
@@ -82,7 +87,8 @@ class ChannelSockets:
         """Peer -> the channels to which it listens."""
         self._uses: dict[ChannelId, _Use] = {}
         self._next: asyncio.Handle | None = None
-        self._tell_at = 0.0
+        self._tell_next: asyncio.Handle | None = None
+        self._tell_wait = TELL_SECONDS_MAX
 
     # ------------------------------------------------------------------ hearing
     def join(self, instance: InstanceId, channel: ChannelId) -> None:
@@ -93,8 +99,7 @@ class ChannelSockets:
             if self._base is not None:
                 self._join_group(channel_group(self._base, channel), channel)
             listeners = self._joined[channel] = set()
-            self._tell(tuple(self._endpoint.established))
-            self._wake()
+            self._tell_again_and_again(tuple(self._endpoint.established))
         listeners.add(instance)
 
     def _join_group(self, group: str, channel: ChannelId) -> None:
@@ -115,7 +120,7 @@ class ChannelSockets:
             self._endpoint.leave(channel)
             if self._base is not None:
                 self._transport.leave_group(channel_group(self._base, channel))
-            self._tell(tuple(self._endpoint.established))
+            self._tell_again_and_again(tuple(self._endpoint.established))
 
     def hears(self, instance: InstanceId, channel: ChannelId) -> bool:
         """Whether an instance listens."""
@@ -179,8 +184,21 @@ class ChannelSockets:
         news = tuple(site for site in established if site not in self._told)
         for site in [site for site in self._told if site not in established]:
             del self._told[site]
-        if self._joined:
-            self._tell(news)
+        if self._joined and news:
+            self._tell_again_and_again(news)
+
+    def _tell_again_and_again(self, to: tuple[SiteId, ...]) -> None:
+        """Tell them now, and everyone soon."""
+        self._tell(to)
+        self._tell_wait = TELL_SECONDS_MIN
+        if self._tell_next is not None:
+            self._tell_next.cancel()
+        self._tell_next = self._loop.call_later(self._tell_wait, self._enter, self._tell_all)
+
+    def _tell_all(self, _now: float) -> None:
+        self._tell(tuple(self._endpoint.established))
+        self._tell_wait = min(2 * self._tell_wait, TELL_SECONDS_MAX)
+        self._tell_next = self._loop.call_later(self._tell_wait, self._enter, self._tell_all)
 
     def _tell(self, to: tuple[SiteId, ...]) -> None:
         if to:
@@ -193,21 +211,18 @@ class ChannelSockets:
             self._next = self._loop.call_soon(self._enter, self._look)
 
     def _look(self, now: float) -> None:
-        """Probe the channels that are used, and tell what is heard here, when that is due."""
+        """Probe the channels that are used."""
         self._next = None
-        if self._joined and now >= self._tell_at:
-            self._tell_at = now + TELL_SECONDS
-            self._tell(tuple(self._endpoint.established))
         for channel in [channel for channel, use in self._uses.items() if use.used < now - USED_SECONDS]:
             del self._uses[channel]
-        wait = TELL_SECONDS
+        wait = LOOK_SECONDS
         for channel, use in self._uses.items():
             if use.group is not None:
                 use.reach.others = self._listeners(use.tag)
                 self._endpoint.broadcast(channel, NET_INSTANCE, Probe(use.reach.next_probe()))
                 self._log(channel, use.reach)
                 wait = min(wait, use.reach.seconds_to_next())
-        if self._joined or self._uses:
+        if self._uses:
             self._next = self._loop.call_later(wait, self._enter, self._look)
 
     def _log(self, channel: ChannelId, reach: Reach) -> None:
@@ -221,5 +236,6 @@ class ChannelSockets:
 
     def stop(self) -> None:
         """Tell and ask no more."""
-        if self._next is not None:
-            self._next.cancel()
+        for handle in (self._next, self._tell_next):
+            if handle is not None:
+                handle.cancel()

@@ -268,7 +268,8 @@ class Internals:
 
     def activate(self, instance: InstanceId, effect: Activate) -> None:
         """What is delivered in a group has another service from here on."""
-        self.membership.activated(effect.group, effect.service, effect.source)
+        if self.membership.activated(effect.group, effect.service, effect.source):
+            self.receiver.tell_gap(effect.group, effect.source)
 
     def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
         """A service cannot be had."""

@@ -26,6 +26,8 @@ class Membership:
         self._abandoned: dict[GroupId, None] = {}
         """Groups whose joins nobody waits for any more; the protocol may be let in all the same, for a moment."""
         self._choosing: dict[tuple[GroupId, str, SiteId | None], asyncio.Future[None]] = {}
+        self._active: dict[GroupId, dict[SiteId | None, str]] = {}
+        """Group -> source, or None for those that are not named -> the service that is active."""
         self._failure: BaseException | None = None
 
     # ------------------------------------------------------------------ what the application asks
@@ -111,18 +113,28 @@ class Membership:
 
     def exited(self, group: GroupId) -> bool:
         """This process is out of a group; whether that was asked for."""
+        self._active.pop(group, None)
         answer = self._leaving.pop(group, None)
         _answer(answer, None)
         return answer is not None
 
-    def activated(self, group: GroupId, service: str, source: SiteId | None) -> None:
-        """A service is active."""
-        _answer(self._choosing.get((group, service, source)), None)
+    def activated(self, group: GroupId, service: str, source: SiteId | None) -> bool:
+        """A service is active, of a source or of all. Whether it was so before, and nobody has asked for it: then it
+        begins anew behind a gap."""
+        asked = _answer(self._choosing.get((group, service, source)), None)
+        active = self._active.setdefault(group, {})
+        before = active.get(source, active.get(None))
+        if source is None:
+            active.clear()
+        active[source] = service
+        return source is not None and before == service and not asked
 
     def unavailable(self, group: GroupId, service: str, source: SiteId | None, reason: str) -> bool:
-        """A service cannot be had; whether somebody waited for it."""
+        """A service cannot be had, of a source or at all; whether somebody waited for it. (Whoever wants it of all
+        sources and does not get it of one would wait for ever.)"""
         whose = "" if source is None else f" of {source}"
-        answer = self._choosing.get((group, service, source))
+        choosing = self._choosing
+        answer = choosing.get((group, service, source)) or choosing.get((group, service, None))
         error = ServiceUnavailable(f"service {service!r}{whose} in group {group!r} cannot be had: {reason}")
         return _answer(answer, error)
 

@@ -172,7 +172,8 @@ class Node:
                 raise UsageError(f"group {name!r} is named twice: name it once")
             if name in internals.receiver.claimed:
                 raise UsageError(f"group {name!r} is joined already: leave it before you join it again")
-            if not internals.is_dynamic and self.process not in self.members(name):
+            # A view may have the senders only: who is in a group that a file names, the file says.
+            if not internals.is_dynamic and self.process not in (*self.members(name), *self.groups.get(name, ())):
                 raise UsageError(
                     f"process {self.process} is not in group {name!r}: name it among the members in [groups]"
                 )

@@ -295,6 +295,15 @@ class Receiver:
                 self._lose_keys(inbox)
                 inbox.skip(offset, self._ordinal)
 
+    def tell_gap(self, group: GroupId, source: SiteId | None) -> None:
+        """Messages of a source are missing here that were never counted: what comes next has the same offset all the
+        same."""
+        logger.warning("group %s: messages of %s are missing here, which nobody has any more", group, source)
+        for inbox in self._inboxes:
+            if group in inbox.groups:
+                self.counters["gaps"] += 1
+                inbox.skip(inbox.offset, self._ordinal)
+
     def _go_on(self, inbox: Inbox, offset: int) -> None:
         group = inbox.groups[0]
         self.counters["skipped-messages"] += offset - inbox.offset

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import Context, GroupId, Options, Protocol, SiteId, UsageError
+from ordercast.core import Context, Contract, GroupId, Options, Protocol, SiteId, UsageError
 from ordercast.core.tables import (
     check_keys,
     expect_table,
@@ -143,9 +143,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
                     raise UsageError(f"at = {change.at} is not before the end, duration = {self.duration}")
             except UsageError as error:
                 raise UsageError(f"[[change]] {number}: {error}") from error
+        # Before the workloads, or the first of them would be blamed for an option.
+        contract = self.protocol.contract.with_options(self.protocol_options())
         for number, workload in enumerate(self.workloads, 1):
             try:
-                _check_workload(self, workload)
+                _check_workload(self, workload, contract)
             except UsageError as error:
                 raise UsageError(f"[[workload]] {number}: {str(error).removeprefix('workload: ')}") from error
         for number, fault in enumerate(self.faults, 1):
@@ -280,8 +282,7 @@ def _check_name(name: str, where: str) -> None:
         raise UsageError(f"{where}: {name!r} is no name; use letters, digits and marks, without blanks")
 
 
-def _check_workload(scenario: Scenario, workload: Workload) -> None:
-    contract = scenario.protocol.contract.with_options(scenario.protocol_options())
+def _check_workload(scenario: Scenario, workload: Workload, contract: Contract) -> None:
     workload.check(frozenset(scenario.sites), scenario.all_groups)
     if not workload.sources:
         raise UsageError("sources is empty; name the sites that multicast")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ordercast.core import UsageError
-from ordercast.core.effects import Activate, Deliver, Send, ServiceUnavailable
+from ordercast.core.effects import Activate, Broadcast, Deliver, Send, ServiceUnavailable, SetTimer
 from ordercast.core.events import Consumed
 from ordercast.protocols.intergroup import InterGroupOptions
 from ordercast.protocols.intergroup.clock import UNITS, GroupClock
-from ordercast.protocols.intergroup.packets import ActivationPoint, ActivationRequest, Retransmission
+from ordercast.protocols.intergroup.packets import ActivationPoint, ActivationRequest, Gone, KeepAlive, Retransmission
 from tests.protocols.intergroup.data_host import VIEW, Desk, data, keep_alive, only, scenario
 
 
@@ -181,6 +181,64 @@ def test_options_that_make_no_sense_are_refused_in_one_line(options: dict[str, A
 def test_a_sender_outside_every_group_is_refused_with_the_nearest_member() -> None:
     with pytest.raises(UsageError, match=r"option senders: 'bb' is in no group; did you mean 'b'\?"):
         scenario(options={"senders": ["bb"]}).check()
+
+
+# ---------------------------------------------------------------------- gaps
+def begin_anew(desk: Desk, seq: int, time: int) -> list[Any]:
+    """The source says that what is asked for is gone, and answers the handshake that follows."""
+    (request,) = only(Send, desk.receive("b", Gone("g", seq), None))
+    assert isinstance(request.packet, ActivationRequest)
+    return desk.receive("b", ActivationPoint("g", request.packet.attempt, VIEW, seq, time), None)
+
+
+def test_a_gap_right_behind_the_activation_is_told_although_nothing_of_the_source_has_come() -> None:
+    """Numbers below the activation point were never followed: they do not wait for their turn."""
+    desk = Desk(service="unreliable")
+    (request,) = only(Send, desk.choose("reliable-source", "b"))
+    assert isinstance(request.packet, ActivationRequest)
+    desk.receive("b", ActivationPoint("g", request.packet.attempt, VIEW, 5, 10_000_000), None)
+    assert [each.source for each in only(Activate, begin_anew(desk, 8, 20_000_000))] == ["b"]
+    assert delivered(desk.receive("b", data("b", 8, 21_000_000))) == [("b", 8)]
+
+
+def test_each_gap_is_told_behind_what_came_before_it_and_waits_for_its_turn() -> None:
+    desk = Desk()
+    desk.receive("b", data("b", 1, 1_000_000))
+    assert not only(Activate, begin_anew(desk, 4, 2_000_000))
+    desk.receive("b", data("b", 4, 3_000_000))
+    assert not only(Activate, begin_anew(desk, 7, 4_000_000))
+    assert not only(Activate, begin_anew(desk, 9, 5_000_000)), "nothing has come between the two gaps"
+    effects = desk.receive("c", keep_alive(0, 9_000_000))
+    told = [type(each).__name__ for each in effects if isinstance(each, Deliver | Activate)]
+    assert told == ["Deliver", "Activate", "Deliver", "Activate"]
+
+
+# ---------------------------------------------------------------------- answers
+def test_where_senders_are_few_a_message_is_answered_at_once_with_a_keep_alive() -> None:
+    desk = Desk(answer_senders_max=3)
+    effects = desk.receive("b", data("b", 1, 9_000_000)) + desk.receive("c", data("c", 1, 9_000_500))
+    assert [each.after_seconds for each in only(SetTimer, effects) if each.timer == ("answer", "g")] == [0.0, 0.0]
+    (answer,) = only(Broadcast, desk.fire(("answer", "g")))
+    assert isinstance(answer.packet, KeepAlive)
+    assert answer.packet.timestamp > 9_000_500
+    assert not only(Broadcast, desk.fire(("answer", "g"))), "one answers for both"
+    assert not only(SetTimer, desk.receive("b", keep_alive(1, 99_000_000))), "an answer is not answered"
+
+
+def test_whoever_has_just_sent_something_answers_a_little_later() -> None:
+    desk = Desk(answer_senders_max=3)
+    desk.multicast()
+    desk.now -= 0.001
+    (timer,) = only(SetTimer, desk.receive("b", data("b", 1, 9_000_000)))
+    assert 0 < timer.after_seconds <= 0.001
+    desk.multicast()
+    assert not only(Broadcast, desk.fire(("answer", "g"))), "what was sent meanwhile is the answer"
+
+
+@pytest.mark.parametrize("most", [0, 2])
+def test_where_senders_are_many_nobody_answers(most: int) -> None:
+    desk = Desk(answer_senders_max=most)
+    assert not only(SetTimer, desk.receive("b", data("b", 1, 9_000_000)))
 
 
 # ---------------------------------------------------------------------- slow readers and absent ones

@@ -251,7 +251,7 @@ class Activation(Part):
             for source in sorted(service.sources):
                 core.outbox.append(Activate(group.name, service.name, source))
         for stream in group.others:
-            stream.gap_after = 0
+            stream.gaps.clear()
             if not service.reliable or not service.means(stream.sender):
                 core.repair.forget(group, stream.sender)
                 left += [(stream, data) for data in stream.end()]
@@ -310,10 +310,11 @@ class Activation(Part):
         """A source is followed from another number on; the application hears that there is a gap."""
         core = self._core
         core.branch("began-anew")
-        if stream.last > stream.delivered and group.service.means(stream.sender):
+        if stream.last >= stream.first and stream.last > stream.delivered and group.service.means(stream.sender):
             # What was there before the gap still waits for its turn; said now, the gap would seem to lie before it.
-            stream.gap_after = stream.last
-        else:
+            # (Where nothing has come since the activation, nothing waits, and nobody would ever say it.)
+            stream.gaps.add(stream.last)
+        elif not stream.gaps:
             core.outbox.append(Activate(group.name, group.service.name, stream.sender))
         stream.begin(seq, time)
         core.reception.begin(group, stream)

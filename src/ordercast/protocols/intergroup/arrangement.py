@@ -46,12 +46,21 @@ def _options(situation: Situation) -> OptionValues:
         options |= {"bandwidth_max": 20_000.0, "bandwidth_min": 4_000.0, "burst_bytes": random.choice((200, 2000))}
     if situation.sources and random.random() < 0.5:
         options["senders"] = list(situation.sources)
+    # Where Keep Alives are rare, answers make the difference.
+    if options["keep_alive_seconds"] > 0.35:
+        options["answer_senders_max"] = len(situation.sites)
     return options
 
 
 def _live(capacity: Capacity) -> OptionValues:
+    # Whoever starts listens for a few control messages; up to eight processes are coordinators all of them, so that an
+    # acknowledgement is one message away from everyone, and not three.
+    control = max(0.02, 0.005 * capacity.processes)
     return {
-        "control_seconds_min": 0.02,
+        "control_seconds_min": control,
+        "start_seconds": 10 * control,
+        "coordinators_low": max(2, min(8, capacity.processes)),
+        "answer_senders_max": 8,
         "outstanding_messages_max": max(64, 16 * capacity.window),
     }
 

@@ -25,6 +25,10 @@ class InterGroupOptions(ControlOptions, frozen=True):
     keep_alive_seconds: float = 0.05
     """KEEP_ALIVE_TIMEOUT: how long a sender says nothing at the most. A delivery in the order of the timestamps takes
     as long, and the way (Equation 7.1). What the wide-area experiment had (7.2)."""
+    answer_senders_max: int = 0
+    """In groups of so many senders at the most, a sender that has nothing to send answers a message at once with a Keep
+    Alive: a delivery in the order of the timestamps then takes two ways instead of a Keep Alive's time. Each message
+    costs as many packets as there are senders. 0: nobody answers, as in the thesis."""
     request_seconds_max: float = 3.0
     """However often somebody has asked, it asks again after so long: a few round trips around the world."""
     outstanding_messages_max: int = 1024

@@ -212,8 +212,8 @@ class InterGroup(Protocol):
             stream.delivered = data.seq
         key = (data.timestamp, self._ranks[stream.sender]) if service.name in TIMESTAMP_SERVICES else None
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
-        if data.seq == stream.gap_after:
-            stream.gap_after = 0
+        if stream.gaps and data.seq in stream.gaps:
+            stream.gaps.discard(data.seq)
             self.outbox.append(Activate(group.name, service.name, stream.sender))
 
     def receivers(self, group: GroupId) -> int:

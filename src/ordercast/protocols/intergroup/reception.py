@@ -40,6 +40,7 @@ class Reception(Part):
         group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
         group.service.advance()
+        core.transmission.answer(group, packet.timestamp)
 
     def check(self, group: ProcessGroup, sender: SiteId, data: Data) -> Stream:
         """The stream to which a message belongs; `WireError` when it cannot be one of the sender's in this group."""

@@ -257,6 +257,7 @@ class Repair(Part):
         group.service.arrive_again(stream, data)
         core.reception.follow(group, stream, data)
         group.service.advance()
+        core.transmission.answer(group, data.timestamp)
 
     def _note_repaired(self, name: MessageName, distance: float) -> None:
         core = self._core

@@ -22,7 +22,8 @@ class Stream:
         "coordinator",
         "delivered",
         "early",
-        "gap_after",
+        "first",
+        "gaps",
         "heard",
         "high",
         "last",
@@ -40,6 +41,8 @@ class Stream:
         self.coordinator: SiteId = sender
         """The last one that the sender has told."""
         self.state: State = "idle"
+        self.first = 1
+        """The activation point."""
         self.last = 0
         """lastSeq: everything from the activation point to this number has been passed on."""
         self.high = 0
@@ -55,9 +58,9 @@ class Stream:
         """The newest Keep Alive that waits until everything up to its number has been passed on."""
         self.delivered = 0
         """The largest number that was delivered, with any service."""
-        self.gap_after = 0
-        """The number of the last message before a gap of which the application has to be told, while that message waits
-        for its turn; 0: there is none."""
+        self.gaps: set[int] = set()
+        """The numbers of the last messages before gaps of which the application has to be told, while those messages
+        wait for their turn."""
         self.unread: deque[int] = deque()
         """The timestamps of what was delivered reliably and the application has not taken."""
 
@@ -65,7 +68,7 @@ class Stream:
     def begin(self, activation_point: int, time: int) -> None:
         """The source is active: the message with this number is the first one to be passed on, and later than the
         time."""
-        activation_point = max(activation_point, self.delivered + 1)
+        self.first = activation_point = max(activation_point, self.delivered + 1)
         self.state = "active"
         # Before the activation point, not at it: else the first message would be skipped.
         self.last = self.high = activation_point - 1

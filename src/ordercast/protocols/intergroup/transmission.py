@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.protocol import InterGroup
 
 
+ANSWER_SECONDS = 0.001
+"""A sender that has said something does not answer sooner than that: one that has much to send says enough."""
+
+
 class Sending:
     """What one process sends to one group."""
 
@@ -35,14 +39,18 @@ class Sending:
         self.last_size = 0
         self.spoke_at = 0.0
         """By the local clock."""
+        self.said = 0
+        """The timestamp of the last Data message or Keep Alive."""
+        self.asked = 0
+        """The latest timestamp that waits for a later one of this sender."""
         self.loss_at = 0.0
 
 
 class Transmission(Part):
     """What a process sends, and when it says that it is there."""
 
-    timers = ("keep-alive", "flow")
-    branches = ("kept-alive", "slowed", "flow-waited", "blocked", "unblocked")
+    timers = ("keep-alive", "answer", "flow")
+    branches = ("kept-alive", "answered", "slowed", "flow-waited", "blocked", "unblocked")
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
@@ -100,7 +108,7 @@ class Transmission(Part):
         core = self._core
         sending.seq += 1
         sending.spoke_at = core.now
-        timestamp = core.clock.tick(core.now)
+        timestamp = sending.said = core.clock.tick(core.now)
         data = Data(group.senders.view, core.control.coordinator, sending.seq, timestamp, multicast)
         group.buffer.keep_own(data)
         sending.outstanding.append(data)
@@ -143,12 +151,35 @@ class Transmission(Part):
             core.set_timer(("keep-alive", name), period - elapsed)
             return
         core.branch("kept-alive")
-        sending.spoke_at = core.now
-        timestamp = core.clock.tick(core.now)
-        keep_alive = KeepAlive(group.senders.view, core.control.coordinator, sending.seq, timestamp)
-        core.outbox.append(Broadcast(group.channel, keep_alive))
+        self._keep_alive(group, sending)
         core.set_timer(("keep-alive", name), period)
+
+    def _keep_alive(self, group: ProcessGroup, sending: Sending) -> None:
+        core = self._core
+        sending.spoke_at = core.now
+        sending.said = core.clock.tick(core.now)
+        keep_alive = KeepAlive(group.senders.view, core.control.coordinator, sending.seq, sending.said)
+        core.outbox.append(Broadcast(group.channel, keep_alive))
         group.service.advance()
+
+    def answer(self, group: ProcessGroup, timestamp: int) -> None:
+        """A message has come that others deliver when every sender has said something later. Where senders are few we
+        do so at once: for all messages that have come together, and not while our own say enough."""
+        core, sending = self._core, group.sending
+        if sending is None or len(group.senders.members) > core.options.answer_senders_max or sending.asked > timestamp:
+            return
+        sending.asked = timestamp
+        if sending.said < timestamp:
+            quiet = core.now - sending.spoke_at
+            core.set_timer(("answer", group.name), ANSWER_SECONDS - quiet if 0 <= quiet < ANSWER_SECONDS else 0.0)
+
+    def on_answer_timeout(self, name: GroupId) -> None:
+        """Everything that came together is here."""
+        group = self._core.process_groups[name]
+        sending = group.sending
+        if sending is not None and sending.said < sending.asked:
+            self._core.branch("answered")
+            self._keep_alive(group, sending)
 
     # ------------------------------------------------------------------ what is outstanding
     def note_stable(self, group: ProcessGroup, stable: int) -> None:
