@@ -31,7 +31,7 @@ def number_texts(texts: pa.Array) -> Words:
     # Eight bytes from anywhere, also where the last text ends.
     data = np.concatenate([np.frombuffer(content or b"", dtype=np.uint8), np.zeros(_WORD, dtype=np.uint8)])
     words: Words = np.ndarray((len(data) - _WORD + 1,), dtype="<u8", buffer=data.data, strides=(1,))
-    number = mix(length.astype(np.uint64))
+    number = mix(length.astype(np.uint64) + np.uint64(1))
     for at in range(0, int(length.max()), _WORD):
         left = length - at
         word = words[np.minimum(start + at, len(words) - 1)]
