@@ -145,11 +145,14 @@ def _columns(table: pa.Table, row: Ints, is_of: Any, message: pa.DictionaryArray
         unseen = delivers if COLUMNS[name].startswith("list") else None
         if name in ONLY_OF:
             unseen = ~is_of(ONLY_OF[name])
+        places = pa.array(row, mask=None if unseen is None else unseen[row])
         if column.null_count == len(column):
-            chosen[name] = pa.nulls(len(row), column.type)
+            taken = pa.nulls(len(row), column.type)
         else:
-            places = pa.array(row, mask=None if unseen is None else unseen[row])
-            chosen[name] = column.take(places).combine_chunks()
+            taken = column.take(places).combine_chunks()
+        # Whether texts come as codes depends on the file, and the pieces of a part must be alike.
+        is_plain = COLUMNS[name] == "string" and not pa.types.is_dictionary(taken.type)
+        chosen[name] = taken.dictionary_encode() if is_plain else taken
     return chosen
 
 
