@@ -17,12 +17,8 @@ def judge(run: Run, events: pa.Table, choice: Choice = CLAIMED) -> dict[str, Ver
     Every listed property has a verdict: those that are not chosen for this run are `not-judged`.
     """
     check_claims([run])
-    return judge_facts(Facts(run, events), choice)
-
-
-def judge_facts(facts: Facts, choice: Choice) -> dict[str, Verdict]:
-    """The same, for whoever has its facts already."""
-    claimed, judged = set(facts.run.guarantees), set(choice.judged(facts.run))
+    facts = Facts(run, events)
+    claimed, judged = set(run.guarantees), set(choice.judged(run))
     verdicts = {}
     for name in choice.listed:
         if name in judged:

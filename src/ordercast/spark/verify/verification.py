@@ -106,18 +106,15 @@ def _judge_large(
 ) -> tuple[list[dict[str, object]], list[str]]:
     # Imported here: few traces need it.
     from ordercast.spark.sound import refuse_unsound
-    from ordercast.spark.verify.large import CAUSAL, LARGE_PROPERTIES, SURVEYED, judge_large
+    from ordercast.spark.verify.large import CAUSAL, LARGE_PROPERTIES, judge_large
 
     run = each.run
     asked = choice.judged(run)
     possible = [name for name in asked if name in LARGE_PROPERTIES]
     events = read_events(spark, trace, [run.run])
-    files = sorted({piece.file for piece in trace.pieces if piece.run == run.run})
     with plain_errors():
-        # What Python reads it checks itself.
-        if not set(possible) & SURVEYED:
-            refuse_unsound(trace, events)
-        verdicts = judge_large(spark, events, run, possible, files=files, length=each.rows)
+        refuse_unsound(trace, events)
+        verdicts = judge_large(spark, events, run, possible)
     left = [name for name in asked if name not in LARGE_PROPERTIES]
     verdicts = {**verdicts, **{name: Verdict(name, name in run.guarantees, "not-judged") for name in left}}
     rows = [row for verdict in verdicts.values() for row in as_rows(run.run, verdict, choice)]

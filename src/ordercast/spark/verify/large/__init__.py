@@ -6,6 +6,6 @@ Nothing but the names of sites, verdicts and witnesses reaches the driver.
 """
 
 from ordercast.spark.verify.large.causality import CAUSAL
-from ordercast.spark.verify.large.judge import DEFAULT_LIMITS, LARGE_PROPERTIES, SURVEYED, judge_large
+from ordercast.spark.verify.large.judge import DEFAULT_LIMITS, LARGE_PROPERTIES, judge_large
 
-__all__ = ["CAUSAL", "DEFAULT_LIMITS", "LARGE_PROPERTIES", "SURVEYED", "judge_large"]
+__all__ = ["CAUSAL", "DEFAULT_LIMITS", "LARGE_PROPERTIES", "judge_large"]

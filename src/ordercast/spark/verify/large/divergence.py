@@ -17,7 +17,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check.facts import Facts
-from ordercast.check.facts.columns import REFUSED
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
 from ordercast.check.wording import SKIPPED
 from ordercast.spark.verify.large.obligations import obliged
@@ -25,7 +24,7 @@ from ordercast.spark.verify.large.order import is_certified, knots_apart
 from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.spark.verify.large.parts import cut_by_message, judge_parts, part_rows_of
 from ordercast.spark.verify.large.tables import Tables, kept
-from ordercast.trace.schema import Run
+from ordercast.trace.schema import REFUSED, Run
 
 DIVERGENCE: Final = "no-silent-divergence"
 

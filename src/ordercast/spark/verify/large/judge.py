@@ -23,17 +23,17 @@ from ordercast.spark.verify.large.failures import (
     without_what_does_not_count,
 )
 from ordercast.spark.verify.large.obligations import obliged
+from ordercast.spark.verify.large.offsets import OFFSETS, find_differing_offsets
 from ordercast.spark.verify.large.order import ORDER, find_disorder
-from ordercast.spark.verify.large.packs import Rows
 from ordercast.spark.verify.large.parts import (
     BY_MESSAGE,
     BY_SITE,
     BY_SOURCE,
+    judge_by_message,
     judge_by_site,
     judge_by_source,
 )
 from ordercast.spark.verify.large.source import SENDING_ORDER, find_sending_disorder
-from ordercast.spark.verify.large.surveyed import BY_KEY, judge_by_survey
 from ordercast.spark.verify.large.tables import Limits, complete, tabulate
 from ordercast.spark.verify.large.views import VIEWS, judge_views
 from ordercast.trace.schema import Run
@@ -44,25 +44,16 @@ _OF_DELIVERIES: Final = frozenset({*ORDER, *SENDING_ORDER, *FAILURES, *CAUSAL, D
 """What is asked about the deliveries as a whole; they are tabulated first."""
 
 LARGE_PROPERTIES: Final[frozenset[str]] = frozenset(
-    {*_OF_DELIVERIES, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *VIEWS, *_PROMISE_NOTHING}
+    {*_OF_DELIVERIES, *BY_MESSAGE, *BY_SOURCE, *BY_SITE, *VIEWS, OFFSETS, *_PROMISE_NOTHING}
 )
 """What can be judged of a run of any size."""
-SURVEYED: Final[frozenset[str]] = frozenset({*BY_MESSAGE, *BY_KEY})
-"""For these every row is read once by Python, where files are given."""
 DEFAULT_LIMITS: Final = Limits()
 
 
 def judge_large(
-    spark: SparkSession,
-    events: DataFrame,
-    run: Run,
-    properties: Sequence[str],
-    limits: Limits = DEFAULT_LIMITS,
-    files: Sequence[str] = (),
-    length: int | None = None,
+    spark: SparkSession, events: DataFrame, run: Run, properties: Sequence[str], limits: Limits = DEFAULT_LIMITS
 ) -> dict[str, Verdict]:
-    """The verdicts about these properties of the run, by those of the events that are its own. Where the files are
-    given that hold them, with the number of its rows, Python reads these for what it takes from all rows."""
+    """The verdicts about these properties of the run, by those of the events that are its own."""
     for name in properties:
         if name not in LARGE_PROPERTIES:
             known = ", ".join(sorted(LARGE_PROPERTIES))
@@ -72,26 +63,28 @@ def judge_large(
         run = _with_named_groups(own, run)
     findings: dict[str, Finding] = {name: Finding(obliged=True) for name in properties if name in _PROMISE_NOTHING}
     by_message = [name for name in properties if name in BY_MESSAGE]
-    by_key = [name for name in properties if name in BY_KEY and not _services(run, name)]
-    if by_message or by_key:
-        findings |= judge_by_survey(Rows(run, own, files, length), by_message, by_key, limits)
     by_source = [name for name in properties if name in BY_SOURCE]
     by_site = [name for name in properties if name in BY_SITE]
     of_views = [name for name in properties if name in VIEWS]
     of_deliveries: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for name in properties:
-        if name in _OF_DELIVERIES and name not in findings:
+        if name in _OF_DELIVERIES:
             of_deliveries.setdefault((_services(run, name), name == LOGICAL), []).append(name)
     questions: list[Callable[[], dict[str, Finding]]] = [
         partial(_judge_deliveries, spark, _counting(own, run, services, logical), run, names, limits)
         for (services, logical), names in of_deliveries.items()
     ]
+    if by_message:
+        questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
     if by_source:
         questions.append(lambda: judge_by_source(own, run, by_source, limits.part_rows))
     if by_site:
         questions.append(lambda: judge_by_site(own, run, by_site))
     if of_views:
         questions.append(lambda: judge_views(own, run, of_views, limits.part_rows))
+    if OFFSETS in properties:
+        counting = _counting(own, run, _services(run, OFFSETS), logical=False)
+        questions.append(lambda: {OFFSETS: find_differing_offsets(counting, run)})
     for found in ask_together(spark, questions):
         findings |= found
     return {name: findings[name].verdict(name, name in run.guarantees) for name in properties}

@@ -14,14 +14,10 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
-from ordercast.spark.verify.large.tables import BITS, Tables, kept, words_of
+from ordercast.spark.verify.large.tables import BITS, Tables, kept
 
 EXPLICIT: Final = "\x00destinations"
 """What an address begins with that names destinations instead of groups."""
-
-
-SENDING: Final = "sending"
-"""Not a property: whether a site delivers two messages of one source and one address."""
 
 
 class _Relation(NamedTuple):
@@ -42,7 +38,6 @@ _RELATIONS: Final = {
     "multiple-group-order": _Relation(),
     "order-equivalence": _Relation(),
     "R2-logical": _Relation(),
-    SENDING: _Relation(("source", "address"), meet_at=1, unknown=False),
     **{
         f"{name}{of}": relation
         for name in ("R1", "R2")
@@ -57,21 +52,13 @@ _RELATIONS: Final = {
 
 def obliged(tables: Tables, names: Iterable[str]) -> frozenset[str]:
     """Those of these order properties that something in the run could have violated. Two passes at the most."""
-    wanted = list(names)
+    wanted = {name: _RELATIONS[name] for name in names}
     if not tables.sites or not wanted:
         return frozenset()
-    with kept(_sets(tables, [_RELATIONS[name] for name in wanted])) as sets:
-        return obliged_by(sets, len(tables.sites), wanted)
-
-
-def obliged_by(sets: DataFrame, sites: int, names: Iterable[str]) -> frozenset[str]:
-    """The same, from source, address, the words of a set of sites, at (how many sites) and count (of messages)."""
-    wanted = {name: _RELATIONS[name] for name in names}
-    if not sites or not wanted:
-        return frozenset()
     relations = list(dict.fromkeys(wanted.values()))
-    found = _by_number_of_sets(sites, sets, relations)
-    found |= _by_sites_in_common(sites, sets, [each for each in relations if each not in found])
+    with kept(_sets(tables, relations)) as sets:
+        found = _by_number_of_sets(tables, sets, relations)
+        found |= _by_sites_in_common(tables, sets, [each for each in relations if each not in found])
     return frozenset(name for name, relation in wanted.items() if relation in found)
 
 
@@ -133,20 +120,21 @@ def _of_relations(sets: DataFrame, relations: Sequence[_Relation]) -> DataFrame:
 _KEYS: Final = ("relation", "meet_at", "source", "address")
 
 
-def _by_number_of_sets(sites: int, sets: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
+def _by_number_of_sets(tables: Tables, sets: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
     """Where a set has two messages, or there are more sets than there are sites, or pairs of sites, to tell them."""
-    counted = _of_relations(sets, relations).groupBy(*_KEYS, *words_of(sites)).agg(F.sum("count").alias("count"))
+    sites = len(tables.sites)
+    counted = _of_relations(sets, relations).groupBy(*_KEYS, *tables.words).agg(F.sum("count").alias("count"))
     summary = counted.groupBy(*_KEYS).agg(F.max("count").alias("most"), F.count("*").alias("sets"))
     places = F.when(F.col("meet_at") == 1, sites).otherwise(sites * (sites - 1) // 2)
     return _collect(summary.where((F.col("most") > 1) | (F.col("sets") > places)), relations)
 
 
-def _by_sites_in_common(sites: int, sets: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
+def _by_sites_in_common(tables: Tables, sets: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]:
     """Now every set has one message, and there are no more sets of a kind than there are sites, or pairs of them."""
     if not relations:
         return set()
     of_relations = _of_relations(sets, relations)
-    pairs = of_relations.withColumn("x", F.explode(sites_of(sites))).withColumn("y", F.explode(sites_of(sites)))
+    pairs = of_relations.withColumn("x", F.explode(sites_of(tables))).withColumn("y", F.explode(sites_of(tables)))
     meeting = pairs.where("if(meet_at = 1, x = y, x < y)")
     common = meeting.groupBy(*_KEYS, "x", "y").agg(F.sum("count").alias("count"))
     return _collect(common.where("count > 1"), relations)
@@ -156,10 +144,10 @@ def _collect(found: DataFrame, relations: Sequence[_Relation]) -> set[_Relation]
     return {relations[row["relation"]] for row in found.select("relation").distinct().collect()}
 
 
-def sites_of(sites: int) -> Column:
-    """The codes of the sites in the words of a message, where there are so many."""
-    words = F.array(*words_of(sites))
-    codes = F.array(*(F.lit(code) for code in range(sites)))
+def sites_of(tables: Tables) -> Column:
+    """The codes of the sites in the words of a message."""
+    words = F.array(*tables.words)
+    codes = F.array(*(F.lit(code) for code in range(len(tables.sites))))
 
     def contains(code: Column) -> Column:
         word = F.element_at(words, (F.floor(code / F.lit(BITS)) + 1).cast("int"))

@@ -42,12 +42,6 @@ class Rows:
     run: Run
     events: DataFrame
     files: Sequence[str] = ()
-    length: int | None = None
-    """How many there are, where that is known."""
-
-    def count(self) -> int:
-        """How many there are."""
-        return self.events.count() if self.length is None else self.length
 
     def pack(self, names: Sequence[str], cut: Cut) -> DataFrame:
         """The rows, of which `cut` sees these columns, packed for their parts."""

@@ -39,17 +39,17 @@ BY_SOURCE: Final = frozenset({"reliable-source-order"})
 BY_SITE: Final = frozenset({"recovery", "transitional-set", "view-agreement"})
 """Properties of sites, whatever they deliver: the few rows that are about sites say everything."""
 
-COLUMNS_OF_PARTS: Final = (
+_COLUMNS: Final = (
     *("site", "seq", "time", "kind", "message", "groups", "destinations", "messages", "reason"),
     *("service", "source", "view", "members", "transitional", "depends"),
 )
 """What the judges of parts look at."""
-ONLY_OF: Final = {"source": "activate", "view": "view"}
+_ONLY_OF: Final = {"source": "activate", "view": "view"}
 """Of these columns, the only kind of row in which they look at them; deliveries have them too, and are many."""
 ABOUT_A_MESSAGE: Final = ("multicast", "deliver", "rollback")
 ABOUT_SITES: Final = ("fail", "awake", "recover", "view", "join", "leave", "activate")
 
-FOUND: Final = pa.schema(
+_FOUND: Final = pa.schema(
     [
         ("part", pa.int32()),
         ("place", pa.int32()),
@@ -61,6 +61,11 @@ FOUND: Final = pa.schema(
     ]
 )
 """A row a witness; one row, without `why`, for a property of a part that has none."""
+
+
+def judge_by_message(events: DataFrame, run: Run, properties: Sequence[str], part_rows: int) -> dict[str, Finding]:
+    """Properties of single messages: every message with all that concerns it in one part."""
+    return judge_parts(cut_by_message(events, part_rows), run, properties)
 
 
 def cut_by_message(events: DataFrame, part_rows: int) -> DataFrame:
@@ -116,15 +121,7 @@ def judge_by_site(events: DataFrame, run: Run, properties: Sequence[str]) -> dic
 
 def judge_parts(parts: DataFrame, run: Run, properties: Sequence[str], overlapping: bool = False) -> dict[str, Finding]:
     """Judge each part by itself; a witness in any of them is one. Parts that overlap may find the same ones."""
-    return collect_findings(
-        ask_parts(part_rows_of(parts), _part_judge(run, properties), FOUND), run, properties, overlapping
-    )
-
-
-def collect_findings(
-    found: DataFrame, run: Run, properties: Sequence[str], overlapping: bool = False
-) -> dict[str, Finding]:
-    """What was found in all parts, put together."""
+    found = ask_parts(part_rows_of(parts), _part_judge(run, properties), _FOUND)
     if overlapping:
         found = found.dropDuplicates(["property", "verdict", "sites", "messages", "why"])
     # What is wrong a thousand times is wrong; more need not reach the driver.
@@ -136,7 +133,7 @@ def collect_findings(
 
 def part_rows_of(parts: DataFrame) -> DataFrame:
     """Of the rows of parts what the judges, and their facts, look at."""
-    return parts.select("part", *(_filled(name) for name in COLUMNS_OF_PARTS))
+    return parts.select("part", *(_filled(name) for name in _COLUMNS))
 
 
 def _filled(name: str) -> Column:
@@ -145,8 +142,8 @@ def _filled(name: str) -> Column:
     For a column of lists on its way to Python, Spark takes a time that grows with the square of the nulls, unless told
     not to limit the bytes of a batch.
     """
-    if name in ONLY_OF:
-        return F.when(F.col("kind") == ONLY_OF[name], F.col(name)).alias(name)
+    if name in _ONLY_OF:
+        return F.when(F.col("kind") == _ONLY_OF[name], F.col(name)).alias(name)
     if not COLUMNS[name].startswith("list"):
         return F.col(name)
     none = F.array().cast("array<string>")
@@ -160,14 +157,13 @@ def _part_judge(run: Run, properties: Sequence[str]) -> Find:
 
     def judge_part(part: int, rows: pa.Table) -> pa.Table:
         verdicts = judge(run, rows, choice)
-        found = [row for verdict in verdicts.values() for row in found_rows(part, verdict)]
-        return pa.Table.from_pylist(found, schema=FOUND)
+        found = [row for verdict in verdicts.values() for row in _rows(part, verdict)]
+        return pa.Table.from_pylist(found, schema=_FOUND)
 
     return judge_part
 
 
-def found_rows(part: int, verdict: Verdict) -> Iterator[dict[str, object]]:
-    """A verdict about a part, as rows."""
+def _rows(part: int, verdict: Verdict) -> Iterator[dict[str, object]]:
     common = {"part": part, "property": verdict.property, "verdict": verdict.verdict}
     if not verdict.all_witnesses:
         yield {**common, "place": 0}

@@ -67,7 +67,7 @@ class Tables:
 
     @property
     def words(self) -> list[str]:
-        return words_of(len(self.sites))
+        return _words(len(self.sites))
 
     @property
     def keys(self) -> list[str]:
@@ -148,7 +148,7 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
 
 def _by_message(coded: DataFrame, sites: int, key_length: int) -> DataFrame:
     # Numbers only: Spark groups texts and lists by sorting, numbers by hashing.
-    words = [F.bit_or(word).alias(word) for word in words_of(sites)]
+    words = [F.bit_or(word).alias(word) for word in _words(sites)]
     keys = [function(key).alias(f"{end}_{key}") for key in _keys(key_length) for function, end in _ENDS]
     one_key = F.lit(True)
     for key in _keys(key_length):
@@ -156,11 +156,11 @@ def _by_message(coded: DataFrame, sites: int, key_length: int) -> DataFrame:
     grouped = coded.groupBy("id").agg(
         F.count("*").alias("rows"), F.min("guard").alias("first"), F.max("guard").alias("last"), *words, *keys
     )
-    at = sum((F.bit_count(word) for word in words_of(sites)), F.lit(0))
+    at = sum((F.bit_count(word) for word in _words(sites)), F.lit(0))
     return grouped.select(
         "id",
         "rows",
-        *words_of(sites),
+        *_words(sites),
         at.alias("at"),
         (F.col("first") == F.col("last")).alias("guarded"),
         F.coalesce(one_key, F.lit(False)).alias("one_key"),
@@ -173,7 +173,7 @@ _ENDS = ((F.min, "low"), (F.max, "high"))
 
 def _codes(spark: SparkSession, sites: Sequence[str]) -> DataFrame:
     """site, code, and the site as a set of sites."""
-    words = words_of(len(sites))
+    words = _words(len(sites))
     rows = [
         (site, code, *(1 << code % BITS if code // BITS == number else 0 for number in range(len(words))))
         for code, site in enumerate(sites)
@@ -185,8 +185,7 @@ def _keys(length: int) -> list[str]:
     return [f"key_{place}" for place in range(length)]
 
 
-def words_of(sites: int) -> list[str]:
-    """The columns of a set of so many sites."""
+def _words(sites: int) -> list[str]:
     return [f"word_{number}" for number in range(-(-sites // BITS))]
 
 
