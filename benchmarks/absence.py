@@ -1,8 +1,9 @@
 """What does it cost the others when a member is away for long? Their rate and memory before, during and after.
 
-    python benchmarks/absence.py [--protocol token] [--nodes 4] [--size 100] [--seconds 600] [--json]
+    python benchmarks/absence.py [--protocol token] [--nodes 4] [--size 100] [--seconds 600] [--rate N] [--json]
 
-All processes have a log and multicast as fast as they can. One of them is killed, stays away for `--seconds`, and is
+All processes have a log and multicast as fast as they can, or with --rate so many messages a second, all but the one
+that will be away together. One of them is killed, stays away for `--seconds`, and is
 started again with its log; it is back when its offset has caught up with the others'. The rate before is measured with
 all of them there, so the others have one process less to share the machine with while it is away: the ratio says that
 they do not stop or slow down, not that absence is a gain. The disk is written to by all of them all the time.
@@ -35,14 +36,15 @@ RATIO_MIN = 0.9
 GROWTH_MAX = 1.1
 """Memory at the end of the absence, against that after its first tenth."""
 LIST_LENGTH = 500
+EVENLY_SECONDS = 0.01
 
 
 # ------------------------------------------------------------------ a member
-async def _member(config: str, process: str, size: int) -> None:
+async def _member(config: str, process: str, size: int, rate: float) -> None:
     async with ordercast.open(config, process) as node:
         group = await node.join("bench")
         receiving = asyncio.ensure_future(_receive(group))
-        sending = asyncio.ensure_future(_send(group, size))
+        sending = asyncio.ensure_future(_send(group, size) if rate < 0 else _send_evenly(group, size, rate))
         while True:
             await asyncio.sleep(1)
             for task in (receiving, sending):
@@ -64,6 +66,16 @@ async def _send(group: ordercast.Group, size: int) -> None:
             await group.multicast_many(payloads)
         except ordercast.GroupBlocked:
             await asyncio.sleep(0.1)
+
+
+async def _send_evenly(group: ordercast.Group, size: int, rate: float) -> None:
+    sent, began = 0, time.monotonic()
+    while True:
+        await asyncio.sleep(EVENLY_SECONDS)
+        due = int((time.monotonic() - began) * rate) - sent
+        if due > 0:
+            await group.multicast_many([bytes(size)] * due)
+            sent += due
 
 
 def _resident_megabytes() -> float:
@@ -118,12 +130,16 @@ async def _rates(members: list[Watched], seconds: float) -> tuple[list[float], l
     return rates, memory
 
 
-async def _measure(protocol: str, nodes: int, size: int, seconds: float) -> dict[str, Any]:
+async def _measure(protocol: str, nodes: int, size: int, seconds: float, rate: float | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="ordercast-absence-") as folder:
         load = Load(nodes=nodes, size=size, protocol=protocol, log=True)
         config = write_configuration(Path(folder), load)
         me = [sys.executable, __file__, "--member"]
-        members = [Watched([*me, name, str(config), str(size)]) for name in load.names]
+        # Whoever will be away multicasts nothing then: the others have the whole rate before and after.
+        each = [-1.0] * nodes if rate is None else [*[rate / (nodes - 1)] * (nodes - 1), 0.0]
+        members = [
+            Watched([*me, name, str(config), str(size), str(own)]) for name, own in zip(load.names, each, strict=True)
+        ]
         try:
             for member in members:
                 await member.start()
@@ -141,7 +157,7 @@ async def _measure(protocol: str, nodes: int, size: int, seconds: float) -> dict
             await absent.start()
             back = await _wait_until_back(absent, others, statistics.median(during), began)
             after, _ = await _rates(members, 15) if back is not None else ([0.0], [])
-            rate = statistics.median(during) / statistics.median(before)
+            caught_up = None if back is None else missed / back / statistics.median(during) + 1
             return {
                 "protocol": protocol,
                 "nodes": nodes,
@@ -152,7 +168,8 @@ async def _measure(protocol: str, nodes: int, size: int, seconds: float) -> dict
                 "during": statistics.median(during),
                 "during_slowest": min(during),
                 "after": statistics.median(after),
-                "ratio": rate,
+                "ratio": statistics.median(during) / statistics.median(before),
+                "catch_up_ratio": caught_up,
                 "memory_mb_early": early,
                 "memory_mb_end": statistics.median(memory[-max(1, len(memory) // 10) :]),
                 "memory_mb_most": max(memory),
@@ -177,16 +194,19 @@ async def _wait_until_back(absent: Watched, others: list[Watched], rate: float, 
 def main() -> int:
     """Measure, and say whether it is good enough."""
     if sys.argv[1:2] == ["--member"]:
-        process, config, size = sys.argv[2:5]
-        asyncio.run(_member(config, process, int(size)))
+        process, config, size, rate = sys.argv[2:6]
+        asyncio.run(_member(config, process, int(size), float(rate)))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", default="token")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--size", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=600.0)
+    parser.add_argument("--rate", type=float, help="messages a second, of all together; by default as many as can be")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    figures = asyncio.run(_measure(arguments.protocol, arguments.nodes, arguments.size, arguments.seconds))
+    figures = asyncio.run(
+        _measure(arguments.protocol, arguments.nodes, arguments.size, arguments.seconds, arguments.rate)
+    )
     growth = figures["memory_mb_end"] / max(1.0, figures["memory_mb_early"])
     back = figures["back_after_seconds"]
     if arguments.json:
@@ -198,7 +218,11 @@ def main() -> int:
             f"{figures['away_seconds']:.0f} s (ratio {figures['ratio']:.2f}, wanted {RATIO_MIN}); memory "
             f"{figures['memory_mb_early']:.0f} -> {figures['memory_mb_end']:.0f} MB (ratio {growth:.2f}, at most "
             f"{GROWTH_MAX}); {figures['missed_messages']:,} messages missed; "
-            + ("it did not come back" if back is None else f"back after {back:.1f} s")
+            + (
+                "it did not come back"
+                if back is None
+                else f"back after {back:.1f} s, at {figures['catch_up_ratio']:.1f} times the rate"
+            )
         )
     return int(figures["ratio"] < RATIO_MIN or growth > GROWTH_MAX or back is None)
 

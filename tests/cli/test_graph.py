@@ -60,6 +60,18 @@ def test_a_bypass_names_both_ends_and_the_group(groups: str) -> None:
     assert found["mean_extra"] == 0
 
 
+def test_the_prices_of_both_options_are_told(groups: str) -> None:
+    found = graph_json("--groups", groups, "--prefer", "d,c,e")
+    root, bypass = found["options"]["entry = root"], found["options"]["bypass"]
+    assert root["max_load"] > found["max_load"], "the root has the load of all groups of its tree"
+    assert root["mean_depth"] > found["mean_depth"]
+    assert bypass["mean_extra"] == 0 < found["mean_extra"]
+    shown = run_ordercast("graph", "--groups", groups, "--prefer", "d,c,e").stdout
+    assert "entry = root" in shown
+    assert "any two sites agree" in shown
+    assert "options" not in graph_json("--groups", groups, "--bypass")
+
+
 def test_an_extra_node_that_stays_is_explained(tmp_path: Path) -> None:
     file = tmp_path / "figure_3_6.json"
     file.write_text(json.dumps({"α1": list("abc"), "α2": list("abd"), "α3": list("acd"), "α4": list("bcd")}))

@@ -103,6 +103,10 @@ def test_source_seq_grows_across_incarnations() -> None:
     assert MessageId("a", 0, 10**6).source_seq < MessageId("a", 1, 1).source_seq
 
 
+def test_source_seq_of_an_incarnation_that_counts_the_time_fits_a_trace() -> None:
+    assert MessageId("a", 2**31 - 1, 2**32 - 1).source_seq < 2**63
+
+
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
 def test_every_message_and_record_of_every_protocol_can_be_decoded_from_its_union(name: str) -> None:
     protocol = find_protocol(name)

@@ -98,6 +98,25 @@ def sends_no_nulls(self: Repair) -> None:
     """A last message that is lost shows in no gap, and nobody announces it."""
 
 
+@mutant(PropagationGraph, "repair.look_soon", caught_by="P4")
+def looks_late(self: Repair) -> None:
+    """What is not acknowledged is announced three times as late as it is promised."""
+    if not self._looking:
+        self._looking = True
+        self._core.set_timer("look", 3 * self._core.options.retransmit_seconds)
+
+
+@mutant(PropagationGraph, "repair.on_look_timeout", caught_by="Q3")
+def announces_to_children_now_and_then(self: Repair) -> None:
+    """A site announces at every fourth look what it has sent on: its children deliver too late what it has."""
+    looks = self.__dict__["looks"] = self.__dict__.get("looks", 0) + 1
+    if looks % 4 or any(edge.has_submissions for edge in self._core.outgoing_edges()):
+        self._looking = False
+        self.look_soon()
+    if not looks % 4:
+        Repair.on_look_timeout(self)
+
+
 @mutant(PropagationGraph, "repair.on_null", caught_by="termination")
 def does_not_listen_to_nulls(self: Repair, sender: SiteId, packet: Null, arrival: Arrival) -> None:
     """Whoever has missed the last message does not ask for it."""
@@ -105,9 +124,11 @@ def does_not_listen_to_nulls(self: Repair, sender: SiteId, packet: Null, arrival
     Repair.on_null(self, sender, Null(min(packet.highest, taken), packet.graph, packet.ended), arrival)
 
 
-@mutant(PropagationGraph, "repair.on_ask_timeout", caught_by="termination")
-def asks_once(self: Repair) -> None:
+@mutant(PropagationGraph, "repair.ask", caught_by="termination")
+def asks_once(self: Repair, edge: IncomingEdge) -> None:
     """A request that is lost is not repeated."""
+    if edge.asked < edge.announced:
+        Repair.ask(self, edge)
 
 
 @mutant(PropagationGraph, "repair.acknowledge", caught_by="termination")

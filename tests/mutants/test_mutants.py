@@ -107,7 +107,10 @@ def test_every_protocol_has_its_mutants(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "promise"),
-    [("fan-0", "P1"), ("fan-0", "P2"), ("fan-1", "P2"), ("fan-2", "P2"), ("fan-3", "P2"), ("fan-3", "Q2")],
+    [
+        *(("fan-0", "P1"), ("fan-0", "P2"), ("fan-1", "P2"), ("fan-2", "P2"), ("fan-3", "P2"), ("fan-3", "Q2")),
+        *(("propagation-graph", "P4"), ("propagation-graph", "Q3")),
+    ],
 )
 def test_every_promised_bound_has_a_mutant_that_breaks_it(name: str, promise: str) -> None:
     assert any(mutant.protocol.contract.name == name and mutant.caught_by == promise for mutant in MUTANTS)

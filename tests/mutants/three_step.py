@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from ordercast.core import SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup
-from ordercast.protocols.parts.keeping import Keeping
+from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.kept import Kept
 from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.parts.primary import Primary
@@ -15,6 +17,7 @@ from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.ordering import Ordering
 from ordercast.protocols.three_step.packets import Acceptance, Delivered, Skipped
 from ordercast.protocols.three_step.returning import Returning
+from ordercast.protocols.three_step.taking import Taking
 from tests.mutants.registry import call_without_log, mutant
 
 
@@ -75,10 +78,11 @@ def m_cares_for_what_it_has_not_delivered(self: Ordering) -> bool:
     return any(not entry.delivered and entry.place for entry in self._core.entries.values())
 
 
-@mutant(ThreeStep, "keeping.is_over", caught_by="termination")
-def n_forgets_what_it_has_delivered(self: Keeping, entry: Kept) -> bool:
+@mutant(ThreeStep, "keeping._forget_taken", caught_by="termination")
+def n_forgets_what_it_has_delivered(self: Taking, address: Destinations, kept: deque[Kept]) -> None:
     """(n) Who has delivered a message forgets it."""
-    return self._core.site in entry.settled
+    while kept and self.has_taken(self._core.site, kept[0]):
+        self.forget(kept.popleft())
 
 
 # ---------------------------------------------------------------------- the log, asking, absence
@@ -94,9 +98,9 @@ def does_not_ask(self: Asking, entries: list[Kept]) -> None:
 
 
 @mutant(ThreeStep, "keeping.note_taken", caught_by="termination")
-def counts_more_as_taken_than_was_taken(self: Keeping, site: SiteId, through: Mark) -> None:
+def counts_more_as_taken_than_was_taken(self: Taking, site: SiteId, through: Mark) -> None:
     """Who has taken everything up to a place counts as if it had taken what stands behind that, too."""
-    Keeping.note_taken(self, site, max((entry.key for entry in self._core.entries.values()), default=through))
+    Taking.note_taken(self, site, max((entry.key for entry in self._core.entries.values()), default=through))
 
 
 @mutant(ThreeStep, "returning.resumption_for", caught_by="termination")

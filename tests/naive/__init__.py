@@ -31,6 +31,7 @@ from .failures import (
     r3_single_source,
 )
 from .liveness import agreement, recovery, selective_information, termination, uniform_agreement
+from .offsets import offset_agreement
 from .order import (
     acyclic_order,
     group_source_order,
@@ -68,6 +69,7 @@ _OF_DELIVERIES_THAT_COUNT: dict[str, Checker] = {
     "R3-single-source": r3_single_source,
     "R3-multiple-source": r3_multiple_source,
     "no-silent-divergence": no_silent_divergence,
+    "offset-agreement": offset_agreement,
     "uniform-agreement": uniform_agreement,
     "atomic-receipt": uniform_agreement,
     "agreement": agreement,

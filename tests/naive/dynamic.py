@@ -65,7 +65,10 @@ class _Run:
         if site in self.down:
             return
         inside = site in draft.members(group, self.clock + 1e6)
-        draft.add("leave" if inside else "join", site, self.tick(site), groups=[group])
+        row = draft.add("leave" if inside else "join", site, self.tick(site), groups=[group])
+        if not inside:
+            to_groups = [sent for sent in draft.of("multicast") if "destinations" not in sent]
+            row["offset"] = sum(group in sent["groups"] for sent in to_groups)
         self.last_view.pop((site, group), None)
         if not inside and draft.chance(0.25):
             self.receivers.add((site, group))

@@ -143,6 +143,23 @@ PROFILES = {
             ),
         ),
         Profile(
+            "group-offsets",
+            {"change-offset": 10, "miss-the-first": 10, "count-several": 10, "drop-delivery": 4, "take-back": 6}
+            | {"swap-deliveries": 4, "duplicate-delivery": 3, "leave-and-deliver": 6, "come-or-go": 4, "fail-site": 2}
+            | {"send-to-few": 4, "send-to-another-group": 3, "remove-multicast": 2, "drop-message": 6}
+            | {"change-service": 2},
+            dynamic=True,
+            packets=0.0,
+            views=0.3,
+            services=0.3,
+            churn=0.9,
+            failures=0.1,
+            settled=0.8,
+            explicit_destinations=0.1,
+            one_group=0.4,
+            per_service=("offset-agreement",),
+        ),
+        Profile(
             "group-order",
             {"swap-deliveries": 8, "swap-deliveries-of-one-source": 10, "deliver-again-in-order": 14}
             | {"send-to-another-group": 6, "reorder-everywhere": 6, "drop-delivery": 6, "depend": 4}

@@ -198,11 +198,47 @@ def elect_anew(draft: Draft) -> None:
             row["time"] = time
 
 
+def change_offset(draft: Draft) -> None:
+    """Somebody enters a group somewhere else, or does not say where, or enters it where it is already."""
+    joins = draft.of("join")
+    if not joins:
+        return
+    join = draft.random.choice(joins)
+    if draft.chance(0.2):
+        draft.rows.append({**join, "time": join["time"] + draft.between(0.0, 1.0)})
+    elif draft.chance(0.3):
+        join.pop("offset", None)
+    else:
+        join["offset"] = draft.random.randint(0, 4)
+
+
+def miss_the_first(draft: Draft) -> None:
+    """Whoever enters a group goes without the first message that is delivered in it afterwards."""
+    joins = draft.of("join")
+    if joins:
+        join = draft.random.choice(joins)
+        later = [row for row in draft.of("deliver", site=join["site"]) if row["time"] > join["time"]]
+        draft.remove(later[:1])
+
+
+def count_several(draft: Draft) -> None:
+    """A message is a bundle of several; one site may take it for one of another size, or say that it takes it back."""
+    multicasts = draft.of("multicast")
+    if not multicasts:
+        return
+    message, count = draft.random.choice(multicasts)["message"], draft.random.randint(1, 4)
+    for row in draft.of("multicast", "deliver", "rollback"):
+        if row.get("message") == message:
+            row["count"] = count
+    if draft.chance(0.3):
+        draft.random.choice([row for row in draft.rows if row.get("message") == message])["count"] = count + 1
+
+
 MUTATIONS_OF_GROUPS = {
     mutation.__name__.replace("_", "-"): mutation
     for mutation in (
         fall_silent, change_transitional, rename_view, change_groups_of_view, miss_last_view, keep_in_last_view,
         leave_and_deliver, send_by_proxy, send_to_another_group, send_to_few, look_on, switch_service, activate_between,
-        deliver_again_in_order, take_back, elect_anew,
+        deliver_again_in_order, take_back, elect_anew, change_offset, miss_the_first, count_several,
     )
 }  # fmt: skip

@@ -37,6 +37,7 @@ SELECTED_WITNESSES = {
     "source-order",
     "group-source-order",
     "view-agreement",
+    "offset-agreement",
     "acyclic-order",
     "genuineness",
     "causal-order",
@@ -91,6 +92,7 @@ PROPERTIES_OF_PROFILE = {
         "Q2",
         "Q3",
     ),
+    "group-offsets": ("offset-agreement",),
     "group-order": (
         "group-source-order",
         "source-order",

@@ -15,6 +15,7 @@ import ordercast
 from ordercast.node.node import Node
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.runtime import Instance
+from ordercast.trace.read import read_events
 from tests.node.cluster import make_configuration, open_nodes, payloads, run, take
 
 WITH_A_LOG = tuple(
@@ -120,7 +121,9 @@ def test_a_process_whose_folder_was_emptied_is_no_new_one(
     protocol: str, tmp_path: Path, started: list[tuple[str, int]]
 ) -> None:
     async def main() -> None:
-        configuration = make_configuration(protocol=protocol, log_directory=str(tmp_path / "log"))
+        configuration = make_configuration(
+            protocol=protocol, log_directory=str(tmp_path / "log"), trace_directory=str(tmp_path / "trace")
+        )
         async with open_nodes(configuration, "bc") as others:
             async with open_nodes(configuration, "a") as (a,):
                 await exchange(await join_all(a, *others), 5)
@@ -128,6 +131,8 @@ def test_a_process_whose_folder_was_emptied_is_no_new_one(
             Folders(tmp_path / "log", "a").remove()
             assert "its log had 0 records when it started" in await expect_refusal(configuration, "a", *others)
             assert started.count(("a", 0)) == 1
+            last = read_events(tmp_path / "trace" / "a").to_pylist()[-1]
+            assert (last["kind"], last["reason"]) == ("fail", "refused")
             for other in others:
                 other.kill()
 

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 import ordercast
 from ordercast.net.ports import free_ports
 from ordercast.node.deliveries import Batch, View
+from ordercast.trace import read_events
 from tests.node.cluster import payloads, run
 
 
@@ -202,20 +204,24 @@ asyncio.run(main())
 """
 
 
-def test_a_process_without_a_log_that_is_killed_comes_back_under_its_name_at_once() -> None:
+def test_a_process_without_a_log_that_is_killed_comes_back_under_its_name_at_once(tmp_path: Path) -> None:
     """The others took its announcements for those of the process that they knew, until that was forgotten after a
-    minute; it had founded a group of its own by then."""
+    minute; it had founded a group of its own by then. And its trace went on as though it had been in the group all the
+    time."""
     ports = free_ports(3)
+    trace = str(tmp_path / "trace")
 
     async def main() -> None:
-        first, second = by_seeds(ports[1], listen=ports[0]), by_seeds(ports[0], listen=ports[1])
+        first = by_seeds(ports[1], listen=ports[0], trace_directory=trace)
+        second = by_seeds(ports[0], listen=ports[1], trace_directory=trace)
         async with joined(first, second, names="ab") as (_, groups):
             for _ in range(2):
+                await groups[0].multicast(b"before it comes, or while it is down")
                 third = await asyncio.create_subprocess_exec(
                     sys.executable,
                     "-c",
                     KILLED,
-                    repr(by_seeds(*ports[:2], listen=ports[2])),
+                    repr(by_seeds(*ports[:2], listen=ports[2], trace_directory=trace)),
                     stdout=asyncio.subprocess.PIPE,
                 )
                 assert third.stdout is not None
@@ -225,3 +231,7 @@ def test_a_process_without_a_log_that_is_killed_comes_back_under_its_name_at_onc
             assert groups[0].members == ("a", "b", "c")
 
     run(main())
+    rows = read_events(tmp_path / "trace" / "c").to_pylist()
+    kinds = [row["kind"] for row in rows if row["kind"] in ("join", "leave", "fail", "awake", "recover")]
+    assert kinds == ["join", "fail", "awake", "leave", "recover", "join"]
+    assert [row["offset"] for row in rows if row["kind"] == "join"] == [1, 2]

@@ -35,6 +35,8 @@ SMALLER: dict[str, dict[str, Any]] = {
     "spauster-table-4-1": {"sites": (60,), "repetitions_min": 3, "repetitions_max": 3},
     "spauster-table-4-2": {"sites": (60,), "repetitions_min": 3, "repetitions_max": 3},
     "spauster-bounds": {"phi_n": (0.02,), "processing": (0.001,), "repetitions_min": 6, "repetitions_max": 6},
+    "spauster-change-cost": {"sites": (5, 20), "repetitions_min": 2, "repetitions_max": 2},
+    "spauster-order-options": {"repetitions_min": 12, "repetitions_max": 12},
     "tachikawa-overrun": {"ratio": (0.5, 4.0), "repetitions_min": 2, "repetitions_max": 2},
     "garcia-molina-cost": {"hosts": (6, 12), "clusters": (3,), "repetitions_min": 1, "repetitions_max": 1},
     "garcia-molina-reliability": {
@@ -101,6 +103,7 @@ def test_an_artefact_writes_its_five_files_and_the_verdict_follows_its_checks(re
         ("spauster-table-4-1", ["and in general is much less"]),
         ("spauster-table-4-2", ["propagation graph: N = d + 1 (printed)"]),
         ("spauster-bounds", []),
+        ("spauster-change-cost", []),
         ("tachikawa-overrun", []),
         ("garcia-molina-cost", []),
         ("garcia-molina-reliability", []),
@@ -146,6 +149,18 @@ def _too_late(data: pd.DataFrame) -> None:
     data.loc[data.protocol == "fan-1", "p2_share_max"] = 1.02
 
 
+def _tree_too_late(data: pd.DataFrame) -> None:
+    data.loc[data.protocol == "propagation-graph", "q3_share_max"] = 1.02
+
+
+def _long_stop(data: pd.DataFrame) -> None:
+    data.loc[data.algorithm == "propagation graph", "stop_share_max"] = 1.1
+
+
+def _causes_come_later(data: pd.DataFrame) -> None:
+    data.loc[data["mode"] == "entry = root", "causal_order"] = 0.5
+
+
 def _idle_centre(data: pd.DataFrame) -> None:
     data.loc[data.algorithm == "centralized", "load"] /= 20
 
@@ -168,6 +183,21 @@ def _fan_orders_everything(data: pd.DataFrame) -> None:
         ("spauster-table-4-1", _one_message_more, "propagation graph: N = n + ε, message for message"),
         ("spauster-table-4-1", _above_the_bound, "propagation graph: D is at most (d+1)L + (n+ε)P"),
         ("spauster-bounds", _too_late, "Protocol 1 guarantees P2 with Δ = φN + φP"),
+        (
+            "spauster-bounds",
+            _tree_too_late,
+            "Protocol 4 guarantees Q3 with ρ = δ + 4φP + 3φN (counting the last step)",
+        ),
+        (
+            "spauster-change-cost",
+            _long_stop,
+            "no site stands still for longer than (depth of the old graph + that of the new one + 2) one-way delays",
+        ),
+        (
+            "spauster-order-options",
+            _causes_come_later,
+            "entry = root keeps the order of each source, and causal order, across groups",
+        ),
         (
             "garcia-molina-cost",
             _into_a_cluster_twice,

@@ -48,6 +48,8 @@ PROMISED: dict[str, dict[str, float]] = {
     "fan-1": {"P2": PHI_N + PHI_P},
     "fan-2": {"P2": 3 * PHI_P + 3 * PHI_N},
     "fan-3": {"P2": 3 * PHI_P + 3 * PHI_N, "Q2": DELTA + 4 * PHI_P + 3 * PHI_N},
+    # Protocol 4; of its default options δ is two looks at the edges.
+    "propagation-graph": dict.fromkeys(("P4", "Q3"), 2 * 0.1 + 4 * PHI_P + 3 * PHI_N),
 }
 
 

@@ -88,7 +88,7 @@ def test_the_first_root_closes_the_graph_and_opens_the_next_for_one_who_wants_to
         (("b", "c"), Forward((2, 2), close(WITH_P, "g"), 0)),
         (("b", "c", "p"), Forward((1, 1, 1), opening(WITH_P, ("g", 1)), 1)),
     ]
-    assert moves(effects) == [InstallView("1", ("a", "b", "c", "p"), ("a", "b", "c"), ("g",))]
+    assert moves(effects) == [InstallView("1", ("a", "b", "c", "p"), ("a", "b", "c"), ("g",), seconds=0.0)]
 
 
 def test_who_is_not_the_manager_says_who_is() -> None:
@@ -194,7 +194,7 @@ def test_an_open_that_comes_before_close_waits() -> None:
     child = hand("b")
     assert moves(child.receive("a", Forward((1, 1, 1), opening(WITH_P, ("g", 0)), 1))) == []
     closed = child.receive("a", Forward((1, 1), close(WITH_P, "g")))
-    assert moves(closed) == [InstallView("1", ("a", "b", "c", "p"), ("a", "b", "c"), ("g",))]
+    assert moves(closed) == [InstallView("1", ("a", "b", "c", "p"), ("a", "b", "c"), ("g",), seconds=0.0)]
 
 
 def test_whoever_leaves_is_out_when_everyone_knows_what_it_has_taken() -> None:
@@ -211,7 +211,7 @@ def test_whoever_leaves_is_out_when_everyone_knows_what_it_has_taken() -> None:
 def test_a_newcomer_begins_where_the_group_is_with_a_view() -> None:
     newcomer = stranger()
     effects = newcomer.receive("a", Forward((1, 1, 1), opening(WITH_P, ("g", 7)), 1))
-    assert moves(effects) == [EnterGroup("g", 7), InstallView("1", ("a", "b", "c", "p"), (), ("g",))]
+    assert moves(effects) == [EnterGroup("g", 7), InstallView("1", ("a", "b", "c", "p"), (), ("g",), seconds=0.0)]
     assert sent(effects) == [(("a",), Acknowledge(1, 1))]
 
 

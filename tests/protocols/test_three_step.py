@@ -11,11 +11,11 @@ from ordercast.campaign import run_seed
 from ordercast.check import judge
 from ordercast.core import UsageError
 from ordercast.core.effects import Credit, SetTimer
-from ordercast.core.events import Consumed, TimerFired
+from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
-from ordercast.protocols.three_step.packets import Answer, Ask, Word
+from ordercast.protocols.three_step.packets import Answer, Ask, Taken, Word
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss
 from ordercast.sim.networks import PointToPoint
@@ -141,7 +141,7 @@ def test_what_was_taken_is_told_with_the_next_words() -> None:
     assert sent(b.step(Consumed(1))) == []
     b.receive("x", data("x", 2))
     b.receive("a", propose(0, (2, message("x", 2), 2)))
-    assert [type(packet) for _, packet in sent(b.step(TimerFired("turn")))] == [Word, Settled, Settled]
+    assert [type(packet) for _, packet in sent(b.step(TimerFired("turn")))] == [Word, Taken, Settled]
 
 
 def test_what_was_taken_is_told_soon_when_there_are_no_words() -> None:
@@ -150,7 +150,7 @@ def test_what_was_taken_is_told_soon_when_there_are_no_words() -> None:
     b.receive("a", propose(0, (1, message("x", 1), 1)))
     b.step(TimerFired("turn"))
     assert SetTimer("acknowledge", 0.05) in b.step(Consumed(1))
-    assert [type(packet) for _, packet in sent(b.step(TimerFired("acknowledge")))] == [Settled, Settled]
+    assert [type(packet) for _, packet in sent(b.step(TimerFired("acknowledge")))] == [Taken, Settled]
 
 
 def delivers(site: Hand, count: int) -> None:
@@ -165,6 +165,13 @@ def kept(site: Hand) -> Entries:
     """What it keeps."""
     assert isinstance(site.core, ThreeStep)
     return site.core.entries
+
+
+def takers(site: Hand) -> list[str]:
+    """Whose applications have taken each of these, as far as it knows."""
+    assert isinstance(site.core, ThreeStep)
+    has_taken = site.core.keeping.has_taken
+    return ["".join(s for s in entry.address.sites if has_taken(s, entry)) for entry in site.core.entries.values()]
 
 
 def answers(site: Hand) -> list[Answer]:
@@ -190,7 +197,7 @@ def test_whoever_has_taken_everything_up_to_a_place_has_settled_what_is_addresse
     b.step(Consumed(3))
     entries = kept(b)
     b.receive("c", Answer((), (20, message("x", 2)), (20, message("x", 2))))
-    assert [entry.settled for entry in entries.values()] == [{"b", "c"}, {"b", "c"}, {"b"}]
+    assert takers(b) == ["bc", "bc", "b"]
     b.receive("a", Answer((), (30, message("x", 3)), (20, message("x", 2))))
     assert list(entries) == [message("x", 3)], "delivered there, and not taken"
     b.receive("a", Answer((), (30, message("x", 3)), (30, message("x", 3))))
@@ -204,7 +211,38 @@ def test_what_a_site_has_taken_says_nothing_of_messages_that_are_not_its_own_or_
     b.receive("x", data("x", 2))
     b.receive("d", Answer((), (70, message("x", 7)), (70, message("x", 7))))
     b.receive("c", Answer((), (70, message("x", 7)), (70, message("x", 7))))
-    assert [entry.settled for entry in kept(b).values()] == [{"c"}, set()]
+    assert takers(b) == ["c", ""]
+
+
+def test_what_goes_to_other_cells_too_is_kept_until_their_applications_have_taken_it() -> None:
+    b = Hand(ThreeStep, "b", {"g": ("a", "b", "c"), "h": ("d",)}, ("a", "b", "c", "d", "x"))
+    b.receive("x", data("x", 1, "g", "h"))
+    b.receive("a", propose(0, (1, message("x", 1), 1), cells=(0, 1)))
+    b.receive("d", propose(0, (1, message("x", 1), 5), cells=(0, 1)))
+    b.step(TimerFired("turn"))
+    b.receive("a", Word(0, 1, 5, (message("x", 1),)))
+    assert delivered(b.step(TimerFired("turn"))) == [message("x", 1)]
+    b.step(Consumed(1))
+    for site in "ac":
+        b.receive(site, Taken((7, message("x", 2))))
+    assert takers(b) == ["abc"]
+    b.receive("d", Taken((4, message("x", 9))))
+    assert takers(b) == ["abc"], "it is behind that"
+    b.receive("d", Taken((5, message("x", 1))))
+    assert takers(b) == []
+
+
+def test_whoever_is_back_may_send_at_once_whoever_has_taken_its_messages() -> None:
+    """(Else: a window of messages that are delivered, of which a majority has not spoken, holds it up.)"""
+    options = ThreeStepOptions(window_messages=2)
+    b = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), options)
+    mine = [b.multicast("g") for _ in range(2)]
+    b.receive("a", propose(0, *((place, name, place) for place, name in enumerate(mine, 1))))
+    assert delivered(b.step(TimerFired("turn"))) == mine
+    records = tuple(append.record for append in b.log)
+    back = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), options, 1)
+    effects = back.step(Recovered(records))
+    assert [effect for effect in effects if isinstance(effect, Credit)][-1] == Credit(2)
 
 
 def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:

@@ -11,10 +11,10 @@ from ordercast.core import Context, MessageId, Multicast, Packet, WireError
 from ordercast.core.effects import Append, Deliver, SetTimer
 from ordercast.core.events import Received, Started, TimerFired
 from ordercast.protocols.parts.multicast import Data
-from ordercast.protocols.parts.primary import PLACES_MAX
+from ordercast.protocols.parts.primary import PLACES_MAX, TIMESTAMP_MAX
 from ordercast.protocols.parts.primary_packets import Collect, Doubt, Over, Passed, Place, Promise, Resumption, Start
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
-from ordercast.protocols.three_step.packets import Answer, Ask, Asked, GoOn, Proposal, Propose, Told, Word
+from ordercast.protocols.three_step.packets import Answer, Ask, Asked, GoOn, Proposal, Propose, Taken, Told, Word
 from ordercast.protocols.three_step.refusals import EARLY_MAX, NAMED_MAX
 
 GROUPS = {"g": ("a", "b", "c"), "h": ("d", "e", "f")}
@@ -194,6 +194,15 @@ def test_more_is_taken_than_was_delivered() -> None:
     site.accept(3)
     site.refuse("a", Answer((), None, (10, name(1))))
     site.refuse("a", Answer((), (10, name(1)), (20, name(2))))
+
+
+@pytest.mark.parametrize(
+    ("sender", "through"), [("x", (10, name(1))), ("a", (0, name(1))), ("a", (TIMESTAMP_MAX + 1, name(1)))]
+)
+def test_what_nobody_can_have_taken(sender: str, through: tuple[int, MessageId]) -> None:
+    site = Site()
+    site.accept(1)
+    site.refuse(sender, Taken(through))
 
 
 @pytest.mark.parametrize("message", [name(1, "nobody"), name(0), name(1, "x", -1)])

@@ -63,7 +63,7 @@ def duel(protocol: type[Protocol], seed: int) -> Simulation:
         seed=seed,
         options=ThreeStepOptions(
             ping_seconds=0.02,
-            suspicion_seconds=0.05,
+            suspicion_seconds=0.07,
             suspicion_seconds_max=0.2,
             retry_seconds=0.03,
             ask_seconds=0.06,

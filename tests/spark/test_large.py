@@ -45,6 +45,7 @@ OF_PROFILE = {
     "views": OF_VIEWS,
     "group-views": OF_VIEWS,
     "causality": CAUSAL,
+    "group-offsets": ["offset-agreement"],
     "group-order": [*CAUSAL, "R1", "R2"],
 }
 """What the traces of a profile are made for."""

@@ -95,17 +95,19 @@ def test_both_take_down_deliveries_replays_views_and_recoveries_alike(tmp_path: 
 
 def test_both_take_down_who_leaves_a_group_and_comes_back_once(tmp_path: Path) -> None:
     def tell(trace: SiteTrace) -> None:
-        trace.join(0.5, "g")  # said again after a crash, of a group that was never left
+        trace.join(0.5, "g", 0)  # said again after a crash, of a group that was never left
         trace.leave(0.5, "g")
-        trace.join(0.5, "g")
-        trace.join(0.5, "g")
+        trace.join(0.5, "g", 7)
+        trace.join(0.5, "g", 7)
 
-    assert [(row["kind"], row["groups"]) for row in rows_of(tell, tmp_path)] == [("leave", ["g"]), ("join", ["g"])]
+    left, joined = rows_of(tell, tmp_path)
+    assert (left["kind"], left["groups"], left["offset"]) == ("leave", ["g"], None)
+    assert (joined["kind"], joined["groups"], joined["offset"]) == ("join", ["g"], 7)
 
 
 def test_both_take_down_who_joins_a_group_in_which_it_was_not(tmp_path: Path) -> None:
     def tell(trace: SiteTrace) -> None:
-        trace.join(0.5, "h")
+        trace.join(0.5, "h", 0)
         trace.activate(0.5, Activate("h", "reliable", "b"))
         trace.activate(0.5, Activate("h", "reliable"))
 
@@ -207,3 +209,46 @@ def test_nobody_writes_a_failure_into_an_empty_trace(tmp_path: Path) -> None:
     path.write_bytes(b'{"run": "cut o')
     record_failure(tmp_path, "a")
     assert path.read_bytes() == b'{"run": "cut o'
+
+
+# ---------------------------------------------------------------------- a process that comes back with less
+def _life(
+    folder: Path,
+    incarnation: int,
+    tell: Callable[[LiveRecorder], None] = lambda _trace: None,
+    configured: bool = False,
+    refused: bool = False,
+    **how: bool,
+) -> list[tuple[str, list[str] | None, str | None]]:
+    """The rows of all lives so far, after one more of them."""
+    run = Run("run", groups={"g": ["a", "b"]} if configured else {})
+    recorder = LiveRecorder(folder, run, "a", incarnation, lambda: 0.5, **how)
+    tell(recorder)
+    recorder.close(not refused, refused)
+    return [(row["kind"], row["groups"], row["reason"]) for row in read_events(folder / "a").to_pylist()]
+
+
+def test_a_process_that_others_have_refused_says_so(tmp_path: Path) -> None:
+    _life(tmp_path, 0, lambda trace: trace.recover(0.5))
+    rows = _life(tmp_path, 1, refused=True)
+    assert rows[1:] == [("fail", None, None), ("awake", None, None), ("fail", None, "refused")]
+    assert _life(tmp_path, 2)[4:] == [("awake", None, None)]
+
+
+def test_a_process_whose_log_is_lost_counts_as_refused_in_its_life_before(tmp_path: Path) -> None:
+    _life(tmp_path, 0, lambda trace: trace.recover(0.5))
+    record_failure(tmp_path, "a")
+    rows = _life(tmp_path, 1, lost=True)
+    assert rows[1:] == [("fail", None, None), ("fail", None, "refused"), ("awake", None, None)]
+
+
+def test_a_process_without_a_log_comes_back_into_no_group_and_has_nothing_to_make_up_for(tmp_path: Path) -> None:
+    _life(tmp_path, 0, lambda trace: trace.join(0.5, "h", 3), forgets=True)
+    rows = _life(tmp_path, 1, lambda trace: trace.join(0.5, "h", 9), forgets=True)
+    assert [kind for kind, _groups, _reason in rows] == ["join", "fail", "awake", "leave", "recover", "join"]
+
+
+def test_a_process_without_a_log_stays_in_the_groups_of_its_configuration(tmp_path: Path) -> None:
+    _life(tmp_path, 0, lambda trace: trace.recover(0.5), configured=True, forgets=True)
+    rows = _life(tmp_path, 1, configured=True, forgets=True)
+    assert [kind for kind, _groups, _reason in rows] == ["recover", "fail", "awake"]

@@ -38,6 +38,7 @@ _LIVENESS = (
     "atomic-receipt",
     "selective-information",
     "no-silent-divergence",
+    "offset-agreement",
     STARVED,
     UNANSWERED,
 )

@@ -25,6 +25,7 @@ from ordercast.check.judges.liveness import (
     judge_uniform_agreement,
     judge_view_termination,
 )
+from ordercast.check.judges.offsets import judge_offset_agreement
 from ordercast.check.judges.order import judge_group_source_order, judge_order, judge_source_order
 from ordercast.check.judges.packets import judge_genuineness, judge_message_size
 from ordercast.check.judges.views import judge_self_inclusion, judge_transitional_set, judge_view_agreement
@@ -72,6 +73,7 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "R3-multiple-source": judge_r3("multiple-source"),
     "R2-logical": judge_r2_logical,
     "no-silent-divergence": judge_no_silent_divergence,
+    "offset-agreement": judge_offset_agreement,
     "reliable-source-order": judge_reliable_source_order,
     "timestamp-order": judge_timestamp_order,
     "causal-order": judge_causal_order,

@@ -32,6 +32,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "hub": CommandEntry("ordercast.cli.hub", "The one channel of a cluster, for protocols that need one."),
     "bench": CommandEntry("ordercast.cli.bench", "Throughput and latency of a live protocol on this machine."),
+    "beacon": CommandEntry(
+        "ordercast.cli.beacon.command", "How well processes reach each other, without a protocol and with one."
+    ),
     "chaos": CommandEntry(
         "ordercast.cli.chaos.command",
         "Real processes under kills, partitions and loss, then verified.",

@@ -75,6 +75,13 @@ class Bounds(msgspec.Struct, frozen=True):
     """Seconds within which a site that is up performs any one message operation, sends and log writes included."""
     phi_n: float
     """Seconds within which an operational network brings a packet to its receiver."""
+    messages: int = 0
+    """Messages that are multicast in the whole run, at the most: a protocol that stops sources when a buffer is full
+    promises no times where one can be."""
+    payload_bytes: int = 0
+    """And the bytes of their payloads."""
+    changes: bool = False
+    """Whether sites come into groups and leave them."""
 
 
 def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:
@@ -139,6 +146,8 @@ class Contract(msgspec.Struct, frozen=True):
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
     roles: tuple[str, ...] = ()
     """What a member of a group can be there, where it can choose."""
+    view_word: str = "view"
+    """What a view is called where people read of it."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands
     """The contract with these options, for a protocol that has a weaker mode, or one for other faults."""
 

@@ -135,6 +135,8 @@ class InstallView(Effect, frozen=True):
     """Whose members these are. None: it is a view of sites, and each group has those of its members that are in it."""
     merged: tuple[SiteId, ...] = ()
     """Those who come from another view, in which they have gone on apart."""
+    seconds: float | None = None
+    """How long this site has waited for it: nothing was delivered meanwhile. None: that was not measured."""
 
 
 class ExitGroup(Effect, frozen=True):

@@ -43,8 +43,9 @@ class MessageId(msgspec.Struct, frozen=True, order=True, array_like=True, gc=Fal
 
     @property
     def source_seq(self) -> int:
-        """Grows with each multicast of the source, across incarnations."""
-        return (self.incarnation << 40) + self.number
+        """Grows with each multicast of the source, across incarnations. A trace has 63 bits for both, of which an
+        incarnation that counts the time needs 31."""
+        return (self.incarnation << 32) + self.number
 
 
 class Multicast(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -134,6 +134,9 @@ class Protocol(ABC):
         """The sites that there are, sorted, as far as this site knows. A dynamic protocol says it here."""
         return self.context.sites
 
+    def check_groups(self, groups: tuple[GroupId, ...]) -> None:
+        """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
+
     def attach(self, part: AnyPart) -> AnyPart:
         """Hand the part what it handles from now on; what the core or an earlier part handles stays there."""
         for found, handlers in (

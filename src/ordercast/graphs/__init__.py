@@ -9,6 +9,7 @@ from ordercast.graphs.design import METHODS, design
 from ordercast.graphs.generator import generate
 from ordercast.graphs.graph import Graph, Groups, read_groups
 from ordercast.graphs.metrics import Metrics, centralised_load, measure, two_phase_load
+from ordercast.graphs.prices import price_options
 from ordercast.graphs.random_groups import draw_groups, site_names
 from ordercast.graphs.spanning import minimum_spanning_tree
 from ordercast.graphs.topology import Grid, Links, Topology
@@ -32,6 +33,7 @@ __all__ = [
     "generate",
     "measure",
     "minimum_spanning_tree",
+    "price_options",
     "read_groups",
     "site_names",
     "two_phase_load",

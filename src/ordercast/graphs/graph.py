@@ -43,6 +43,14 @@ class Graph(msgspec.Struct, frozen=True, dict=True):
         return tuple(site for site, parent in self.parent.items() if parent is None)
 
     @cached_property
+    def root(self) -> dict[SiteId, SiteId]:
+        """Site -> the root of its tree."""
+        root: dict[SiteId, SiteId] = {}
+        for site, parent in self.parent.items():
+            root[site] = site if parent is None else root[parent]
+        return root
+
+    @cached_property
     def children(self) -> dict[SiteId, tuple[SiteId, ...]]:
         """Site -> its children, by name."""
         below: dict[SiteId, list[SiteId]] = {site: [] for site in self.parent}

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from ordercast.core import GroupId, SiteId
 from ordercast.graphs.balance import balance
+from ordercast.graphs.bypass import add_bypasses
 from ordercast.graphs.choice import Ties
 from ordercast.graphs.generator import generate
 from ordercast.graphs.graph import Graph, graph_of_parents, read_groups
@@ -16,11 +17,14 @@ def system_graph(
     prefer: tuple[SiteId, ...] = (),
     parents: Mapping[SiteId, SiteId] | None = None,
     load_bound: int = 0,
+    bypass: bool = False,
 ) -> Graph:
-    """The parents that somebody chose, or those that the generator finds; balanced where a bound is set."""
+    """The parents that somebody chose, or those that the generator finds; balanced where a bound is set, and with edges
+    around extra nodes where they are wanted."""
     known = read_groups(groups)
     graph = graph_of_parents(known, dict(parents)) if parents else generate(known, ties=Ties(prefer=prefer))
-    return balance(graph, load_bound).graph if load_bound else graph
+    graph = balance(graph, load_bound).graph if load_bound else graph
+    return add_bypasses(graph).graph if bypass else graph
 
 
 def present_parents(parents: Mapping[SiteId, SiteId], sites: Sequence[SiteId]) -> dict[SiteId, SiteId]:

@@ -19,6 +19,7 @@ from ordercast.net.site import LiveSite
 from ordercast.net.sockets import resolve
 from ordercast.net.transport import Transport
 from ordercast.node.addresses import HostPort
+from ordercast.node.beacon_packets import BEACON_INSTANCE, BEACON_PACKETS
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
 from ordercast.node.lookup import Lookup
@@ -93,6 +94,7 @@ class Engine:
                         MAIN_INSTANCE: self.protocol.packets,
                         NET_INSTANCE: NET_PACKETS,
                         STATE_INSTANCE: STATE_PACKETS,
+                        BEACON_INSTANCE: BEACON_PACKETS,
                     }
                 ),
                 incarnation=self.journal.incarnation,
@@ -148,7 +150,10 @@ class Engine:
             guarantees=list(contract.guarantees),
             services={service: list(names) for service, names in contract.services.items()},
         )
-        return LiveRecorder(folder, run, self.process, self.journal.incarnation, epoch_clock())
+        journal = self.journal
+        return LiveRecorder(
+            folder, run, self.process, journal.incarnation, epoch_clock(), journal.lost, forgets=not journal.stable
+        )
 
     def _open_sockets(self, loop: asyncio.AbstractEventLoop, surroundings: Surroundings) -> Transport:
         configuration, own = self._configuration, surroundings.own
@@ -241,6 +246,11 @@ class Engine:
         """The groups that there are and their members: what the protocol says, once it is made."""
         return self.core.groups if MAIN_INSTANCE in self.site.instances else self._groups
 
+    def check_groups(self, groups: tuple[GroupId, ...]) -> None:
+        """Raise `UsageError` for groups that no message can have at once."""
+        if MAIN_INSTANCE in self.site.instances:
+            self.core.check_groups(groups)
+
     @property
     def sites(self) -> tuple[SiteId, ...]:
         """The processes that there are, this one included: what the protocol says, once it is made."""
@@ -330,7 +340,7 @@ class Engine:
         # Whatever one raises, the others run, from the last to the first.
         with ExitStack() as steps:
             if self.recorder is not None:
-                steps.callback(self.recorder.close, settled)
+                steps.callback(self.recorder.close, settled, refused=self.endpoint.refused is not None)
             steps.callback(self.journal.close, settled)
             steps.callback(self.transport.close)
             steps.callback(self.site.stop)

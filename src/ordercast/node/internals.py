@@ -24,7 +24,6 @@ from ordercast.core.effects import (
 )
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
-from ordercast.node.deliveries import View
 from ordercast.node.engine import Engine
 from ordercast.node.errors import NodeClosed, NodeFailed
 from ordercast.node.history import History
@@ -38,7 +37,7 @@ from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
 from ordercast.node.state_transfer import StateTransfer
-from ordercast.node.views import Views
+from ordercast.node.views import Views, log_moves
 
 logger = logging.getLogger("ordercast.node")
 
@@ -176,6 +175,7 @@ class Internals:
         if address != self._last_address:
             engine = self.engine
             check_address(self._contract, engine.groups, engine.sites, address, "process")
+            engine.check_groups(address[0])
             self.sender = self.senders.find(address)
             self._last_address = address
         return address
@@ -209,7 +209,7 @@ class Internals:
         self._last_address = None
         for view in self.views.install(effect):
             if effect.groups:
-                _log_moves(view)
+                log_moves(view, self._contract.view_word, effect.seconds)
             self.receiver.install(view)
             if self.process in view.members:
                 self.membership.installed(view.group)
@@ -490,11 +490,3 @@ class Internals:
         self._callbacks.running -= 1
         kept = {name: snapshot for name, snapshot in snapshots.items() if snapshot is not None}
         return self.receiver.attachment(kept)
-
-
-def _log_moves(view: View) -> None:
-    """One line for those who come, and one for those who go."""
-    for sites, verb in ((view.joined, "join"), (view.left, "leave")):
-        if sites:
-            names = ", ".join(sites[:9]) + (" and others" if len(sites) > 9 else "")
-            logger.info("view %s: %s %s%s %s", view.view, names, verb, "s" if len(sites) == 1 else "", view.group)

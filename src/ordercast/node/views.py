@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.core.effects import InstallView
 from ordercast.node.deliveries import View
+
+logger = logging.getLogger("ordercast.node")
 
 INITIAL = "initial"
 """The view of each configured group before the first one that is installed."""
@@ -123,3 +126,13 @@ class Views:
         self._failure = failure
         for watcher in self._watchers:
             watcher.put(None)
+
+
+def log_moves(view: View, word: str, seconds: float | None) -> None:
+    """One line for those who come, and one for those who go."""
+    took = "" if seconds is None else f" ({1000 * seconds:.0f} ms)"
+    for sites, verb in ((view.joined, "join"), (view.left, "leave")):
+        if sites:
+            names = ", ".join(sites[:9]) + (" and others" if len(sites) > 9 else "")
+            verb = f"{verb}s" if len(sites) == 1 else verb
+            logger.info("%s %s: %s %s %s%s", word, view.view, names, verb, view.group, took)

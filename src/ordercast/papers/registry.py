@@ -94,7 +94,15 @@ ARTEFACTS: dict[str, tuple[str, str]] = {
     ),
     "spauster-bounds": (
         "ordercast.papers.spauster.bounds",
-        "the bounds of Protocols 1 to 3 (6.4)",
+        "the bounds of Protocols 1 to 4 (6.4, 7.2.1)",
+    ),
+    "spauster-change-cost": (
+        "ordercast.papers.spauster.change_cost",
+        "what a change of the groups costs, with the propagation graph and with the token (chapter 5)",
+    ),
+    "spauster-order-options": (
+        "ordercast.papers.spauster.order_options",
+        "orders that bypass edges take and entry at the root gives (2.1, 3.5)",
     ),
     "garcia-molina-cost": (
         "ordercast.papers.garcia_molina.cost",

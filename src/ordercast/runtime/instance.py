@@ -400,7 +400,7 @@ class Instance:
 
     def _enter_group(self, effect: effect_types.EnterGroup) -> None:
         if self._recorder is not None:
-            self._recorder.join(self._driver.trace_time(), effect.group)
+            self._recorder.join(self._driver.trace_time(), effect.group, effect.offset)
         self._driver.enter_group(self, effect)
 
     def _exit_group(self, effect: effect_types.ExitGroup) -> None:

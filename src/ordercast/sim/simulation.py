@@ -126,6 +126,9 @@ class Simulation:
         """Kind of change -> how often one came about."""
         self.refused_requests: list[str] = []
         """What sites asked for and were told at once that it makes no sense: who, and why."""
+        self.multicasts = 0
+        self.multicast_bytes = 0
+        """Messages that sites have multicast, and the bytes of their payloads."""
         self.refused_messages = 0
         """Messages to groups that were not there, or in which their source was not."""
         self.refusals: dict[SiteId, str] = {}
@@ -296,7 +299,13 @@ class Simulation:
     def bounds(self) -> Bounds:
         """What the run promised to the protocol."""
         phi_p = _OPERATIONS_IN_A_FRAGMENT * self.network.processing_seconds() + 2 * self.sync_seconds
-        return Bounds(phi_p=phi_p, phi_n=self.network.latency_max() if self._phi_n is None else self._phi_n)
+        return Bounds(
+            phi_p=phi_p,
+            phi_n=self.network.latency_max() if self._phi_n is None else self._phi_n,
+            messages=self.multicasts,
+            payload_bytes=self.multicast_bytes,
+            changes=bool(self.changes),
+        )
 
     def header(self) -> Run:
         """The run's line in `runs.jsonl`."""

@@ -27,7 +27,7 @@ WIDTH = {
     "replay": 5,
     "rollback": 5,
     "view": 5,
-    "join": 5,
+    "join": 6,
     "leave": 5,
     "activate": 5,
     "fail": 5,
@@ -154,6 +154,9 @@ class Columns:
     def _moves(self, groups: Sequence[str]) -> Arrays:
         return {"groups": pa.array([[group] for group in groups], EVENTS.field("groups").type)}
 
+    def _joins(self, groups: Sequence[str], offsets: Sequence[int]) -> Arrays:
+        return self._moves(groups) | {"offset": pa.array(offsets, pa.int64())}
+
     def _activations(self, effects: Sequence[Any]) -> Arrays:
         return self._moves([effect.group for effect in effects]) | {
             name: pa.array([getattr(effect, name) for effect in effects], pa.string()) for name in ("service", "source")
@@ -171,7 +174,7 @@ class Columns:
         "replay": _deliveries,
         "rollback": _described,
         "view": _views,
-        "join": _moves,
+        "join": _joins,
         "leave": _moves,
         "activate": _activations,
         "fail": _fails,

@@ -61,8 +61,9 @@ class SiteTrace(Protocol):
     def view(self, time: float, effect: InstallView) -> None:
         """The site installs a view."""
 
-    def join(self, time: float, group: GroupId) -> None:
-        """The site delivers what is ordered in the group from here on; nothing is recorded when it did so already."""
+    def join(self, time: float, group: GroupId, offset: int) -> None:
+        """The site delivers what is ordered in the group from here on, where it goes on with this offset; nothing is
+        recorded when it did so already."""
 
     def leave(self, time: float, group: GroupId) -> None:
         """The site is owed nothing more of the group."""

@@ -18,7 +18,7 @@ import msgspec
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, StorageError, UsageError
 from ordercast.core.effects import Activate, Deliver, InstallView, Replay, Rollback
 from ordercast.trace.interface import Envelope
-from ordercast.trace.schema import Event, Run
+from ordercast.trace.schema import REFUSED, Event, Run
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Event).decode
@@ -52,8 +52,19 @@ class LiveRecorder:
     """The trace of one process (see `ordercast.trace.interface.SiteTrace`). It goes on where an earlier incarnation of
     the process ended. The times in its rows are its own clock's."""
 
-    def __init__(self, folder: Path, run: Run, site: SiteId, incarnation: int, clock: Callable[[], float]) -> None:
-        """`folder` is the cluster's; each process has a folder of its own in it."""
+    def __init__(
+        self,
+        folder: Path,
+        run: Run,
+        site: SiteId,
+        incarnation: int,
+        clock: Callable[[], float],
+        lost: bool = False,
+        forgets: bool = False,
+    ) -> None:
+        """`folder` is the cluster's; each process has a folder of its own in it. `lost`: the log of earlier lives is
+        gone, and others have to give everything back. `forgets`: there is no log, and what the process had joined it is
+        no longer in."""
         self.site = site
         self.incarnation = incarnation
         self._run = run
@@ -87,9 +98,12 @@ class LiveRecorder:
                 f"{self._folder}: cannot hold the trace: {error.strerror or error}; name another trace_directory"
             ) from error
         if last is not None:
-            if last.kind != "fail":
-                self._write("fail", time=last.time, incarnation=last.incarnation)
+            if last.kind != "fail" or (lost and last.reason != REFUSED):
+                reason = REFUSED if lost else None
+                self._write("fail", time=last.time, incarnation=last.incarnation, reason=reason)
             self._write("awake")
+            if forgets:
+                self._forget()
         self.flush()
 
     def _read_earlier(self, path: Path) -> Event | None:
@@ -126,6 +140,14 @@ class LiveRecorder:
             self._seq = last.seq + 1
             self._last_time = last.time
         return last
+
+    def _forget(self) -> None:
+        """A process without a log comes back as a new one. It is in no group but those of the configuration, and where
+        no configuration names any it takes part fully: it has nothing to make up for."""
+        for group in sorted(self._in.difference(self._run.groups)):
+            self.leave(0.0, group)
+        if not self._run.groups:
+            self._write("recover")
 
     def _read_expected(self, multicast: set[str]) -> None:
         path = self._folder / EXPECTED
@@ -185,12 +207,15 @@ class LiveRecorder:
                 f"leave trace_directory out"
             ) from error
 
-    def close(self, settled: bool) -> None:
-        """The process ends in good order; whether everything had come to rest."""
+    def close(self, settled: bool, refused: bool = False) -> None:
+        """The process ends in good order; whether everything had come to rest, and whether it ends because it was told
+        that it must not take part."""
         try:
             if self._torn:
                 # The next incarnation cuts off what there is of the last line; behind it nothing may follow.
                 return
+            if refused:
+                self._write("fail", reason=REFUSED)
             self.flush()
             self._run.ended_at = self._clock()
             self._run.settled = settled
@@ -302,11 +327,11 @@ class LiveRecorder:
             groups=list(effect.groups),
         )
 
-    def join(self, _time: float, group: GroupId) -> None:
-        """The process delivers what is ordered in a group in which it was not."""
+    def join(self, _time: float, group: GroupId, offset: int) -> None:
+        """The process delivers what is ordered in a group in which it was not, from this offset on."""
         if group not in self._in:
             self._in.add(group)
-            self._write("join", groups=[group])
+            self._write("join", groups=[group], offset=offset)
 
     def leave(self, _time: float, group: GroupId) -> None:
         """The process is owed nothing more of the group."""

@@ -167,11 +167,11 @@ class SiteRecorder:
         """The site installs a view."""
         self._rows["view"].extend((self.site, self._next(), time, self.incarnation, effect))
 
-    def join(self, time: float, group: GroupId) -> None:
-        """The site delivers what is ordered in a group in which it was not."""
+    def join(self, time: float, group: GroupId, offset: int) -> None:
+        """The site delivers what is ordered in a group in which it was not, from this offset on."""
         if group not in self._in:
             self._in.add(group)
-            self._rows["join"].extend((self.site, self._next(), time, self.incarnation, group))
+            self._rows["join"].extend((self.site, self._next(), time, self.incarnation, group, offset))
 
     def leave(self, time: float, group: GroupId) -> None:
         """The site is owed nothing more of the group."""

@@ -61,11 +61,15 @@ COLUMNS: Final[dict[str, str]] = {
     "members": "list<string>",
     "transitional": "list<string>",
     "depends": "list<string>",
+    "offset": "int64",
 }
 """Column name -> type, in the order of the files."""
 
 REQUIRED: Final[tuple[str, ...]] = ("run", "site", "seq", "time", "kind")
 """The columns that are never null; every other one may be null, or absent altogether."""
+
+REFUSED: Final = "refused"
+"""The reason of a `fail` of a site that must not take part, and says so."""
 
 KINDS_WITH_MESSAGE: Final[tuple[str, ...]] = ("multicast", "deliver", "rollback", "replay")
 """These say something about one message, and mean nothing without its name."""
@@ -101,6 +105,7 @@ class Event(msgspec.Struct, omit_defaults=True):
     members: list[str] | None = None
     transitional: list[str] | None = None
     depends: list[str] | None = None
+    offset: int | None = None
 
 
 class Run(msgspec.Struct):

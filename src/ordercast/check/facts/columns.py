@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ordercast.trace.schema import EVENTS, KINDS, Run
+from ordercast.trace.schema import EVENTS, KINDS, REFUSED, Run
 
 Ints: TypeAlias = npt.NDArray[np.integer]
 Floats: TypeAlias = npt.NDArray[np.floating]
 Bools: TypeAlias = npt.NDArray[np.bool_]
 
 _KIND_CODES = {kind: code for code, kind in enumerate(KINDS)}
-
-REFUSED: Final = "refused"
-"""The reason of a `fail` of a site that must not take part, and says so."""
 
 
 class Columns:

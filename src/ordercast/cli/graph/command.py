@@ -112,7 +112,8 @@ def _show_running(config: Path | None, process: str, json_wanted: bool) -> int:
 
     running = read_running(config, process)
     if json_wanted:
-        sys.stdout.write(as_json(running.graph, None, (), {}) + "\n")
+        about = {"process": process, "graph": running.number, "blocked": running.waits or None}
+        sys.stdout.write(as_json(running.graph, None, (), {}, about) + "\n")
         return 0
     print(f"graph {running.number}, as {process} has it")
     show(running.graph, None, (), {})

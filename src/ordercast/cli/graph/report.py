@@ -20,6 +20,7 @@ from ordercast.graphs import (
     Topology,
     centralised_load,
     measure,
+    price_options,
     two_phase_load,
 )
 
@@ -34,7 +35,11 @@ LEVELS_MAX = 24
 
 # ---------------------------------------------------------------------- for machines
 def as_json(
-    graph: Graph, topology: Topology | None, dependent: Sequence[Dependence], over_bound: Mapping[SiteId, int]
+    graph: Graph,
+    topology: Topology | None,
+    dependent: Sequence[Dependence],
+    over_bound: Mapping[SiteId, int],
+    running: Mapping[str, Any] | None = None,
 ) -> str:
     """The document of `--json`. The trees are written by hand: they can be deeper than Python likes to recurse."""
     metrics = measure(graph, topology)
@@ -49,11 +54,22 @@ def as_json(
         "mean_extra": metrics.mean_extra,
         "max_load": metrics.max_load,
     }
+    if prices := price_options(graph):
+        rest["options"] = {
+            option: {
+                "mean_messages": _mean_messages(priced),
+                "mean_depth": priced.mean_depth,
+                "mean_extra": priced.mean_extra,
+                "max_load": priced.max_load,
+            }
+            for option, priced in prices.items()
+        }
     if topology is not None:
         rest["path"] = {group: cost.path for group, cost in metrics.groups.items()}
         rest["mean_path"] = metrics.mean_path
     if dependent:
         rest["dependent"] = [{"site": each.site, "group": each.group, "why": each.why} for each in dependent]
+    rest |= running or {}
     if over_bound:
         rest["over_bound"] = dict(over_bound)
     return f'{{"trees": [{_trees(graph)}], {json.dumps(rest, ensure_ascii=False)[1:]}'
@@ -87,6 +103,7 @@ def show(
     console.print()
     console.print(_group_table(graph, metrics, topology))
     _summary(console, graph, metrics, topology)
+    _show_options(console, graph, metrics)
     for each in dependent[:GROUPS_MAX]:
         console.print(
             Text.assemble(("  stays ", "dim"), (each.site, "yellow"), f" for {each.group}: {each.why}"), soft_wrap=True
@@ -95,6 +112,30 @@ def show(
         console.print(
             Text(f"  … and {len(dependent) - GROUPS_MAX:,} more extra nodes that stay; --json has all", "dim")
         )
+
+
+def _mean_messages(metrics: Metrics) -> float:
+    return sum(cost.messages for cost in metrics.groups.values()) / len(metrics.groups)
+
+
+def _show_options(console: Console, graph: Graph, metrics: Metrics) -> None:
+    """What `entry` and `bypass` would cost, and what they give and take."""
+    prices = price_options(graph)
+    if not prices:
+        return
+    table = Table(box=None, padding=(0, 3, 0, 0), header_style="dim")
+    for heading in ("option", "messages, mean", "depth, mean", "extra, mean", "busiest site", "order"):
+        table.add_column(heading, justify="left" if heading in ("option", "order") else "right")
+    orders = {
+        "default": "all sites share one order",
+        "entry = root": "and each source's, and causal order, across groups",
+        "bypass": "any two sites agree; a message goes to one group",
+    }
+    for option, priced in {"default": metrics, **prices}.items():
+        numbers = (f"{_mean_messages(priced):.2f}", f"{priced.mean_depth:.2f}", f"{priced.mean_extra:.2f}")
+        table.add_row(option, *numbers, str(priced.max_load), orders[option])
+    console.print()
+    console.print(table)
 
 
 def _forest(graph: Graph, metrics: Metrics, over_bound: Mapping[SiteId, int]) -> Iterator[Text]:

@@ -48,5 +48,6 @@ def read_running(config: Path, process: str) -> Running:
         tuple(options.get("prefer", ())),
         present_parents(parents, sites) if parents else None,
         options.get("load_bound", 0),
+        options.get("bypass", False),
     )
     return Running(graph, number, status["blocked"] or "")

@@ -96,6 +96,7 @@ class Absence(Part):
     def _look(self) -> None:
         """Watch those who have not taken what a qualified majority has; give up those who are silent."""
         waiting: set[SiteId] = set()
+        self._core.keeping.note_marks()
         for entry in self._core.entries.values():
             if len(entry.settled) < len(entry.address.sites) and entry.address.quorum.is_met(entry.settled):
                 waiting.update(site for site in entry.address.sites if site not in entry.settled)
@@ -120,6 +121,7 @@ class Absence(Part):
         silent = self._waiting & core.detector.suspected
         if not silent:
             return
+        core.keeping.note_marks()
         through: dict[SiteId, Mark] = {}
         for entry in core.entries.values():
             if not self._is_without(entry, silent):

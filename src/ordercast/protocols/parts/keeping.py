@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ordercast.core import MessageId, Part, SiteId
+from ordercast.core import MessageId, Packet, Part, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.kept_packets import Settled
@@ -23,7 +23,7 @@ SETTLED_MAX = 256
 class Keeping(Part):
     """Who has settled what, as far as this site knows."""
 
-    packets = (Settled,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Settled,)
     timers = ("acknowledge",)
 
     def __init__(self, core: Keeper) -> None:
@@ -127,15 +127,8 @@ class Keeping(Part):
         """A copy of a message that is over here: the sender does not know that."""
         self._send((sender,), [message])
 
-    def note_taken(self, site: SiteId, through: Mark) -> None:
-        """A site has taken everything that is addressed to it up to there.
-
-        (One by one instead: who comes back with five thousand messages in its log, and does not know who has taken
-        them, asks for so long that nobody may send anything meanwhile.)
-        """
-        for entry in list(self._core.entries.values()):
-            if entry.sequence and entry.key <= through and site not in entry.settled and site in entry.address.sites:
-                self.note_settled(entry, site)
+    def note_marks(self) -> None:
+        """For hosts that hear how far applications have come: let each message know who has taken it."""
 
     def note_settled(self, entry: Kept, site: SiteId) -> None:
         """One more application has it."""

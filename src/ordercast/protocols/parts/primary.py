@@ -150,7 +150,8 @@ class Primary(Part):
     @property
     def leads(self) -> bool:
         """Whether this site gives places."""
-        return self.may_speak and self.primary_of(self.started) == self._host.site
+        started = self.started
+        return started == self.promised and self.cell[started % len(self.cell)] == self._host.site
 
     # ------------------------------------------------------------------ watching the primary
     def finish_step(self) -> None:

@@ -52,6 +52,7 @@ class Changes(Part):
             raise UsageError(f"{core.site} leaves {group!r}: join it again when it has left")
         if not wish:  # an application that is started again asks again
             self._wish(group, True)
+            core.passage.wait_from_now_on()
         self.go_on()
 
     def leave(self, event: LeaveRequested) -> None:

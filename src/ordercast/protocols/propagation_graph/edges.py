@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from ordercast.core import InvariantViolation, SiteId
+from itertools import count
+
+import msgspec
+
+from ordercast.core import GroupId, InvariantViolation, SiteId
 from ordercast.protocols.parts.numbered import Incoming, MeasuredOutgoing
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import Forward, Submit
@@ -13,7 +17,7 @@ Numbered = Submit | Forward
 class OutgoingEdge(MeasuredOutgoing[Numbered]):
     """The sender's end."""
 
-    __slots__ = ("away", "closed", "ended", "graph", "held_by", "held_looks", "seen", "vain")
+    __slots__ = ("away", "closed", "ended", "graph", "held_by", "held_looks", "seen", "urged", "vain")
 
     def __init__(self, to: SiteId, graph: int = 0) -> None:
         super().__init__(to)
@@ -27,6 +31,8 @@ class OutgoingEdge(MeasuredOutgoing[Numbered]):
         """Whether the last message of the edge is the `Close` of its graph."""
         self.seen = 0
         """The highest number at the last look: what is above it is too young to worry."""
+        self.urged = 0
+        """The highest number at which the receiver was asked at once whether it has taken it."""
         self.vain = 0
         """Looks in a row at which nothing new was acknowledged."""
         self.held_by: tuple[SiteId, ...] = ()
@@ -88,3 +94,15 @@ class IncomingEdge(Incoming[Numbered]):
             super().check_invariants()
         elif min(self.early, default=0) != self.released + 1:
             raise InvariantViolation(f"the edge from {self.sender} is stalled, and {self.released + 1} does not wait")
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What this site does with messages of one address."""
+
+    to: tuple[SiteId, ...]
+    edges: tuple[OutgoingEdge, ...]
+    numbers: tuple[count[int], ...]
+    """Of these edges."""
+    member: bool
+    counted: tuple[GroupId, ...]
+    """The groups of the address whose messages this site counts: it is in them, or orders them."""

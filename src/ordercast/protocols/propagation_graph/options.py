@@ -19,6 +19,16 @@ class PropagationGraphOptions(Options, frozen=True):
     """Site -> parent: a graph of one's own instead of the generator's."""
     load_bound: int = 0
     """Hand children of sites that send and receive more down to others (Figure 4.1); 0: no bound."""
+    delivery: str = "atomic"
+    """What becomes of those behind a site that has failed. `atomic`: they wait for it, and no delivery is ever in
+    question (Spauster 7.1.2, Protocol 4)."""
+    entry: str = "primary"
+    """Where messages enter. `primary`: at the primary destination of their group. `root`: at the root of its tree,
+    which then has the load of all its groups; one source's messages are in its order, and what caused a message comes
+    before it, across groups, too."""
+    bypass: bool = False
+    """Edges around sites that send on what is not theirs (3.5). A message has one group then, and the order of three
+    groups may go round in a circle."""
     manager: SiteId = ""
     """Who changes the graph when sites come and go; empty: the first root, as long as it is in the graph."""
     window_messages: int = 256
@@ -40,7 +50,9 @@ class PropagationGraphOptions(Options, frozen=True):
     blocked_seconds: float = 1.0
     """After so long without an answer a site says that it is blocked: ten announcements."""
 
-    shared: ClassVar[frozenset[str]] = frozenset({"prefer", "parents", "load_bound", "manager"})
+    shared: ClassVar[frozenset[str]] = frozenset(
+        {"prefer", "parents", "load_bound", "delivery", "entry", "bypass", "manager"}
+    )
     """Each site computes the graph for itself."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
         "window": Renamed("window_messages"),
@@ -68,5 +80,11 @@ class PropagationGraphOptions(Options, frozen=True):
                 raise UsageError(f"options of propagation-graph: {name} is 1 or more")
         if self.load_bound < 0 or min(self.retransmit_seconds, self.blocked_seconds) <= 0:
             raise UsageError("options of propagation-graph: load_bound is 0 or more, times are positive")
+        if self.delivery != "atomic":
+            raise UsageError(f"options of propagation-graph: delivery is atomic, not {self.delivery!r}")
+        if self.entry not in ("primary", "root"):
+            raise UsageError(f"options of propagation-graph: entry is primary or root, not {self.entry!r}")
+        if self.bypass and self.entry == "root":
+            raise UsageError("options of propagation-graph: bypass goes around sites, entry = root through them all")
         if self.parents and self.prefer:
             raise UsageError("options of propagation-graph: prefer is for the generator; parents replaces it")

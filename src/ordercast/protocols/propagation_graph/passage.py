@@ -76,6 +76,13 @@ class Passage(Part):
         """Group -> how many messages it had here when the graph began, and how many whoever came in was told."""
         self._passing = False
         """Whether the timer runs."""
+        self._since: float | None = None
+        """Since when this site has waited for the next graph."""
+
+    def wait_from_now_on(self) -> None:
+        """A site that is in no graph wants to be in one."""
+        if self._core.is_outside:
+            self._since = self._core.now
 
     @property
     def is_leaving(self) -> bool:
@@ -102,6 +109,24 @@ class Passage(Part):
         if not isinstance(control, Close) or control.roster.graph != core.number + 1 or announce(control) != multicast:
             raise WireError(f"{multicast.id} does not close graph {core.number}")
 
+    def find_unended(self) -> list[SiteId]:
+        """The sites above from which more may come before the graph ends here: by each edge a `Close` comes last, and
+        the first ones wait for the others.
+
+        (Where there are bypass edges. Else: f has the Close from d, and closes; m, which b has sent it before by the
+        bypass, comes too late for its graph, and the others have it.)
+        """
+        core = self._core
+        above = core.routes.above[core.site]
+        if len(above) < 2:
+            return []
+        return [site for site in above if not self._is_next_close(core.incoming_edge(site))]
+
+    @staticmethod
+    def _is_next_close(edge: IncomingEdge) -> bool:
+        waiting = edge.early.get(edge.released + 1)
+        return waiting is not None and not waiting.multicast.groups
+
     def enter(self, multicast: Multicast) -> None:
         """`Close` enters here, at the first root, behind all that this site has taken."""
         self._core.take(IncomingEdge("", self._core.number), multicast)
@@ -109,10 +134,11 @@ class Passage(Part):
     def close(self, multicast: Multicast, edge: IncomingEdge) -> None:
         """This site takes nothing more in the graph. What comes from sources waits here."""
         core = self._core
-        self.note_closed(multicast)
+        self.note_closed(multicast, edge.sender)
         core.branch("closed")
-        if edge.sender:
-            core.repair.acknowledge(edge)
+        self._since = core.now
+        for above in core.routes.above[core.site]:
+            core.repair.acknowledge(core.incoming_edge(above))
         if self.is_leaving:
             self.tell()
         self._send_counts()
@@ -121,12 +147,15 @@ class Passage(Part):
         self.go_on()
         self.leave_if_done()
 
-    def note_closed(self, multicast: Multicast) -> None:
+    def note_closed(self, multicast: Multicast, sender: SiteId) -> None:
         """What `close` changes, also when it is read from the log."""
         core, close = self._core, read_control(multicast)
         if not isinstance(close, Close):
             raise InvariantViolation(f"{core.site}: {multicast.id} is no Close")
         core.closed = close
+        for above in core.routes.above[core.site]:
+            if above != sender:
+                core.end_edge(core.incoming_edge(above))
         core.holding = True
         for edge in core.steps[(), None].edges:
             edge.ended = True
@@ -145,8 +174,8 @@ class Passage(Part):
         if self.is_leaving:
             sources = dict.fromkeys(core.roster.sites, 0) | sources
         # What came from above is all taken: its last message was Close.
-        for known in (core.site, core.routes.parent[core.site]):
-            sources.pop(known or "", None)
+        for known in (core.site, *core.routes.above[core.site]):
+            sources.pop(known, None)
         for site, taken in sources.items():
             if site in following.sites:
                 self.untold[core.number, site] = taken
@@ -188,9 +217,9 @@ class Passage(Part):
             if graph == core.number or self.is_earlier(graph):
                 core.send((sender,), Opened(graph))
             return
-        above = routes_of(control.roster, core.options).parent[core.site]
+        above = routes_of(control.roster, core.options).above[core.site]
         known = core.number + 1 < graph or core.is_outside or sender == core.roster.manager
-        if sender != above and (above is not None or not known):
+        if sender not in above and (above or not known):
             raise WireError(f"{sender} may not open graph {graph} here")
         if core.is_outside and core.site in control.before:
             core.branch("another-graph")
@@ -225,7 +254,7 @@ class Passage(Part):
         sender, multicast = found
         control = read_control(multicast)
         if isinstance(control, Open) and (core.closed is None or control.roster == core.closed.roster):
-            self.open(sender if sender == routes_of(control.roster, core.options).parent[core.site] else "", multicast)
+            self.open(sender if sender in routes_of(control.roster, core.options).above[core.site] else "", multicast)
 
     def open(self, sender: SiteId, multicast: Multicast) -> None:
         """The next graph begins here."""
@@ -234,6 +263,7 @@ class Passage(Part):
         core.append(Taken(sender, multicast))
         queued, number = core.incoming, core.number
         message = self.begin(sender, multicast)
+        self._since = None
         core.branch("opened")
         if message is not None:
             to, forward = message
@@ -269,8 +299,8 @@ class Passage(Part):
         core.install(roster)
         core.holding = True
         self._opens = {graph: found for graph, found in self._opens.items() if graph > roster.graph}
-        if sender:
-            core.incoming_edge(sender).restore(1)
+        for above in core.routes.above[core.site]:
+            core.incoming_edge(above).restore(1)
         self._move_members(before, control)
         core.changes.note_moved(before)
         step = core.steps[(), None]
@@ -300,7 +330,8 @@ class Passage(Part):
         roster, were = self._core.roster, before.members(group)
         members = roster.members(group)
         along = tuple(site for site in members if site in were) if self._core.site in were else ()
-        self._core.outbox.append(InstallView(str(roster.graph), members, along, (group,)))
+        seconds = None if self._since is None else max(0.0, self._core.now - self._since)
+        self._core.outbox.append(InstallView(str(roster.graph), members, along, (group,), seconds=seconds))
 
     def _take_queued(self, graph: int, queued: dict[SiteId, IncomingEdge]) -> None:
         """What sources had sent here after the `Close` is taken now if its primary destination still is here; from the

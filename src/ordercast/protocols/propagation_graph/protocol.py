@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
-from itertools import chain, count
+from itertools import chain
 from typing import cast
-
-import msgspec
 
 from ordercast.core import (
     EVERY_FAULT,
@@ -36,8 +34,9 @@ from ordercast.core.events import (
     Started,
 )
 from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
+from ordercast.protocols.propagation_graph.bounds import PROMISED_UNDER, adapt, promise
 from ordercast.protocols.propagation_graph.changes import Changes
-from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge
+from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge, Step
 from ordercast.protocols.propagation_graph.lookup import Lookup
 from ordercast.protocols.propagation_graph.manager import Manager
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
@@ -49,19 +48,6 @@ from ordercast.protocols.propagation_graph.repair import Repair
 from ordercast.protocols.propagation_graph.rosters import OPENS, Close, Roster
 from ordercast.protocols.propagation_graph.routes import Routes, make_routes, routes_of
 from ordercast.protocols.propagation_graph.source import Source
-
-
-class Step(msgspec.Struct, frozen=True):
-    """What this site does with messages of one address."""
-
-    to: tuple[SiteId, ...]
-    edges: tuple[OutgoingEdge, ...]
-    numbers: tuple[count[int], ...]
-    """Of these edges."""
-    member: bool
-    counted: tuple[GroupId, ...]
-    """The groups of the address whose messages this site counts: it is in them, or orders them."""
-
 
 ROLES = (Source, Passage, Manager, Changes, Lookup)
 
@@ -76,9 +62,9 @@ class PropagationGraph(Protocol):
     contract = Contract(
         name="propagation-graph",
         title="a forest of sites orders: each where its groups meet; load spread, few messages, order across groups",
-        paper="Spauster 1991, 3.2 to 3.4, 5.2",
+        paper="Spauster 1991, 3.2 to 3.5, 5.2, 7.2.1 (Protocol 4)",
         # Not source-order: two messages of one source to different groups may enter at different sites.
-        guarantees=tuple("group-source-order" if name == "source-order" else name for name in TOTAL_ORDER),
+        guarantees=(*("group-source-order" if name == "source-order" else name for name in TOTAL_ORDER), "P4", "Q3"),
         faults=EVERY_FAULT,
         crash="whoever is below a crashed site waits until it is back, and whoever multicasts to what it orders",
         branches=(
@@ -92,7 +78,11 @@ class PropagationGraph(Protocol):
             *(branch for role in (Repair, *ROLES) for branch in role.branches),
         ),
         options=PropagationGraphOptions,
+        promised=promise,
+        promised_under=PROMISED_UNDER,
         dynamic=True,
+        view_word="graph",
+        adapted=adapt,
     )
     arrangement = ARRANGEMENT
     parts = (Repair, Recovery, *ROLES)
@@ -195,6 +185,10 @@ class PropagationGraph(Protocol):
         """An operator wants a site out of every group; nobody but that site can know what it has taken."""
         raise UsageError(f"propagation-graph waits for {event.site!r}: let it come back and leave by itself")
 
+    def check_groups(self, groups: tuple[GroupId, ...]) -> None:
+        """Whether one message can go to all of these."""
+        self.routes.check_groups(groups)
+
     def _check_memory(self, what: str) -> None:
         if self.lost_memory:
             raise UsageError(f"{self.site} has lost its memory and cannot {what}; start the cluster anew, with a log")
@@ -212,6 +206,9 @@ class PropagationGraph(Protocol):
             self.source.hold(multicast)
             return
         entry = self.routes.ways[multicast.groups, multicast.destinations].entry
+        if self.own_pending and self.routes.has_several_entries and not self.source.may_enter(entry):
+            self.source.hold(multicast)
+            return
         if entry != self.site:
             self.append(Submitted(entry, multicast))
             self.branch("submitted")
@@ -345,8 +342,8 @@ class PropagationGraph(Protocol):
     def has_room(self, multicast: Multicast) -> bool:
         """Whether the application and everyone further on can take one more."""
         if self.closed is not None or not multicast.groups:
-            # What ends the graph waits for nobody: it is the last that an edge has to keep.
-            return self.closed is None
+            # What ends the graph waits for no room: it is the last that an edge has to keep.
+            return self.closed is None and not self.passage.find_unended()
         step = self.steps[multicast.groups, multicast.destinations]
         if step.member and self.is_reader_full():
             return False
@@ -386,6 +383,13 @@ class PropagationGraph(Protocol):
             self.block("reader", f"the application of {self.site} has not taken what is delivered")
         edge.stalled = True
         self._stalled[edge.sender] = None
+
+    def end_edge(self, edge: IncomingEdge) -> None:
+        """Its next message, the last one, ends the graph, which another edge has just ended here."""
+        edge.early.pop(edge.released + 1, None)
+        edge.released += 1
+        edge.stalled = False
+        self._stalled.pop(edge.sender, None)
 
     def use_room(self) -> None:
         """There may be room again; each edge that waits has a turn."""

@@ -153,4 +153,4 @@ class Recovery(Part):
         if step.member:
             core.outbox.append(Replay(multicast, None, None if record.sender == core.site else record.sender))
         elif not multicast.groups:
-            core.passage.note_closed(multicast)
+            core.passage.note_closed(multicast, record.sender)

@@ -59,6 +59,14 @@ class Repair(Part):
             edge.seen = edge.highest
         self.on_look_timeout()
 
+    def ask_whether_taken(self) -> None:
+        """A message waits until all before it is taken elsewhere: whoever has got it says so at once."""
+        core = self._core
+        for edge in core.outgoing.values():
+            if edge.has_submissions and edge.urged < edge.highest:
+                edge.urged = edge.highest
+                core.send((edge.to,), Null(edge.highest, edge.graph, edge.ended))
+
     def on_look_timeout(self) -> None:
         """Announce what was already there at the last look and is not acknowledged: a last message that is lost shows
         in no gap."""
@@ -110,7 +118,8 @@ class Repair(Part):
     def _is_leaf(self, edge: OutgoingEdge) -> bool:
         """Whether nobody gets anything from the receiver, which is below this site."""
         core, routes = self._core, self._core.routes
-        return edge.graph == core.number and routes.parent.get(edge.to) == core.site and edge.to not in routes.interior
+        below = core.site in routes.above.get(edge.to, ())
+        return edge.graph == core.number and below and edge.to not in routes.interior
 
     def on_held(self, sender: SiteId, packet: Held, arrival: Arrival) -> None:
         """The receiver is there, and says for whom it waits."""
@@ -161,6 +170,8 @@ class Repair(Part):
         edge.announce(packet.highest)
         if edge.has_gap:
             self._core.branch("null-found-gap")
+            # Whatever was asked before, for it may be what was lost: P4 gives one null, one request and one answer.
+            edge.requesting = False
             self.ask(edge)
         else:
             self.acknowledge(edge)
@@ -176,6 +187,8 @@ class Repair(Part):
             above = routes_of(core.closed.roster, core.options).parent.get(core.site)
             return (above or core.roster.manager,)
         multicast = edge.early[edge.released + 1].multicast
+        if not multicast.groups:
+            return tuple(sorted(core.passage.find_unended()))
         step = core.steps[multicast.groups, multicast.destinations]
         holders = {core.site} if step.member and core.is_reader_full() else set()
         for onward in step.edges:

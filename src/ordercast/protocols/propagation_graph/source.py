@@ -36,10 +36,26 @@ class Source(Part):
         self._latest = -1
         """The last graph of which the manager has said that there is no later one."""
 
+    def may_enter(self, entry: SiteId) -> bool:
+        """Whether a message may enter at a root now, where there are several: what this site has multicast before is
+        all taken, or on its way to the same one.
+
+        (Else: s multicasts m1 to α by r1, then m2 to β by r2; q, in β, delivers m2 and multicasts m3 to α, which comes
+        to r1 before m1.)
+        """
+        return self._entries() <= {entry}
+
+    def _entries(self) -> set[SiteId]:
+        """The primary destinations that have not taken all that this site has sent them."""
+        core = self._core
+        entries = {edge.to for edge in core.outgoing_edges() if edge.has_submissions}
+        return entries | {core.site} if core.incoming_edge(core.site).early else entries
+
     def hold(self, multicast: Multicast) -> None:
         """A new message, of which it is not clear whether it may go."""
         core = self._core
         core.changes.check_source()
+        core.check_groups(multicast.groups)
         core.branch("held")
         core.append(Submitted("", multicast))
         self.keep(multicast)
@@ -128,6 +144,8 @@ class Source(Part):
         if self.waiting:
             core.lookup.ask_for_latest()
             core.passage.go_on()
+            if core.routes.has_several_entries:
+                core.repair.ask_whether_taken()
         core.holding = bool(self.waiting) or core.changes.has_asked_to_go or self._has_open_ends()
 
     def _has_open_ends(self) -> bool:
@@ -162,6 +180,8 @@ class Source(Part):
         """What need not wait: of each address, nothing is left on an edge of an earlier graph, and its primary
         destination has not closed again."""
         core = self._core
+        if core.options.entry == "root":
+            return self._choose_first()
         held: set[tuple[GroupId, ...]] = {
             packet.multicast.groups for edge in core.past.values() for packet in edge.kept if type(packet) is Submit
         }
@@ -174,6 +194,25 @@ class Source(Part):
                     chosen.append(multicast)
                     continue
             held.add(multicast.groups)
+        return chosen
+
+    def _choose_first(self) -> list[Multicast]:
+        """The same where messages enter at roots: in their order, whatever their addresses are, and by one root at a
+        time."""
+        core, entries = self._core, self._entries()
+        if any(edge.has_submissions for edge in core.past.values()):
+            return []
+        chosen = []
+        for multicast in self.waiting:
+            entry = self._entry(multicast)
+            edge = core.outgoing.get(entry)
+            if not self._is_certain(multicast) or (edge is not None and edge.closed):
+                break
+            if entry:
+                entries.add(entry)
+            if len(entries) > 1:
+                break
+            chosen.append(multicast)
         return chosen
 
     def _entry(self, multicast: Multicast) -> SiteId:

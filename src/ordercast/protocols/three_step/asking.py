@@ -99,7 +99,7 @@ class Asking(Watch):
         """
         core = self._core
         if entry.delivered or core.site not in entry.address.sites:
-            return (site for site in entry.address.others if site not in entry.settled)
+            return (site for site in entry.address.others if not core.keeping.has_taken(site, entry))
         lacking = () if entry.sequence else (cell for cell in entry.address.cells if cell not in entry.fixed)
         elsewhere = (site for cell in lacking if cell != core.ordering.cell for site in core.cells.cells[cell])
         return (*core.cellmates, *elsewhere)
@@ -138,7 +138,7 @@ class Asking(Watch):
                 told.append(Told(asked.message, 0, True))
                 continue
             if entry.delivered:
-                told.append(Told(asked.message, entry.sequence, core.site in entry.settled))
+                told.append(Told(asked.message, entry.sequence, core.keeping.has_taken(core.site, entry)))
             elif entry.place and core.primary.may_speak and sender in address.sites:
                 standing.append(entry)
             if entry.multicast is None and asked.is_here:

@@ -16,9 +16,15 @@ class ThreeStepOptions(CellOptions, frozen=True):
     ask_seconds: float = 0.1
     """How often a site looks at what it keeps. What is there for two such intervals is asked about, then ever more
     seldom: some round trips of a wide network."""
+    ping_seconds: float = 0.05
+    """How often a primary that is waited for is asked whether it is there. A suspicion is late by so much at most."""
     suspicion_seconds: float = 0.6
     """How long a primary may be silent at first. Each wrong suspicion doubles this, and a calm time halves it again;
     whoever was down and is back was suspected rightly."""
+    suspicion_seconds_max: float = 1.2
+    """How long it may be silent at the most. Whoever is waited for is asked every `ping_seconds`, so silence is what
+    the network's delay varies by, and not the delay itself. (Ten seconds: a primary that was paused or cut off some
+    times is missed for ten seconds when it dies.) It must be longer than a round trip; some networks need more."""
     retry_seconds: float = 0.1
     """How often a site repeats what it says about a new epoch until that has begun."""
 

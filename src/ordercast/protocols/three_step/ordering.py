@@ -43,6 +43,8 @@ class Ordering(Part):
         """So many places, from the first, are over here."""
         self.places: deque[Place] = deque()
         """Those that follow."""
+        self.count = 0
+        """n: the places that we have accepted; those that are over, and those that follow."""
         self._unplaced: dict[MessageId, Entry] = {}
         """Messages that are here and stand at no place of our cell."""
         self._early: dict[int, Proposal] = {}
@@ -58,15 +60,6 @@ class Ordering(Part):
         self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
         self._said = (0, 0, 0)
         """Our last word: epoch, count, clock."""
-
-    @property
-    def count(self) -> int:
-        """n: the places that we have accepted."""
-        return self.base + len(self.places)
-
-    def is_placed(self, entry: Entry) -> bool:
-        """Whether it stands at a place of the epoch that we have started."""
-        return entry.place > 0
 
     def touch(self) -> None:
         """Something is to be done at the end of the turn."""
@@ -134,9 +127,10 @@ class Ordering(Part):
     def _hear(self, voices: Voices, site: SiteId, epoch: int, count: int, clock: int) -> bool:
         """A word; whether anything may follow from it."""
         is_news = voices.hear(site, epoch, count, clock)
-        primary = self._core.primary
-        if voices.cell == self.cell and epoch == primary.started and site == primary.primary_of(epoch):
-            return self._core.delivery.hear_primary(count, clock) or is_news
+        if voices.cell == self.cell:
+            primary = self._core.primary
+            if epoch == primary.started and site == primary.primary_of(epoch):
+                return self._core.delivery.hear_primary(count, clock) or is_news
         return is_news
 
     def on_final(self, entry: Entry) -> None:
@@ -153,7 +147,9 @@ class Ordering(Part):
         self._dirty = False
         core = self._core
         if self.cell is not None:
-            if core.primary.may_speak:
+            has_part = self._complete or self._early or self._unplaced or self.clock > self._said[2]
+            if has_part and core.primary.may_speak:
+                # Else only words have come, or we are between two epochs.
                 self._take_part()
             for cell in sorted(self._heard):
                 self.voices[cell].fix()
@@ -214,6 +210,7 @@ class Ordering(Part):
         """One more place."""
         core = self._core
         self.places.append(Place(message, timestamp))
+        self.count += 1
         if timestamp > self.clock:
             self.clock = timestamp
         entry = core.entries.get(message)
@@ -379,7 +376,7 @@ class Ordering(Part):
                 entry.place = 0
                 if entry.multicast is not None and not entry.delivered:
                     self._unplaced[entry.message] = entry
-        self.base = base
+        self.base = self.count = base
         self.places.clear()
         self.clock = max(self.clock, clock)
         core.delivery.begin()
@@ -390,6 +387,7 @@ class Ordering(Part):
             core.delivery.hear_primary(voice.count, voice.clock)
         for place in places:
             self.places.append(place)
+            self.count += 1
             standing = core.entries.get(place.message)
             if standing is not None:
                 self._stand(standing, self.count, place.timestamp)
@@ -494,3 +492,5 @@ class Ordering(Part):
             last = place.timestamp
         if last > self.clock:
             raise InvariantViolation(f"the clock {self.clock} is below the timestamp {last}")
+        if self.count != self.base + len(self.places):
+            raise InvariantViolation(f"{self.count} places are not {self.base} and {len(self.places)}")

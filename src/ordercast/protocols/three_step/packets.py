@@ -91,6 +91,13 @@ class Answer(Packet, frozen=True):
         return tuple(told.message for told in self.told)
 
 
+class Taken(Packet, frozen=True):
+    """Destination -> destinations: my application has taken everything that is addressed to me up to here."""
+
+    background = True
+    through: Mark
+
+
 class GoOn(Packet, frozen=True):
     """Site -> site of its cell that was given up: I no longer have what you lack; go on here."""
 

@@ -9,7 +9,6 @@ from ordercast.protocols.parts.absence import Absence
 from ordercast.protocols.parts.address import Addresses, Destinations
 from ordercast.protocols.parts.cells import Cells
 from ordercast.protocols.parts.detector import FailureDetector
-from ordercast.protocols.parts.keeping import Keeping
 from ordercast.protocols.parts.kept import Keeper
 from ordercast.protocols.parts.multicast import Mark, ReliableMulticast
 from ordercast.protocols.parts.primary import Primary
@@ -24,8 +23,9 @@ from ordercast.protocols.three_step.packets import Ask, State
 from ordercast.protocols.three_step.posting import PostingOnce
 from ordercast.protocols.three_step.returning import Returning
 from ordercast.protocols.three_step.stable import checkpoint_of, restore_from
+from ordercast.protocols.three_step.taking import Taking
 
-CALM_TICKS = 100
+CALM_TICKS = 200
 """Intervals without a long silence of a primary until we are less patient with it again: some of its failures."""
 
 
@@ -36,6 +36,7 @@ class ThreeStep(Keeper):
     addresses: Addresses[Destinations]
     entries: Entries
     watching: Asking
+    keeping: Taking
     logs_what_it_sends = True
     reports_with_its_turns = True
     parts = (
@@ -44,7 +45,7 @@ class ThreeStep(Keeper):
         Primary,
         Ordering,
         Delivery,
-        Keeping,
+        Taking,
         Absence,
         Returning,
         Source,
@@ -98,8 +99,9 @@ class ThreeStep(Keeper):
             FailureDetector(
                 self,
                 ping_seconds=options.ping_seconds,
-                # At the latest: the detector looks once in an interval, and gives the last one on top.
-                suspicion_seconds=options.suspicion_seconds - options.ping_seconds,
+                # At the latest: the detector looks once in an interval, and gives the last one on top. One more is for
+                # those whose intervals end later, without whom there is no majority.
+                suspicion_seconds=options.suspicion_seconds - 2 * options.ping_seconds,
                 suspicion_seconds_max=options.suspicion_seconds_max,
                 on_suspected=self.on_suspected,
                 is_return=lambda packet: isinstance(packet, Ask) and not packet.asked,
@@ -119,7 +121,7 @@ class ThreeStep(Keeper):
                 places_max=4 * options.kept_messages_max,
             )
         )
-        self.keeping = self.attach(Keeping(self))
+        self.keeping = self.attach(Taking(self))
         self.absence = self.attach(Absence(self))
         self.returning = self.attach(Returning(self))
         self.source = self.attach(Source(self))
@@ -205,6 +207,9 @@ class ThreeStep(Keeper):
         if self.ordering.cell is not None:
             # First: whoever hears anything else from us before takes its suspicion for wrong.
             self.watching.ask_cell()
+        self.keeping.adopt()
+        # (Else: who is back with a window of messages that all others have taken may send nothing until they say so.)
+        self.source.note_delivered([entry for entry in self.entries.values() if entry.delivered])
         for entry in list(self.entries.values()):
             if self.keeping.is_over(entry):
                 self.keeping.forget(entry)

@@ -100,6 +100,7 @@ class Returning(Part):
         for entry in list(core.entries.values()):
             if entry.message not in kept and core.multicast.is_finished(entry.message):
                 core.keeping.forget(entry)
+        core.keeping.adopt()
         core.ordering.advance(resumption.through[0])
         for group, offset in resumption.offsets:
             core.outbox.append(EnterGroup(group, offset))

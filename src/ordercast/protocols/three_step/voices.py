@@ -60,17 +60,22 @@ class Voices:
         elif epoch < voice.epoch or (count <= voice.count and clock <= voice.clock):
             return False
         else:
-            voice.count, voice.clock = max(voice.count, count), max(voice.clock, clock)
+            if count > voice.count:
+                voice.count = count
+            if clock > voice.clock:
+                voice.clock = clock
         if epoch < self._latest:
             return True
         if count <= self._count and clock <= self._clock:
             # A majority has said as much before.
             return False
-        before = (self._count, self._clock)
+        before_count, before_clock = self._count, self._clock
         spoken = [voice for voice in self.said.values() if voice.epoch == epoch]
-        self._count = self._majority_of([voice.count for voice in spoken])
-        self._clock = self._majority_of([voice.clock for voice in spoken])
-        return (self._count, self._clock) != before
+        if len(spoken) >= self.majority:
+            # As in `_majority_of`, without two calls for every word.
+            self._count = sorted([voice.count for voice in spoken])[-self.majority]
+            self._clock = sorted([voice.clock for voice in spoken])[-self.majority]
+        return self._count != before_count or self._clock != before_clock
 
     def count_in(self, epoch: int) -> int:
         """So many places a majority has accepted in an epoch."""
@@ -129,11 +134,10 @@ class Voices:
     def fix(self) -> None:
         """Fix what a majority has accepted."""
         cell, entries = self.cell, self._core.entries
-        for epoch in list(self._waiting):
-            waiting = self._waiting[epoch]
-            count = self.count_in(epoch)
-            if count:
-                self._epoch = max(self._epoch, epoch)
+        for epoch, waiting in tuple(self._waiting.items()):
+            count = self._count if epoch == self._latest else self.count_in(epoch)
+            if count and epoch > self._epoch:
+                self._epoch = epoch
             while waiting and waiting[0][0] <= count:
                 place, message = heappop(waiting)
                 entry = entries.get(message)

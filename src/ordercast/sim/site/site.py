@@ -43,12 +43,10 @@ from ordercast.sim.site.reader import Reader
 from ordercast.sim.site.roll_call import Greeting, RollCall
 from ordercast.sim.site.timers import Timers
 from ordercast.trace.recorder import SiteRecorder
+from ordercast.trace.schema import REFUSED
 
 if TYPE_CHECKING:
     from ordercast.sim.simulation import Simulation
-
-REFUSED = "refused"
-"""The reason of a failure that the site itself tells, because others have refused it."""
 
 REPAIR_SECONDS = 0.5
 """An operator who stands by."""
@@ -337,6 +335,8 @@ class SimulatedSite:
             instance = self.instances[name]
             try:
                 instance.request(now, request.payload, request.groups, request.destinations)
+                self.simulation.multicasts += 1
+                self.simulation.multicast_bytes += len(request.payload)
                 return
             except UsageError:
                 if not instance.core.contract.dynamic:
