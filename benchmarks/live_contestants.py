@@ -81,10 +81,12 @@ class Group:
     max_datagram: int = 65000
     busy_poll: int | None = None  # microseconds; None: the default, a fraction of a millisecond
     nodes: int = NODES
+    service: str = ""
 
     @property
     def key(self) -> str:
         words = ["ordercast", self.protocol, self.api, f"{self.size} B"]
+        words += [self.service] if self.service else []
         words += [f"{self.nodes} processes"] if self.nodes != NODES else []
         words += [f"{self.rate:g}/s"] if self.rate else []
         words += [f"{self.max_datagram}-byte datagrams"] if self.max_datagram != 65000 else []
@@ -96,6 +98,7 @@ class Group:
     def command(self, seconds: float, namespaces: list[live_namespaces.Namespace] | None) -> list[str]:
         words = [*ORDERCAST, "bench", "--nodes", str(self.nodes), "--size", str(self.size), "--seconds", str(seconds)]
         words += ["--protocol", self.protocol, "--api", self.api]
+        words += ["--service", self.service] if self.service else []
         words += ["--rate", str(self.rate)] if self.rate else []
         words += ["--log"] if self.log else []
         words += ["--insecure"] if self.insecure else []

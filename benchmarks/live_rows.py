@@ -90,6 +90,21 @@ def three_step_rows() -> list[Row]:
     return rows
 
 
+def intergroup_rows() -> list[Row]:
+    """What it costs that each receiver chooses: the order of all beside the bare limit and the fixed sequencer, no
+    order beside the bare limit."""
+    name = "intergroup"
+    ours, paced = Group(100, protocol=name), Group(100, protocol=name, rate=RATE)
+    return [
+        Row(f"{name}-100-bare", ours, (Bare(100),), target=0.6),
+        Row(f"{name}-100", ours, (Group(100),), target=0.65),
+        Row(f"{name}-10000", Group(10000, protocol=name), (Group(10000),), target=0.5),
+        Row(f"{name}-p50", paced, (Group(100, rate=RATE),), HALF, 3.0),
+        Row(f"{name}-p99", paced, (Group(100, rate=RATE),), MOST, 5.0),
+        Row(f"{name}-unreliable", Group(100, protocol=name, service="unreliable"), (Bare(100),), target=0.8),
+    ]
+
+
 def all_rows(peers: list[Peer]) -> list[Row]:
     """In the order in which they are shown; peers only those that are here."""
     plain = Bare(100)
@@ -133,6 +148,7 @@ def all_rows(peers: list[Peer]) -> list[Row]:
         for size in small
     ]
     rows += three_step_rows()
+    rows += intergroup_rows()
     for size, target in ((100, 3.0), (1000, 2.0), (10000, 1.0)):
         rows.append(Row(f"peers-{size}", Group(size), tuple(PeerGroup(peer, size) for peer in peers), target=target))
     with_rate = tuple(PeerGroup(peer, 100, RATE) for peer in peers)

@@ -10,6 +10,7 @@ from ordercast.bench.load import Load, Place
 from ordercast.bench.member import Work
 from ordercast.bench.run import measure
 from ordercast.bench.summary import summarize
+from ordercast.cli import main
 from ordercast.core import UsageError
 from ordercast.node.configuration import read_configuration
 
@@ -23,6 +24,27 @@ def test_what_two_processes_deliver_is_counted_and_timed(capfd: pytest.CaptureFi
     assert len(result["counters"]) == len(result["memory_mb"]) == 2
     # The processes have nothing to say but what was measured.
     assert capfd.readouterr() == ("", "")
+
+
+def test_every_process_chooses_the_service_that_is_measured() -> None:
+    load = Load(nodes=2, seconds=0.3, rate=100.0, busy_poll=0, protocol="intergroup", service="unreliable")
+    assert measure(load)["messages_per_second"] > 0
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--protocol", "intergroup", "--service", "unrelable"], "did you mean 'unreliable'?"),
+        (["--service", "unreliable"], "sequencer has no service 'unreliable'"),
+    ],
+)
+def test_a_service_that_the_protocol_lacks_is_refused_in_one_line(
+    words: list[str], why: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *words]) == 2
+    error = capsys.readouterr().err
+    assert why in error
+    assert error.count("\n") == 1
 
 
 def test_an_option_that_the_protocol_does_not_know_is_refused_before_any_process_starts() -> None:

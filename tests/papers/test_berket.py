@@ -8,9 +8,14 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ordercast.core import encoded_size
 from ordercast.papers.artefact import Artefact
-from ordercast.papers.berket import hierarchy, hierarchy_runs, repair, repair_runs
+from ordercast.papers.berket import hierarchy, hierarchy_runs, overhead, overhead_runs, repair, repair_runs
+from ordercast.protocols import find_protocol
 from ordercast.spark.experiments.experiment import Point
+from ordercast.wire.codec import Codec
+from tests.protocols.intergroup.data_host import data
+from tests.wire.cluster import make_endpoint
 
 
 def rows(artefact: Artefact, runs: list[tuple[Point, dict[str, float | None]]]) -> pd.DataFrame:
@@ -93,3 +98,37 @@ def test_few_ask_for_a_loss_that_all_share_once_timers_have_adapted(monkeypatch:
         for window in range(repair_runs.WINDOWS):
             worse.loc[worse.timers == timers, f"requests_{window}"] = 4.0
         assert verdicts(repair.ARTEFACT, worse).index(False) == failing
+
+
+# ---------------------------------------------------------------------- 7.1.3
+def test_what_crosses_the_network_without_errors_is_data_keep_alives_and_control(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(overhead_runs, "START_SECONDS", 10.0)
+    monkeypatch.setattr(overhead_runs, "SECONDS", 3.0)
+    points: list[Point] = [
+        {"processes": 3, "size": size, "rate": rate} for size in overhead.PRINTED for rate in (10.0, 100.0)
+    ]
+    found = rows(overhead.ARTEFACT, [(point, overhead_runs.run_overhead(point, 1)) for point in points])
+    assert verdicts(overhead.ARTEFACT, found) == [True] * 5
+    for column, value, failing in (
+        ("overhead_percent", 50.0, 0),
+        ("other_packets", 1e9, 1),
+        ("control_share", 0.4, 2),
+        ("control_received_per_second", 99.0, 4),
+    ):
+        worse = found.copy()
+        worse[column] = value
+        assert verdicts(overhead.ARTEFACT, worse).index(False) == failing
+    worse = found.copy()
+    worse.loc[worse.rate == 100.0, "keep_alive_share"] = 0.2
+    assert verdicts(overhead.ARTEFACT, worse).index(False) == 3
+
+
+@pytest.mark.parametrize("size", overhead.PRINTED)
+def test_the_bytes_of_a_datagram_are_those_of_a_real_one(size: int) -> None:
+    endpoint = make_endpoint("b", codec=Codec({"main": find_protocol("intergroup").packets}), max_datagram=65000)
+    message = data("b", 5, 2_000_000_000_000, payload=bytes(size))
+    endpoint.broadcast("group/g", "main", message)
+    (outgoing,) = endpoint.flush()
+    assert len(bytes(outgoing.buffer)) + 28 == encoded_size(message) + overhead_runs.DATAGRAM_BYTES

@@ -43,6 +43,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the protocol needs a hub."""
     options: tuple[str, ...] = ()
     """Of the protocol, each a line of a configuration."""
+    service: str = ""
+    """That every process chooses, once they talk with each other; the protocol's own where it is empty."""
     places: tuple[Place, ...] | None = None
     """Where each process runs; None: all of them right here."""
 

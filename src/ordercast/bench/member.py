@@ -57,6 +57,8 @@ class Work(msgspec.Struct, frozen=True):
     """How deliveries are taken: batches, iterate or callback."""
     groups: list[str]
     """Lists of messages go to these in turn."""
+    service: str = ""
+    """Which one the process chooses."""
 
     @property
     def report(self) -> Path:
@@ -280,6 +282,9 @@ async def _main(work: Work) -> dict[str, object]:
     async with ordercast.open(work.config, work.process) as node:
         group = await node.join(*(name for name in work.groups if work.process in node.groups[name]))
         await asyncio.wait_for(_wait_for_all(node, group, work), 30)
+        if work.service:
+            # Not before: the first words of those who start last may be lost with it.
+            await group.choose(work.service)
         told = await _open_standard_input()
         print("ready", flush=True)
         begin = float(await told.readline())

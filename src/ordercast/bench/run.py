@@ -39,7 +39,9 @@ def measure(load: Load) -> dict[str, Any]:
         config = str(write_configuration(Path(folder), load))
         each = None if load.rate is None else load.rate / load.nodes
         groups = list(load.groups)
-        works = [Work(config, name, load.size, load.seconds, each, load.api, groups) for name in load.names]
+        works = [
+            Work(config, name, load.size, load.seconds, each, load.api, groups, load.service) for name in load.names
+        ]
         reports = asyncio.run(_run(works, list(load.place_of.values())))
     known = {"sealed": not load.insecure, "protocol": load.protocol, "nodes": load.nodes, "size": load.size}
     return summarize(reports, works[0]) | known

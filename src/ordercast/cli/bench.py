@@ -11,6 +11,7 @@ import typer
 from ordercast.bench.load import Load, Place
 from ordercast.bench.run import measure
 from ordercast.core import UsageError
+from ordercast.core.tables import nearest
 from ordercast.protocols import find_protocol
 
 
@@ -55,6 +56,7 @@ def bench(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="An option of the protocol, as in a configuration; may be repeated."),
     ] = None,
+    service: Annotated[str, typer.Option(metavar="NAME", help="For protocols that have services.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """Start a cluster on this machine, let every process send, and measure what all of them deliver.
@@ -63,7 +65,10 @@ def bench(
     """
     if overlap and nodes < 3:
         raise UsageError("--overlap needs at least 3 nodes")
-    one_channel = find_protocol(protocol).contract.one_channel
+    contract = find_protocol(protocol).contract
+    one_channel = contract.one_channel
+    if service and service not in contract.services:
+        raise UsageError(f"{protocol} has no service {service!r}; {nearest(service, contract.services)}")
     load = Load(
         nodes=nodes,
         size=size,
@@ -79,6 +84,7 @@ def bench(
         multicast=multicast,
         one_channel=one_channel,
         options=tuple(option or ()),
+        service=service,
         places=_read_places(namespaces, nodes, protocol, one_channel),
     )
     result = measure(load)

@@ -124,6 +124,10 @@ ARTEFACTS: dict[str, tuple[str, str]] = {
         "ordercast.papers.berket.repair",
         "requests and repairs for each loss that many receivers share (chapter 3, 7.1.3)",
     ),
+    "berket-overhead": (
+        "ordercast.papers.berket.overhead",
+        "headers, Keep Alives and control messages beside the data (7.1.3, Table 7.5)",
+    ),
     "tachikawa-retransmissions": (
         "ordercast.papers.tachikawa.retransmissions",
         "messages sent again, selectively and by go-back-n (Figures 8 and 9)",
