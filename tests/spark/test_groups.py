@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 import ordercast
 from ordercast.core.errors import UsageError
-from ordercast.spark.source.data_source import group_options, sink_options
+from ordercast.spark.source.data_source import OrdercastSource, group_options, sink_options
 from ordercast.spark.source.group import GroupReader, GroupStreamReader
 from ordercast.spark.source.members import find_members
 from ordercast.spark.source.sink import CHUNK_ROWS, Rows, multicast_rows
@@ -23,17 +24,10 @@ COLUMNS = ["group", "offset", "message", "source", "source_seq", "payload", "tim
 
 
 class Cluster:
-    """Three nodes with two groups, in threads, and the file that describes them."""
+    """Three nodes with two groups, in threads."""
 
     def __init__(self, folder: Path, **keys: Any) -> None:
-        made = make_configuration("abc", groups={"g": list("abc"), "h": ["a", "b"]}, **keys)
-        made["control"] = f"unix:{folder}/{{process}}.sock"
-        self.config = folder / "cluster.toml"
-        tables = {name: made.pop(name) for name in ("processes", "groups")}
-        lines = [f"{name} = {_toml(value)}" for name, value in made.items()]
-        for name, table in tables.items():
-            lines += [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-        self.config.write_text("\n".join(lines))
+        self.config = write_configuration(folder, **keys)
         self.nodes = {name: ordercast.open_synchronous(self.config, name) for name in "abc"}
         for node in self.nodes.values():
             node.__enter__()
@@ -49,6 +43,19 @@ class Cluster:
 
     def options(self, group: str = "g", **more: str) -> dict[str, str]:
         return {"config": str(self.config), "group": group, **more}
+
+
+def write_configuration(folder: Path, **keys: Any) -> Path:
+    """The file that describes them."""
+    made = make_configuration("abc", groups={"g": list("abc"), "h": ["a", "b"]}, **keys)
+    made["control"] = f"unix:{folder}/{{process}}.sock"
+    tables = {name: made.pop(name) for name in ("processes", "groups")}
+    lines = [f"{name} = {_toml(value)}" for name, value in made.items()]
+    for name, table in tables.items():
+        lines += [f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
+    file = folder / "cluster.toml"
+    file.write_text("\n".join(lines))
+    return file
 
 
 def _toml(value: Any) -> str:
@@ -106,6 +113,7 @@ def test_a_stream_has_its_share_of_each_group_and_stops_at_what_there_was(cluste
     for name in "abc":
         cluster.stop(name)
     assert reader.latestOffset({"g": 20, "h": 5}, limit) == {"g": 20, "h": 5}
+    assert reader.reportLatestOffset() is None
 
 
 def test_what_is_no_longer_held_is_an_error_with_the_lowest_offset_or_a_counted_gap(
@@ -151,25 +159,26 @@ def test_a_batch_that_is_written_again_adds_what_is_missing_and_nothing_else(clu
         ({"process": "z"}, "there is no process 'z' in .*; known: a, b, c"),
         ({"startingOffset": "soon"}, "the option startingOffset is a number, not 'soon'"),
         ({"failOnDataLoss": "perhaps"}, "the option failOnDataLoss is true or false"),
-        ({"startingOfset": "1"}, "no option 'startingofset'; the nearest is 'startingOffset'"),
-        ({}, r"no node with group 'g' answers \(asked: a, b, c\)"),
+        ({"startingOfset": "1"}, "no option 'startingOfset'; the nearest is 'startingOffset'"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_one_line(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], expected: str
-) -> None:
-    cluster = Cluster(tmp_path)
-    for name in "abc":
-        cluster.stop(name)
-    with pytest.raises(PySparkException, match=expected):
-        spark.read.format("ordercast").options(**cluster.options() | options).load().count()
+def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, options: dict[str, str], expected: str) -> None:
+    asked = {"config": str(write_configuration(tmp_path)), "group": "g"} | options
+    with pytest.raises(UsageError, match=expected):
+        OrdercastSource(asked).reader(StructType()).partitions()
+
+
+def test_spark_says_when_no_node_answers(spark: SparkSession, tmp_path: Path) -> None:
+    asked = {"config": str(write_configuration(tmp_path)), "group": "g"}
+    with pytest.raises(PySparkException, match=r"no node with group 'g' answers \(asked: a, b, c\)"):
+        spark.read.format("ordercast").options(**asked).load().count()
 
 
 def test_a_query_goes_on_where_its_checkpoint_says_and_what_it_writes_is_there_once(
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     source = spark.readStream.format("ordercast").options(
-        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="25")
+        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="40")
     )
 
     def run_query() -> None:

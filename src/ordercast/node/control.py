@@ -6,11 +6,10 @@ they are ordered, or have not been for so long; `ordered` is null where this pro
 name are those of the last message. With a key, message N has the key `KEY/N`. A message that is too long for a line
 comes in several, with `"more": true` in all but its last. `{"command": "tail", "group": …, "from": N | null}`:
 answered by one line per delivery, until the other side closes; `read` and `used`: see `ordercast.node.reading`.
-`{"command": "status"}`: one line. `{"command":
-"reload-keys"}`: answered by the fingerprints of the keys that the node has read. `{"command": "members"}`,
-`{"command": "join", "group": …}` and `{"command": "leave", "group": …}`: answered by one line, when the process is in
-or out. `{"command": "add-process", "name": …, "address": …}` and `{"command": "remove-process", "name": …}`: answered
-by the processes that there are then. Whatever goes wrong: `{"error": "…"}`.
+`{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the keys that the node
+has read. `{"command": "members"}`, `{"command": "join", "group": …}` and `{"command": "leave", "group": …}`: answered
+by one line, when the process is in or out. `{"command": "add-process", "name": …, "address": …}` and `{"command":
+"remove-process", "name": …}`: answered by the processes that there are then. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
