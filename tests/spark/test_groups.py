@@ -178,7 +178,7 @@ def test_a_query_goes_on_where_its_checkpoint_says_and_what_it_writes_is_there_o
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     source = spark.readStream.format("ordercast").options(
-        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="40")
+        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="25")
     )
 
     def run_query() -> None:
