@@ -76,6 +76,8 @@ def rename(value: Any, names: Mapping[str, str]) -> Any:
             return (dict, frozenset(zip(keys, (rename(each, names) for each in value[3]), strict=True)))
         return (value[0], *(rename(each, names) for each in value[1:]))
     if kind is tuple:
+        if value and all(type(each) is str for each in value):
+            return _rename_names(value, names)
         return tuple([rename(each, names) for each in value])
     if kind is frozenset:
         return frozenset([rename(each, names) for each in value])
@@ -84,3 +86,15 @@ def rename(value: Any, names: Mapping[str, str]) -> Any:
     if isinstance(value, msgspec.Struct):
         return (kind, *(rename(getattr(value, name), names) for name in kind.__struct_fields__))
     return value
+
+
+def _rename_names(value: tuple[Any, ...], names: Mapping[str, str]) -> tuple[Any, ...]:
+    """Names of sites in the order of the world stay in that order: cores keep the others so, as they were told them.
+    Renamed in place, ("b", "c") of site a would be ("c", "b"), which no core has, and no two states would ever be one.
+    (What comes in the order of events, cores keep in lists.)"""
+    renamed = [rename(each, names) for each in value]
+    order = {name: place for place, name in enumerate(names)}
+    places = [order.get(each, -1) for each in value]
+    if min(places) >= 0 and places == sorted(places):
+        renamed.sort(key=order.__getitem__)
+    return tuple(renamed)
