@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 
-from ordercast.campaign import run_seed
 from ordercast.check import judge
 from ordercast.core import UsageError
 from ordercast.core.effects import Credit, SetTimer
@@ -371,15 +370,3 @@ def test_a_cell_without_a_majority_blocks_its_messages_and_those_behind_and_othe
     assert {row["site"] for row in while_down} == {"s10", "s11", "s12"}
     assert simulation.branches["blocked"]
     assert simulation.branches["unblocked"]
-
-
-# ---------------------------------------------------------------------- campaigns
-@pytest.mark.campaign
-def test_a_campaign_finds_nothing_and_reaches_every_branch() -> None:
-    taken: Counter[str] = Counter()
-    for seed in range(40):
-        outcome = run_seed(ThreeStep, seed).outcome
-        assert outcome.violations == (), seed
-        taken.update(outcome.branches)
-    rare = {"nameless", "two-lost-in-a-row"}
-    assert [branch for branch in ThreeStep.contract.branches if not taken[branch] and branch not in rare] == []
