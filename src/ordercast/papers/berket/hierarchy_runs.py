@@ -27,6 +27,8 @@ CONTROL_SECONDS = 5.0
 LOCAL_TARGET_SIZE = 40
 """About the root of the largest number of sites: then there are as many coordinators as each of them has children."""
 
+FEW_SITES = 200
+
 ORGANISED_SECONDS = 120.0
 CALM_SECONDS = 300.0
 MERGED_SECONDS = 220.0
@@ -91,7 +93,9 @@ def options(sites: int, regions: int) -> Options:
         silence_seconds=4 * period,
         stale_seconds=6 * period,
         state_change_low_seconds=2 * period,
-        state_change_high_seconds=8 * period,
+        # The more there are, the longer the interval in which they decide one after the other. With few, a long one
+        # only makes them late: whoever should leave is wanted when another one leaves before it, and waits once more.
+        state_change_high_seconds=(4 if sites <= FEW_SITES else 8) * period,
     )
 
 
