@@ -13,9 +13,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ordercast.blocks import Shared
     from ordercast.core import OrdercastError, UsageError
     from ordercast.node import (
         Batch,
+        CaughtUp,
+        Consumer,
+        Context,
         Delivery,
         Group,
         GroupBlocked,
@@ -23,12 +27,16 @@ if TYPE_CHECKING:
         Node,
         NodeClosed,
         NodeFailed,
+        Pending,
         Receipt,
         Replicated,
         Rollback,
         ServiceUnavailable,
         SynchronousGroup,
         SynchronousNode,
+        TypedDelivery,
+        TypedGroup,
+        TypeRefused,
         View,
         WouldBlock,
         open,
@@ -40,6 +48,9 @@ __version__ = "0.2.0"
 
 __all__ = [
     "Batch",
+    "CaughtUp",
+    "Consumer",
+    "Context",
     "Delivery",
     "Group",
     "GroupBlocked",
@@ -48,12 +59,17 @@ __all__ = [
     "NodeClosed",
     "NodeFailed",
     "OrdercastError",
+    "Pending",
     "Receipt",
     "Replicated",
     "Rollback",
     "ServiceUnavailable",
+    "Shared",
     "SynchronousGroup",
     "SynchronousNode",
+    "TypeRefused",
+    "TypedDelivery",
+    "TypedGroup",
     "UsageError",
     "View",
     "WouldBlock",
@@ -62,13 +78,13 @@ __all__ = [
     "run",
 ]
 
-_FROM_CORE = ("OrdercastError", "UsageError")
+_ELSEWHERE = {"OrdercastError": "ordercast.core", "Shared": "ordercast.blocks", "UsageError": "ordercast.core"}
 
 
 def __getattr__(name: str) -> Any:
     # On first use: the laboratory and the command line do not need a node, and should not wait for it.
     if name in __all__:
-        return getattr(import_module("ordercast.core" if name in _FROM_CORE else "ordercast.node"), name)
+        return getattr(import_module(_ELSEWHERE.get(name, "ordercast.node")), name)
     raise AttributeError(f"module 'ordercast' has no attribute {name!r}")
 
 

@@ -43,6 +43,12 @@ def test_anything_else_is_refused_with_the_reason(claims: Contract, address: Add
     assert str(refused.value) == complaint
 
 
+def test_where_groups_come_and_go_one_that_has_ended_can_be_made_again() -> None:
+    changing = Contract("plain", "", "", (), (), "", (), dynamic=True)
+    with pytest.raises(UsageError, match=r"^there is no group 'g'; known: none; whoever joins it first makes it$"):
+        check_address(changing, {}, SITES, (("g",), None))
+
+
 def test_the_caller_chooses_the_word_for_a_site() -> None:
     with pytest.raises(UsageError, match=r"^there is no process 'x'$"):
         check_address(ABLE, GROUPS, SITES, ((), ("x",)), "process")

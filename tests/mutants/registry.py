@@ -68,7 +68,7 @@ def mutant(
         if not function.__doc__:
             raise TypeError(f"the mutant {function.__name__} does not say what it breaks")
         part, _, name = method.rpartition(".")
-        broken = _with_part(protocol, part, name, function) if part else _with_method(protocol, name, function)
+        broken = with_part(protocol, part, name, function) if part else _with_method(protocol, name, function)
         broken.__name__ = function.__name__
         breaks = " ".join(function.__doc__.split())
         MUTANTS.append(Mutant(function.__name__, protocol, method, breaks, caught_by, alone, broken, printed))
@@ -84,7 +84,9 @@ def _with_method(owner: type[Any], name: str, function: Method) -> type[Any]:
     return type(owner.__name__, (owner,), {name: replacement, "__slots__": ()})
 
 
-def _with_part(protocol: type[Protocol], part: str, name: str, function: Method) -> type[Protocol]:
+def with_part(protocol: type[Protocol], part: str, name: str, function: Method) -> type[Protocol]:
+    """The protocol with one method of one of its parts replaced."""
+
     def begin(self: Protocol, context: Context) -> None:
         protocol.__init__(self, context)
         break_part(self, getattr(self, part), name, function)

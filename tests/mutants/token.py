@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from ordercast.core import GroupId, Multicast, SiteId
-from ordercast.core.effects import Append, Deliver, EnterGroup
+from ordercast.core.effects import Append
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.changes import Changes
@@ -229,32 +229,3 @@ def comes_with_an_empty_history(self: Stable, admission: Admission, promised: Ve
     """A site that comes believes that nothing was ordered in the groups before."""
     empty = replace(admission.summary, counts=())
     Stable.prepare(self, replace(admission, summary=empty), promised)
-
-
-@mutant(Token, "delivery.deliver", caught_by="offset-agreement", alone=True)
-def passes_by_what_was_under_way_when_it_came(self: Delivery) -> None:
-    """Whoever enters a group goes without what was multicast before it came, although it is ordered afterwards: nobody
-    is owed that, and only its offsets show that it was in the group when the others delivered it."""
-    core, before = self._core, len(self._core.outbox)
-    Delivery.deliver(self)
-    delivered = core.outbox[before:]
-    entered = {effect.group for effect in delivered if isinstance(effect, EnterGroup)}
-    if entered:
-        waiting = (multicast for heard in core.backlog._heard.values() for multicast in heard.values())
-        self.__dict__["passed_by"] = frozenset(each.id for each in waiting if entered.issuperset(each.groups))
-    passed_by = self.__dict__.get("passed_by", frozenset())
-    core.outbox[before:] = [
-        effect for effect in delivered if not (isinstance(effect, Deliver) and effect.multicast.id in passed_by)
-    ]
-    self._unconsumed -= before + len(delivered) - len(core.outbox)
-
-
-@mutant(Token, "delivery._change", caught_by="offset-agreement")
-def counts_from_the_end_of_the_history(self: Delivery, roster: Roster, sequence: int) -> None:
-    """Whoever enters a group says that everything is before it that is ordered so far, and delivers some of it."""
-    before = len(self._core.outbox)
-    Delivery._change(self, roster, sequence)
-    self._core.outbox[before:] = [
-        replace(effect, offset=self._ledger.counts.get(effect.group, 0)) if isinstance(effect, EnterGroup) else effect
-        for effect in self._core.outbox[before:]
-    ]

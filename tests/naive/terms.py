@@ -203,7 +203,7 @@ class Terms:
     def is_active_for(self, site: str, message: str) -> bool:
         """Whether the site has one of the services active for the message since before it began."""
         concerning = [row for row in self.of_kind(site, "activate") if self.concerns(row, message)]
-        if any(row["time"] > self.begin(message) for row in concerning):
+        if any(row["time"] >= self.begin(message) for row in concerning):
             return False
         if self.services is None:
             return True

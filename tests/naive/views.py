@@ -67,6 +67,8 @@ class _Between:
         times = [point["time"] for point in points.values() if point is not None]
         if not times:
             return False
+        if message in self.terms.known and self.terms.begin(message) <= max(times):
+            return True
         for site, point in points.items():
             delivered = [row for row in self.rows[site] if row["kind"] == "deliver" and row["message"] == message]
             if point is not None and point["time"] == max(times):
@@ -106,6 +108,18 @@ def _uses(terms: Terms, site: str, group: str | None, service: str | None) -> bo
     return not services or service in services
 
 
+def _has(terms: Terms, w: Row, group: str | None, service: str | None, message: str) -> bool:
+    """Whether a site has a service for a message's source when it installs w: it chose none, or none other last."""
+    chosen = [
+        row.get("service")
+        for row in terms.of_kind(w["site"], "activate")
+        if row["seq"] < w["seq"]
+        and (group is EVERYTHING or not row.get("groups") or group in row["groups"])
+        and row.get("source") in (None, terms.source(message))
+    ]
+    return not chosen or chosen[-1] == service
+
+
 def virtual_synchrony(run: Run, rows: list[Row]) -> Outcome:
     terms = terms_of(run, rows)
     # What a site delivers with a service that does not count still says which services it uses, and what it has.
@@ -137,7 +151,12 @@ def virtual_synchrony(run: Run, rows: list[Row]) -> Outcome:
                             for each in (terms, of_all)
                         )
                         at_x, at_y = (
-                            {m for m in between.delivered(site) if not among_all.is_before_an_activation_point(m)}
+                            {
+                                m
+                                for m in between.delivered(site)
+                                if not among_all.is_before_an_activation_point(m)
+                                and all(_has(of_all, w, group, service, m) for w in (w_at_x, w_at_y))
+                            }
                             for site in (x, y)
                         )
                         obliged = obliged or bool(at_x or at_y)

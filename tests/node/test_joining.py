@@ -12,7 +12,7 @@ import pytest
 
 import ordercast
 from ordercast.core.effects import InstallView
-from ordercast.node.deliveries import Batch, View
+from ordercast.node.deliveries import Batch, CaughtUp, View
 from tests.node import roster
 from tests.node.cluster import make_configuration, open_nodes, payloads, run, try_flood
 
@@ -47,6 +47,7 @@ def test_a_group_that_no_file_names_comes_into_being_and_offsets_go_on_for_who_c
             assert isinstance(view, View)
             assert (view.members, view.joined) == (("a", "b"), ("a", "b")), "the first event is the first view"
             assert second.offset == 3
+            assert await anext(events) == CaughtUp("quotes", 3)
             await second.multicast(b"4")
             batch = await anext(events)
             assert isinstance(batch, Batch)
@@ -215,8 +216,9 @@ def test_the_synchronous_node_joins_reads_events_and_leaves() -> None:
         group.multicast(b"x")
         group.choose("slow")
         events = group.events()
-        first, second = next(events), next(events)
+        first, caught_up, second = next(events), next(events), next(events)
         assert isinstance(first, View)
+        assert caught_up == CaughtUp("quotes", 0)
         assert isinstance(second, Batch)
         assert (first.members, list(second)) == (("a",), [b"x"])
         assert next(group.views()).members == ("a",)

@@ -14,7 +14,7 @@ from ordercast import protocols
 from ordercast.core import MessageId, Multicast
 from ordercast.core.effects import Deliver
 from ordercast.node.bundles import encode_bundle
-from ordercast.node.deliveries import Batch, Rollback, View
+from ordercast.node.deliveries import Batch, CaughtUp, Rollback, View
 from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment
 from ordercast.node.receiver import Receiver
@@ -36,7 +36,7 @@ def deliver(to: Receiver, *multicasts: Multicast) -> None:
         to.deliver("main", Deliver(multicast))
 
 
-async def take(inbox: Inbox, count: int) -> list[Batch | View | Rollback]:
+async def take(inbox: Inbox, count: int) -> list[Batch | View | Rollback | CaughtUp]:
     inbox.shows_views = True
     return [await anext(inbox) for _ in range(count)]
 

@@ -13,9 +13,11 @@ from ordercast.core import UsageError
 from ordercast.core.effects import Credit, SetTimer
 from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
+from ordercast.protocols.parts.primary_packets import Place, Start
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
-from ordercast.protocols.three_step.packets import Answer, Ask, Taken, Word
+from ordercast.protocols.three_step.ordering import Ordering
+from ordercast.protocols.three_step.packets import Answer, Ask, Propose, Taken, Word
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss
 from ordercast.sim.networks import PointToPoint
@@ -243,6 +245,38 @@ def test_whoever_is_back_may_send_at_once_whoever_has_taken_its_messages() -> No
     back = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), options, 1)
     effects = back.step(Recovered(records))
     assert [effect for effect in effects if isinstance(effect, Credit)][-1] == Credit(2)
+
+
+def test_a_start_is_looked_at_when_the_last_body_has_come_and_not_with_every_one() -> None:
+    """(Else: who is back after some seconds of full load lacks twenty thousand, and does nothing else for minutes.)"""
+    b = hand("b")
+    assert isinstance(b.core, ThreeStep)
+    ordering = b.core.ordering
+    looked: list[int] = []
+
+    class Watched(Ordering):
+        def has_bodies(self, holder: str, places: tuple[Place, ...]) -> bool:
+            looked.append(len(places))
+            return super().has_bodies(holder, places)
+
+    ordering.__class__ = Watched
+    b.receive("a", Start(3, 0, tuple(Place(message("x", n), n) for n in range(1, 501)), 500))
+    for number in range(500, 0, -1):
+        assert ordering.count == 0
+        b.receive("x", data("x", number))
+    assert ordering.count == 500
+    assert looked == [500, 500]
+
+
+def test_whoever_lacks_many_places_is_sent_all_of_them() -> None:
+    a = hand("a")
+    for number in range(1, 601):
+        a.receive("x", data("x", number))
+    a.step(TimerFired("turn"))
+    few = [packet for _, packet in sent(a.receive("b", Ask(0, 0, 500, None, ())))]
+    assert [len(packet.proposals) for packet in few if isinstance(packet, Propose)] == [64]
+    many = [packet for _, packet in sent(a.receive("b", Ask(0, 0, 10, None, ())))]
+    assert [len(packet.places) for packet in many if isinstance(packet, Start)] == [600]
 
 
 def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:

@@ -95,6 +95,8 @@ class OpenHarness(Harness):
         self._record.say(f"{process} has come: it is in after {time.monotonic() - began:.1f} s")
 
     async def _leave(self, process: SiteId) -> None:
+        # One that was killed a moment ago may not be back in its groups, and what it is not in it cannot leave.
+        await self._wait_in(process)
         began = time.monotonic()
         for group in self._groups_of(process):
             await self._ask(process, {"command": "leave", "group": group, "timeout": CHANGE_SECONDS})

@@ -117,9 +117,14 @@ async def _main(work: Work) -> None:
             joining.cancel()
             giving.cancel()
             raise ordercast.UsageError("no other replica has given its books")
-        joining.result()
         ended = asyncio.create_task(node.wait_failed())
         await asyncio.wait((ended, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if isinstance(joining.exception(), ordercast.NodeClosed) and not ended.done():
+            # It was told to leave before it had the books: nobody asks for them.
+            ended.cancel()
+            giving.cancel()
+            return
+        joining.result()
         no_more.set()
         await giving
         if ended.done():

@@ -24,6 +24,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "node": CommandEntry("ordercast.cli.node", "Run one process of a cluster."),
     "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
     "tail": CommandEntry("ordercast.cli.tail", "Follow what a running node delivers to a group."),
+    "status": CommandEntry("ordercast.cli.status", "Who is up, how far each group is, and who holds whom up."),
     "members": CommandEntry("ordercast.cli.members", "Who is in which group, as a running node knows it."),
     "join": CommandEntry("ordercast.cli.members", "Let a running node join a group."),
     "leave": CommandEntry("ordercast.cli.members", "Let a running node leave a group."),
@@ -41,6 +42,9 @@ COMMANDS: dict[str, CommandEntry] = {
         ("lab", "spark"),
     ),
     "simulate": CommandEntry("ordercast.cli.simulate", "One deterministic run of a scenario, from a seed.", ("lab",)),
+    "explore": CommandEntry(
+        "ordercast.cli.explore", "Every run of a small world, searched for what goes wrong.", ("lab",)
+    ),
     "verify": CommandEntry(
         "ordercast.cli.verify.command", "Every property of a trace, checked, with counterexamples.", ("lab",)
     ),

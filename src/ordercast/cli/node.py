@@ -15,6 +15,7 @@ import typer
 import ordercast
 from ordercast.cli.live import ConfigOption, ProcessOption
 from ordercast.core import UsageError
+from ordercast.node.logs import log_to
 
 logger = logging.getLogger("ordercast.node")
 
@@ -39,17 +40,14 @@ def node(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON line when it runs, one when it ends.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", help="Tell what happens, not only what is wrong.")] = False,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Each line of the log is a JSON object.")] = False,
 ) -> int:
     """Run a process of the cluster. It takes part in its groups; `ordercast send` and `tail` reach it by its control
     socket.
 
     Example: ordercast node --config bank.toml --process node-1
     """
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(message)s",
-    )
+    log_to(sys.stderr, verbose, log_json)
     try:
         return ordercast.run(_main(config, process, group or [], as_json))
     except ordercast.NodeFailed:

@@ -30,6 +30,7 @@ from ordercast.cli.run_report import (
 )
 from ordercast.cli.terminal import make_console
 from ordercast.core import UsageError
+from ordercast.core.tables import read_toml
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.scenario import SEED_MAX, Scenario, iterate_shipped, load_scenario
@@ -109,7 +110,21 @@ def simulate(
         return _list(as_json)
     if scenario is None:
         raise UsageError("name a scenario: a .toml file, or one of `ordercast simulate --list`")
+    explored = _explored(scenario)
+    if explored is not None:
+        from ordercast.cli.explore import replay_counterexample
+
+        return replay_counterexample(explored, trace, as_json)
     return _run(load_scenario(scenario, find_protocol), seed, trace, trace_format, diagram, as_json)
+
+
+def _explored(scenario: str) -> dict[str, Any] | None:
+    """The tables of a file that `ordercast explore` has written; None for any other scenario."""
+    path = Path(scenario)
+    if path.suffix != ".toml" or not path.is_file():
+        return None
+    document = read_toml(path)
+    return document if "explored" in document else None
 
 
 def _list(as_json: bool) -> int:

@@ -37,4 +37,5 @@ def check_address(
         raise UsageError(f"{contract.name} multicasts to one group at a time, not to {', '.join(to_groups)}")
     for group in to_groups:
         if group not in groups:
-            raise UsageError(f"there is no group {group!r}; known: {', '.join(groups)}")
+            hint = "; whoever joins it first makes it" if contract.dynamic else ""
+            raise UsageError(f"there is no group {group!r}; known: {', '.join(groups) or 'none'}{hint}")

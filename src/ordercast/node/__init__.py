@@ -1,23 +1,30 @@
 """What applications import: `open`, `Node`, `Group`, `Delivery`, and what can go wrong."""
 
-from ordercast.node.deliveries import Batch, Delivery, Rollback, View
+from ordercast.node.consumer import Consumer, Pending
+from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, TypedDelivery, View
 from ordercast.node.errors import (
     GroupBlocked,
     JoinRefused,
     NodeClosed,
     NodeFailed,
     ServiceUnavailable,
+    TypeRefused,
     WouldBlock,
 )
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.node import Node, open
 from ordercast.node.receipts import Receipt
+from ordercast.node.replica_context import Context
 from ordercast.node.replicated import Replicated
 from ordercast.node.synchronous import SynchronousGroup, SynchronousNode, open_synchronous
+from ordercast.node.typed import TypedGroup
 
 __all__ = [
     "Batch",
+    "CaughtUp",
+    "Consumer",
+    "Context",
     "Delivery",
     "Group",
     "GroupBlocked",
@@ -25,12 +32,16 @@ __all__ = [
     "Node",
     "NodeClosed",
     "NodeFailed",
+    "Pending",
     "Receipt",
     "Replicated",
     "Rollback",
     "ServiceUnavailable",
     "SynchronousGroup",
     "SynchronousNode",
+    "TypeRefused",
+    "TypedDelivery",
+    "TypedGroup",
     "View",
     "WouldBlock",
     "open",

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 
     bundle: MessageId
     view: str
+    replayed: bool = False
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -47,9 +49,53 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
         return self.origin.view
 
     @property
+    def replayed(self) -> bool:
+        """Whether it comes from the log after a restart: an earlier start of this process may have seen it."""
+        return self.origin.replayed
+
+    @property
     def message(self) -> str:
         """The message's name."""
         return f"{self.bundle}/{self.index}"
+
+
+Value = TypeVar("Value")
+
+
+class TypedDelivery(Generic[Value]):
+    """One message of a typed group, at its place in the order."""
+
+    __slots__ = ("delivery", "value")
+
+    def __init__(self, delivery: Delivery, value: Value) -> None:
+        self.delivery = delivery
+        """All that is known about it."""
+        self.value = value
+
+    @property
+    def payload(self) -> bytes:
+        """The message as it travelled."""
+        return self.delivery.payload
+
+    @property
+    def offset(self) -> int:
+        """How many messages were delivered before it in this group."""
+        return self.delivery.offset
+
+    @property
+    def source(self) -> SiteId:
+        """Who sent it."""
+        return self.delivery.source
+
+    @property
+    def message(self) -> str:
+        """Its name."""
+        return self.delivery.message
+
+    @property
+    def replayed(self) -> bool:
+        """Whether it comes from the log after a restart: an earlier start of this process may have seen it."""
+        return self.delivery.replayed
 
 
 class View(msgspec.Struct, frozen=True):
@@ -92,6 +138,14 @@ class Rollback(msgspec.Struct, frozen=True):
     """The offset of its first message, and of the next delivery."""
 
 
+class CaughtUp(msgspec.Struct, frozen=True):
+    """Everything that the log of this process held was delivered again: what follows was not delivered before."""
+
+    group: GroupId
+    offset: int
+    """That of the next delivery."""
+
+
 class Shared(msgspec.Struct, eq=False):
     """A bundle that several receivers in this process have to take before it counts as taken."""
 
@@ -129,6 +183,8 @@ class Batch(msgspec.Struct, eq=False):
     """The name of the view (`View.view`) in which it was delivered."""
     places: tuple[int, ...] | None = None
     """Which messages of the bundle there are, where some have a key that was used before; None: all."""
+    replayed: bool = False
+    """Whether it comes from the log after a restart: an earlier start of this process may have seen it."""
 
     @property
     def source(self) -> SiteId:
@@ -159,7 +215,8 @@ class Batch(msgspec.Struct, eq=False):
 
     def deliveries(self) -> Iterator[Delivery]:
         """The messages with all that is known about them."""
-        origin, indexes = Origin(self.bundle, self.view), self.places or range(self.count)
+        origin = Origin(self.bundle, self.view, self.replayed)
+        indexes = range(self.count) if self.places is None else self.places
         offsets: Iterable[int] = range(self.offset, self.offset + self.count)
         if self.places is not None:
             offsets = [self.offset + index for index in self.places]

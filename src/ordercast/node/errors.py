@@ -21,6 +21,11 @@ class ServiceUnavailable(OrdercastError):
     """A service that was chosen cannot be had; the text says why, and the node goes on."""
 
 
+class TypeRefused(OrdercastError):
+    """Those who were in a typed group before have another type of messages; the text says which, and the node goes
+    on."""
+
+
 class NodeFailed(OrdercastError):
     """The node has stopped: a full disk, a refusal by its peers, or a bug. Nothing more is delivered or sent."""
 

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Literal, cast, overload
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
-from ordercast.node.deliveries import Batch, Delivery, Rollback, View
+from ordercast.node.consumer import Consumer
+from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, View
 from ordercast.node.inbox import Inbox
 from ordercast.node.internals import Internals
 from ordercast.node.receipts import Confirm, Receipt
@@ -102,6 +103,7 @@ class Group:
 
     async def _deliveries(self) -> AsyncIterator[Delivery]:
         inbox = self._inbox
+        inbox.retain_no_more()
         inbox.shows_views = False
         while True:
             for delivery in inbox.rest:
@@ -115,16 +117,23 @@ class Group:
         A batch counts as taken when the next is asked for.
         """
         # No generator in between: of a lone message's way that would be a good part.
+        self._inbox.retain_no_more()
         self._inbox.put_back()
         self._inbox.shows_views = False
         return cast("AsyncIterator[Batch]", self._inbox)
 
-    def events(self) -> AsyncIterator[Batch | View | Rollback]:
-        """Deliveries a bundle at a time, who is in the group, and what is taken back, each where it happened: what
-        stands before a view was delivered before it. The first event is a view."""
+    def events(self) -> AsyncIterator[Batch | View | Rollback | CaughtUp]:
+        """Deliveries a bundle at a time, who is in the group, what is taken back, and when the log has no more, each
+        where it happened: what stands before a view was delivered before it. The first event is a view."""
+        self._inbox.retain_no_more()
         self._inbox.put_back()
         self._inbox.shows_views = True
         return self._inbox
+
+    def consume(self, name: str) -> Consumer[bytes]:
+        """Deliveries from a named position on, which is kept beside the log: `await delivery.done()` moves it, and a
+        restart goes on behind what was done. What was given and is not done counts as not taken."""
+        return Consumer(self._internals, self._inbox, self.names, name, lambda delivery: (delivery.payload,))
 
     def on_delivery(self, callback: Callable[[Delivery], None]) -> None:
         """Call a function for every message instead, at once and in order. An exception in it stops the node: a replica
@@ -138,6 +147,7 @@ class Group:
 
     def on_batch(self, callback: Callable[[Batch], object]) -> None:
         """The same, a bundle at a time."""
+        self._inbox.retain_no_more()
         try:
             self._inbox.call(callback)
         except BaseException as error:
@@ -153,6 +163,11 @@ class Group:
         """Call a function when deliveries are missing because the others have gone on without this process, with the
         offset at which they go on. Whoever keeps a state gets it from another member (`Replicated` does)."""
         self._inbox.on_gap = callback
+
+    def on_caught_up(self, callback: Callable[[CaughtUp], None]) -> None:
+        """Call a function when everything that the log held was delivered again. Give it before whoever takes the
+        deliveries."""
+        self._inbox.on_caught_up = callback
 
     def on_view(self, callback: Callable[[View], None]) -> None:
         """Call a function with the group's first view and whenever it changes: when whoever takes the deliveries, by

@@ -13,7 +13,7 @@ import msgspec
 from ordercast.core import GroupId, MessageId, Multicast, Payload, UsageError
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.callbacks import Callbacks
-from ordercast.node.deliveries import Batch, Delivery, Rollback, View
+from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, View
 from ordercast.node.errors import check_thread
 from ordercast.node.history import History
 
@@ -25,12 +25,12 @@ back processes that come and go while nobody reads."""
 
 
 class _Between(msgspec.Struct):
-    """What happened between two deliveries: a view, a gap with the offset behind it, or that a bundle was taken
-    back."""
+    """What happened between two deliveries: a view, a gap with the offset behind it, that a bundle was taken back, or
+    that the log has no more."""
 
     ordinal: int
     """That of the last bundle before it, of whatever group."""
-    what: View | int | Rollback
+    what: View | int | Rollback | CaughtUp
 
 
 class Inbox:
@@ -49,9 +49,11 @@ class Inbox:
         self.groups = groups
         self._callbacks = callbacks or Callbacks()
         self.shows_views = False
-        """Whether who iterates gets views and rollbacks, too."""
+        """Whether who iterates gets what happens between deliveries, too."""
         self._view = ""
         """The name of the last view, where there is one group; of several, each may have its own."""
+        self.is_new = False
+        """Whether the log has nothing for it, and its first view has not come."""
         self.views: dict[GroupId, str] = {}
         """Group -> the name of its last view."""
         self._between = 0
@@ -64,6 +66,8 @@ class Inbox:
         self._held: deque[Batch | _Between] | None = None
         """What comes while it is not known which letters go to the application; the application sees none of it."""
         self._current: Batch | None = None
+        self._unfinished: deque[Batch] | None = None
+        """What whoever consumes was given and is not done with; None while nobody does."""
         self._rest: Iterator[Delivery] = iter(())
         self._callback: Callable[[Batch], object] | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -75,6 +79,7 @@ class Inbox:
         self.on_gap: Callable[[int], None] | None = None
         self.on_view: Callable[[View], None] | None = None
         self.on_rollback: Callable[[Rollback], None] | None = None
+        self.on_caught_up: Callable[[CaughtUp], None] | None = None
 
     # ------------------------------------------------------------------ in
     def deliver(
@@ -86,12 +91,24 @@ class Inbox:
         taken: Callable[[], None],
         view: str | None = None,
         places: tuple[int, ...] | None = None,
+        replayed: bool = False,
     ) -> None:
         """A bundle for the application, at the next place."""
         offset, count, groups = self.offset, multicast.count, multicast.groups
         view = view or self._view or self._view_of(groups)
         batch = Batch(
-            multicast.id, groups, count, offset, packed, unpacked, ordinal, taken, self._counters, view, places
+            multicast.id,
+            groups,
+            count,
+            offset,
+            packed,
+            unpacked,
+            ordinal,
+            taken,
+            self._counters,
+            view,
+            places,
+            replayed,
         )
         self.offset = offset + count
         if self._held is not None:
@@ -125,6 +142,13 @@ class Inbox:
         if len(self.groups) == 1:
             self._view = view.view
         self._put_between(_Between(ordinal, view))
+        if self.is_new:
+            self.is_new = False
+            self.catch_up(ordinal)
+
+    def catch_up(self, ordinal: int) -> None:
+        """The log has no more: what comes from now on is new."""
+        self._put_between(_Between(ordinal, CaughtUp(",".join(self.groups), self.offset)))
 
     def skip(self, offset: int, ordinal: int) -> None:
         """The next delivery has this offset; what lies between was lost to this process."""
@@ -239,8 +263,8 @@ class Inbox:
         self._callbacks.running -= 1
         self._callback = callback
 
-    def _pass(self, between: Batch | _Between) -> View | Rollback | None:
-        """The application comes to what lies between two deliveries; a view or a rollback is given back."""
+    def _pass(self, between: Batch | _Between) -> View | Rollback | CaughtUp | None:
+        """The application comes to what lies between two deliveries; a gap is not given back."""
         if not isinstance(between, _Between):
             return None
         self._between -= 1
@@ -251,6 +275,10 @@ class Inbox:
             return what
         if isinstance(what, Rollback):
             self._note_rollback(what)
+            return what
+        if isinstance(what, CaughtUp):
+            if self.on_caught_up is not None:
+                self.on_caught_up(what)
             return what
         if self.on_gap is not None:
             self.on_gap(what)
@@ -269,16 +297,45 @@ class Inbox:
             )
 
     def _finish(self) -> None:
-        """The application has asked for more, so it is done with what it had."""
+        """The application has asked for more, so it is done with what it had, or will say so."""
         if self._current is not None:
-            self._current.taken()
+            if self._unfinished is None:
+                self._current.taken()
+            else:
+                self._unfinished.append(self._current)
             self._current = None
+
+    def retain(self) -> None:
+        """From now on batches count as taken when `take_until` says so, and not when the next one is asked for."""
+        if self._callback is not None:
+            raise UsageError(f"a callback takes the deliveries of {', '.join(self.groups)}: one way at a time")
+        self.retain_no_more()
+        self.put_back()
+        self._unfinished = deque()
+
+    def take_until(self, offset: int) -> None:
+        """The application is done with everything before this offset."""
+        if self._unfinished is None:
+            return
+        while self._unfinished and self._unfinished[0].offset + self._unfinished[0].count <= offset:
+            self._unfinished.popleft().taken()
+
+    def retain_no_more(self) -> None:
+        """Whoever has said so has ended: what it was not done with waits again, ahead of the rest."""
+        if self._unfinished is None:
+            return
+        self._rest = iter(())
+        unfinished = [*self._unfinished, *([] if self._current is None else [self._current])]
+        self._unfinished = self._current = None
+        for batch in reversed(unfinished):
+            self._waiting.appendleft(batch)
+            self.bytes += len(batch.packed)
 
     def __aiter__(self) -> Inbox:
         return self
 
-    async def __anext__(self) -> Batch | View | Rollback:
-        """The next batch; the next view or rollback where these are shown. What was returned before counts as taken."""
+    async def __anext__(self) -> Batch | View | Rollback | CaughtUp:
+        """The next batch; what else happens where that is shown. What was returned before counts as taken."""
         self._finish()
         while True:
             while not self._waiting:
@@ -338,7 +395,8 @@ class Inbox:
 
     def waiting(self) -> list[Batch | _Between]:
         """What the application has not finished with, the batch in its hands included."""
-        return [*([] if self._current is None else [self._current]), *self._waiting, *(self._held or ())]
+        current = [] if self._current is None else [self._current]
+        return [*(self._unfinished or ()), *current, *self._waiting, *(self._held or ())]
 
     def untaken(self) -> list[Batch]:
         """The batches among it."""
@@ -348,6 +406,7 @@ class Inbox:
         """Everything that waits in other inboxes comes here, in the order in which it was delivered."""
         seen: set[MessageId] = set()
         undone: set[tuple[MessageId, int]] = set()
+        is_caught_up = False
         events = [event for inbox in others for event in inbox.waiting()]
         # What lies between comes behind the bundle with its number.
         for event in sorted(events, key=lambda each: (each.ordinal, isinstance(each, _Between))):
@@ -355,6 +414,9 @@ class Inbox:
                 # No gaps: of several groups together this process alone counts the offsets.
                 if isinstance(event.what, View):
                     self.install(event.what, event.ordinal)
+                elif isinstance(event.what, CaughtUp) and not is_caught_up:
+                    is_caught_up = True
+                    self.catch_up(event.ordinal)
                 elif isinstance(event.what, Rollback) and (event.what.bundle, event.ordinal) not in undone:
                     undone.add((event.what.bundle, event.ordinal))
                     self._put_between(msgspec.structs.replace(event, what=event.what))
@@ -372,7 +434,7 @@ class Inbox:
     def discard(self) -> None:
         """The application will not take it."""
         batches = self.untaken()
-        self._current = self._held = None
+        self._current = self._held = self._unfinished = None
         self._waiting.clear()
         self._between = 0
         for batch in batches:

@@ -45,6 +45,8 @@ CLOSE_SECONDS = 5.0
 """How long a process that closes, or leaves a group, waits for its last messages to be accepted, at the most."""
 CLOSE_STILL_SECONDS = 1.0
 """And how long while nothing moves: the others may be closing too, and never answer."""
+CLOSE_BLOCKED_SECONDS = 0.2
+"""The same where the log has said that the group cannot go on."""
 
 
 class Internals:
@@ -428,6 +430,7 @@ class Internals:
                 ", ".join(silent),
             )
         self.engine.tell_others()
+        self.receiver.caught_up()
         self.receiver.resume_seeking()
         self.senders.start()
         self._is_started = True

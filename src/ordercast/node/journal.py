@@ -64,6 +64,7 @@ class Untaken(msgspec.Struct, frozen=True, array_like=True):
             counters,
             self.view,
             self.places,
+            replayed=True,
         )
 
 
@@ -145,13 +146,18 @@ class Journal:
 
     def keep_state(self, name: str, content: bytes) -> None:
         """Write down a state that another process gave, which is in no record; may be called in any thread."""
-        folder = self._folder
-        if folder is not None:
-            try:
-                write_state(folder.folder, name, content)
-            except OSError as error:
-                # The next start gets it from the others again.
-                logger.warning("%s: cannot keep the state of %s: %s", folder.folder, name, error.strerror or error)
+        try:
+            self.write_state(name, content)
+        except OSError as error:
+            # The next start gets it from the others again.
+            where = "" if self._folder is None else self._folder.folder
+            logger.warning("%s: cannot keep the state of %s: %s", where, name, error.strerror or error)
+
+    def write_state(self, name: str, content: bytes) -> None:
+        """Write something down beside the log; may be called in any thread. `OSError` when the disk does not take
+        it."""
+        if self._folder is not None:
+            write_state(self._folder.folder, name, content)
 
     def kept_state(self, name: str) -> bytes | None:
         """What was written down under this name last."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import resource
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeVar, overload
 
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node.addresses import show_address
@@ -16,11 +18,15 @@ from ordercast.node.configuration import Configuration, check_group_name, check_
 from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
-from ordercast.node.internals import CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
+from ordercast.node.internals import CLOSE_BLOCKED_SECONDS, CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
+from ordercast.node.typed import TypedGroup
+from ordercast.node.typed_schema import TypeSchema
 
 logger = logging.getLogger("ordercast.node")
+
+Value = TypeVar("Value")
 
 
 class Node:
@@ -32,6 +38,7 @@ class Node:
         self.process = process
         self._entered: Internals | None = None
         self._control: ControlServer | None = None
+        self._began = time.monotonic()
 
     @property
     def internals(self) -> Internals:
@@ -69,7 +76,9 @@ class Node:
         senders, settled = internals.senders, internals.senders.is_idle
         try:
             if not internals.over.is_set():
-                if not await senders.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS):
+                # A group that is known to stand still takes nothing, however long one waits.
+                still = CLOSE_BLOCKED_SECONDS if internals.told_obstacles() else CLOSE_STILL_SECONDS
+                if not await senders.drain_while_moving(CLOSE_SECONDS, still):
                     self._tell_unfinished(internals)
                 await internals.leave_for_good()
             if self._control is not None:
@@ -131,6 +140,9 @@ class Node:
             "peers": engine.endpoint.present,
             "refused": dict(engine.endpoint.refusals),
             "blocked": internals.told_obstacles() or None,
+            "up_seconds": time.monotonic() - self._began,
+            "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "waiting": receiver.waiting(),
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
             "groups": internals.views.describe(receiver.claimed),
@@ -154,14 +166,47 @@ class Node:
         await self.internals.wait_for_peers(wanted)
 
     # ------------------------------------------------------------------ in
-    async def join(self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None) -> Group:
+    @overload
+    async def join(self, *names: GroupId, role: str = "", service: str = "", timeout: float | None = None) -> Group: ...
+
+    @overload
+    async def join(
+        self,
+        *names: GroupId,
+        type: type[Value],
+        version: str = "",
+        encode: Callable[[Value], bytes] | None = None,
+        decode: Callable[[bytes], Value] | None = None,
+        role: str = "",
+        service: str = "",
+        timeout: float | None = None,
+    ) -> TypedGroup[Value]: ...
+
+    async def join(
+        self,
+        *names: GroupId,
+        type: type[Value] | None = None,  # noqa: A002
+        version: str = "",
+        encode: Callable[[Value], bytes] | None = None,
+        decode: Callable[[bytes], Value] | None = None,
+        role: str = "",
+        service: str = "",
+        timeout: float | None = None,
+    ) -> Group | TypedGroup[Value]:
         """Be in a group and take its deliveries; of several, in one order. Done when the process is in, with the first
         view; `JoinRefused` when the group does not take it, `TimeoutError` after so many seconds.
 
         A member that the configuration names is in from the start: its deliveries wait for it, so it misses nothing.
         Groups that no file names come into being when somebody joins them, where the protocol is dynamic; `role` and
         `service` are for protocols that have them.
+
+        With a `type` (a msgspec struct, a dataclass, a TypedDict, or anything that `encode` and `decode` make bytes of)
+        messages are values of it. A process that comes with another type is refused: `version` is what decides, or,
+        without it, the fields.
         """
+        schema = None if type is None else TypeSchema(type, version, encode, decode)
+        if schema is None and (version or encode or decode):
+            raise UsageError("version=, encode= and decode= belong to a type=: name the type of the messages")
         if not names:
             raise UsageError("join which group?")
         internals = self.internals
@@ -180,7 +225,9 @@ class Node:
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                return Group(internals, names, await internals.join(names, role, service))
+                inbox = await internals.join(names, role, service)
+                group = Group(internals, names, inbox)
+                return group if schema is None else TypedGroup(internals, group, inbox, schema)
         except TimeoutError:
             if not limit.expired():
                 raise

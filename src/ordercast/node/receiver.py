@@ -63,6 +63,7 @@ class Receiver:
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
         self._with_history = with_history
+        self._is_caught_up = False
         self._heard: dict[GroupId, set[SiteId]] = {}
         """Group that this process has come to, perhaps behind a gap -> sources that have begun a message there since.
         Of one that has not, a piece may be the rest of a message that began before."""
@@ -87,7 +88,7 @@ class Receiver:
             mark = payload[:1]
             if mark == LETTERS_MARK:
                 self._hear(multicast)
-                self._deliver_letters(multicast, payload, effect.view)
+                self._deliver_letters(multicast, payload, effect)
                 return
             unpacked = self._add_piece(multicast, payload)
             if unpacked is None:
@@ -97,7 +98,7 @@ class Receiver:
             if unpacked and not self._in_source_order:
                 multicast = msgspec.structs.replace(multicast, count=1)  # perhaps it is not the last piece
             if unpacked and mark == LETTER_PIECE_MARK:
-                self._deliver_letters(multicast, payload, effect.view)
+                self._deliver_letters(multicast, payload, effect)
                 return
         elif self._heard:
             self._hear(multicast)
@@ -107,11 +108,12 @@ class Receiver:
             return
         ordinal = self._ordinal = self._ordinal + 1
         taken = self._on_taken if len(route) == 1 else Shared(len(route), self._on_taken).take
+        replayed = type(effect) is Replay
         for inbox in route:
-            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view)
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view, None, replayed)
 
     # ------------------------------------------------------------------ letters
-    def _deliver_letters(self, multicast: Multicast, payload: Payload, view: str | None) -> None:
+    def _deliver_letters(self, multicast: Multicast, payload: Payload, effect: Deliver | Replay) -> None:
         """The same for a bundle of letters: those whose key was used before do not go to the application, and have
         their places all the same."""
         route = self._routes[multicast.groups, None]
@@ -126,9 +128,9 @@ class Receiver:
         if not is_of_one or not route or route[0].held is None:
             places = self.letters.sort(multicast, letters, _own_offsets(route))
         ordinal = self._ordinal = self._ordinal + 1
-        taken = Shared(len(route), self._on_taken).take
+        taken, replayed = Shared(len(route), self._on_taken).take, type(effect) is Replay
         for inbox in route:
-            inbox.deliver(multicast, payload, unpacked, ordinal, taken, view, places)
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view, places, replayed)
         if not route:
             self._on_taken()
 
@@ -168,6 +170,12 @@ class Receiver:
         offsets = {batch.groups[0]: batch.offset}
         with suppress(WireError):  # that was told when it came
             batch.places = self.letters.sort(multicast, decode_letters(batch.packed, batch.count), offsets, told)
+
+    def caught_up(self) -> None:
+        """The log has no more for the application."""
+        self._is_caught_up = True
+        for inbox in self._inboxes:
+            inbox.catch_up(self._ordinal)
 
     def resume_seeking(self) -> None:
         """Ask for the keys that an earlier start has asked for."""
@@ -261,6 +269,7 @@ class Receiver:
         inbox = Inbox((group,), offset, self.counters, self._callbacks)
         if self._with_history:
             inbox.history = self.histories[group] = History(group, offset)
+        inbox.is_new = self._is_caught_up
         self._inboxes.append(inbox)
         self._routes.clear()
         return inbox
@@ -359,6 +368,10 @@ class Receiver:
     def offsets(self) -> dict[GroupId, int]:
         """Group -> the offset of its next delivery."""
         return {inbox.groups[0]: inbox.offset for inbox in self._inboxes if inbox.groups[0] != DIRECT}
+
+    def waiting(self) -> dict[GroupId, int]:
+        """Group -> how many bytes of it wait for the application."""
+        return {inbox.groups[0]: inbox.bytes for inbox in self._inboxes if inbox.groups[0] != DIRECT}
 
     @property
     def waiting_bytes(self) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from ordercast.core import SiteId
 from ordercast.node.errors import NodeFailed
 from ordercast.node.replica_calls import Calls
+from ordercast.node.replica_context import Context
 from ordercast.node.replica_messages import Call
 from ordercast.node.replica_schema import Arguments, Misfit, NoSuchMethod, Schema
 from ordercast.node.replica_versions import Versions
@@ -43,11 +44,17 @@ class Applying:
             f"install here the version that {call.caller} runs, and start again"
         )
 
-    def apply(self, state: Any, call: Call, arguments: Arguments) -> None:
+    def apply(self, state: Any, call: Call, arguments: Arguments, offset: int, time: float) -> None:
         """Call the method, and tell the caller what has come of it."""
         future = self._calls.find(call)
+        method = self._schema.methods[call.method]
+        positional: tuple[Any, ...] = arguments.positional
+        if method.takes_context:
+            caller = call.client or call.caller
+            context = Context(time, caller, call.caller, call.incarnation, call.number, offset)
+            positional = (context, *positional)
         try:
-            result = self._schema.methods[call.method].function(state, *arguments.positional, **arguments.named)
+            result = method.function(state, *positional, **arguments.named)
         except Exception as error:
             if future is not None:
                 # A future takes no StopIteration, and its refusal would stop this replica alone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from time import time
 from typing import Any, TypeVar
 
 import msgspec
@@ -45,7 +46,7 @@ class Calls:
         number = self._number
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        call = Call(self._node.process, self._node.incarnation, number, method, arguments, named, schema)
+        call = Call(self._node.process, self._node.incarnation, number, method, arguments, named, schema, time())
         try:
             await self._group.multicast(encode_message(call))
             return await self.wait_for(future, f"{method} may be applied all the same")

@@ -42,6 +42,7 @@ class Brought(NamedTuple, Generic[State]):
     state: State
     birth: str
     calls: int
+    time: float
 
 
 class Lineage:
@@ -52,6 +53,8 @@ class Lineage:
         """The name of the state: who drew it has founded the group."""
         self.calls = 0
         """How many calls the state contains."""
+        self.time = 0.0
+        """The time of the last of them."""
         self.lacking = ""
         """Why calls are not applied in this view; empty when they are."""
         self._process = process
@@ -72,14 +75,20 @@ class Lineage:
         self._quorum = quorum or 1
 
     # ------------------------------------------------------------------ the state
-    def take_over(self, birth: str, calls: int) -> None:
+    def take_over(self, birth: str, calls: int, time: float) -> None:
         """This replica goes on with a state of which this is known."""
         self.birth, self.calls = birth, calls
+        self.go_on(time)
         self.tell_change()
 
-    def count_call(self) -> None:
+    def go_on(self, time: float) -> None:
+        """Somebody's clock says this; time does not go back."""
+        self.time = max(self.time, time)
+
+    def count_call(self, time: float) -> None:
         """A call is applied."""
         self.calls += 1
+        self.go_on(time)
         if self.calls == 1:
             self.tell_change()
 

@@ -19,6 +19,8 @@ _PREFIX = MARK + bytes((FORMAT,))
 
 BirthName: TypeAlias = Annotated[str, msgspec.Meta(max_length=300)]
 
+ClientName: TypeAlias = Annotated[str, msgspec.Meta(max_length=300)]
+
 SchemaName: TypeAlias = Annotated[str, msgspec.Meta(max_length=100)]
 """Bounded, for replicas remember it."""
 
@@ -36,6 +38,10 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
     named: dict[str, msgspec.Raw]
     schema: SchemaName = ""
     """What the caller's class looks like. Version 0.2.0 does not say."""
+    time: float = 0.0
+    """The caller's clock."""
+    client: ClientName = ""
+    """On whose behalf the process calls; empty: on its own."""
 
 
 class Want(msgspec.Struct, frozen=True, tag="want", array_like=True):
@@ -62,6 +68,8 @@ class Stand(msgspec.Struct, frozen=True, tag="stand", array_like=True):
     view: str
     line: int
     side: str
+    time: float = 0.0
+    """The time of its last call."""
 
 
 class Hold(msgspec.Struct, frozen=True, tag="hold", array_like=True):
@@ -76,6 +84,23 @@ class Part(msgspec.Struct, frozen=True, tag="part", array_like=True):
     """A replica leaves soon: from here on nobody relies on it to have the state."""
 
     process: SiteId
+
+
+class Check(msgspec.Struct, frozen=True, tag="check", array_like=True):
+    """All replicas compare their states, as they are at this place in the order (see
+    `ordercast.node.replica_digests`)."""
+
+    process: SiteId
+    number: Number
+
+
+class Digest(msgspec.Struct, frozen=True, tag="digest", array_like=True):
+    """What a replica's state was like at a check."""
+
+    process: SiteId
+    checker: SiteId
+    number: Number
+    digest: Annotated[bytes, msgspec.Meta(max_length=64)]
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):
@@ -98,7 +123,7 @@ class Announce(msgspec.Struct, frozen=True, tag="announce", array_like=True):
     """Whether it answers the announcement of another, to which nobody answers again."""
 
 
-ReplicaMessage: TypeAlias = Call | Want | Announce | Stand | Hold | Part | Ask | Give
+ReplicaMessage: TypeAlias = Call | Want | Announce | Stand | Hold | Part | Check | Digest | Ask | Give
 
 _marked: msgspec.msgpack.Decoder[ReplicaMessage] = msgspec.msgpack.Decoder(ReplicaMessage)
 _unmarked: msgspec.msgpack.Decoder[Call | Ask | Give] = msgspec.msgpack.Decoder(Call | Ask | Give)
@@ -136,6 +161,8 @@ def _of(source: SiteId, message: ReplicaMessage) -> ReplicaMessage | None:
         case Call(caller=name) | Want(asker=name) | Ask(asker=name):
             return message if name == source else None
         case Announce(process=name) | Stand(process=name) | Hold(process=name) | Part(process=name):
+            return message if name == source else None
+        case Check(process=name) | Digest(process=name):
             return message if name == source else None
         case Give():
             return message

@@ -104,8 +104,13 @@ def _head(short: int, long: int, count: int) -> bytes:
 class Packing:
     """One state becomes bytes, in turns of the event loop."""
 
-    def __init__(self, value: Any, on_done: Callable[[list[bytes] | None], None]) -> None:
-        self._steps = recut(encode_steps(value))
+    def __init__(
+        self,
+        value: Any,
+        on_done: Callable[[list[bytes] | None], None],
+        steps: Callable[[Any], Iterator[bytes]] = encode_steps,
+    ) -> None:
+        self._steps = recut(steps(value))
         self._content: list[bytes] = []
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()

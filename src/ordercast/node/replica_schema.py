@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 
 from ordercast.core import UsageError
+from ordercast.node.replica_context import Context
 from ordercast.node.replica_messages import Call, encode_value
 
 DIGEST_LENGTH = 12
@@ -49,8 +50,14 @@ class Method:
         if inspect.iscoroutinefunction(function):
             raise UsageError(f"{function.__name__} is a coroutine: replicas apply calls at once, without waiting")
         hints = get_type_hints(function)
-        self._signature = inspect.signature(function)
-        self._parameters = list(self._signature.parameters.values())[1:]
+        own, *parameters = inspect.signature(function).parameters.values()
+        self.takes_context = bool(parameters) and hints.get(parameters[0].name) is Context
+        """Whether it wants to know the circumstances of its call; then its first parameter is for them."""
+        self._parameters = parameters[1:] if self.takes_context else parameters
+        for each in self._parameters:
+            if hints.get(each.name) is Context:
+                raise UsageError(f"{function.__name__}: the Context comes first, before {parameters[0].name}")
+        self._signature = inspect.Signature([own, *self._parameters])
         self._types: dict[str, Any] = {each.name: hints.get(each.name, Any) for each in self._parameters}
         self._decoders = {name: _make_decoder(wanted) for name, wanted in self._types.items()}
 
@@ -91,7 +98,7 @@ class Method:
     def description(self) -> list[Any]:
         """Everything that decides which calls fit it, the same in every process."""
         return [
-            [each.name, each.kind.name, _describe(self._types[each.name]), _describe_default(each.default)]
+            [each.name, each.kind.name, describe_type(self._types[each.name]), _describe_default(each.default)]
             for each in self._parameters
         ]
 
@@ -111,7 +118,9 @@ class Schema:
             if not name.startswith("_")
         }
         described = {name: method.description() for name, method in self.methods.items()}
-        content = msgspec.json.encode([state_class.__name__, _describe(state_class), described], order="deterministic")
+        content = msgspec.json.encode(
+            [state_class.__name__, describe_type(state_class), described], order="deterministic"
+        )
         digest = hashlib.sha256(content).hexdigest()[:DIGEST_LENGTH]
         self.name = f"{version}-{digest}" if version else digest
 
@@ -138,7 +147,7 @@ def _make_decoder(wanted: Any) -> Callable[[msgspec.Raw], Any]:
         return partial(msgspec.msgpack.decode, type=wanted)
 
 
-def _describe(wanted: Any) -> Any:
+def describe_type(wanted: Any) -> Any:
     """A type, down to the fields of its fields."""
     try:
         return _without_descriptions(msgspec.json.schema(wanted))

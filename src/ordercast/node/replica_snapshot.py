@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from ordercast.node.errors import NodeFailed
+from ordercast.node.journal import Journal
 from ordercast.node.node import Node
 
 State = TypeVar("State")
@@ -23,6 +27,7 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     """What the class looked like. Version 0.2.0 does not say."""
     birth: str = ""
     calls: int = 0
+    time: float = 0.0
     """See `ordercast.node.replica_lineage`."""
 
 
@@ -42,6 +47,18 @@ def find_snapshot(kept: bytes | None, node: Node, name: str) -> Snapshot | None:
         if snapshot is None or found.offset > snapshot.offset:
             return found
     return snapshot
+
+
+def keep_beside(journal: Journal, name: str, take: Callable[[], Snapshot]) -> asyncio.Future[None] | None:
+    """Write a snapshot down beside the log, where there is one, in a thread of its own."""
+    if not journal.stable:
+        return None
+    keep = partial(_keep, journal, name, take)
+    return asyncio.get_running_loop().run_in_executor(None, keep)
+
+
+def _keep(journal: Journal, name: str, take: Callable[[], Snapshot]) -> None:
+    journal.keep_state(name, msgspec.msgpack.encode(take()))
 
 
 def unpack_state(

@@ -3,15 +3,16 @@
     bank = await Replicated(Bank()).join(node, "accounts")
     balance = await bank.call(Bank.deposit, "42", 100)
 
-Methods must be deterministic: same state, same arguments, same result, whatever the clock says. What they raise is part
-of the result: it is raised to the caller, and the state must be as good after it as before, at every replica.
+Methods must be deterministic: same state, same arguments, same result, whatever the clock says. One that needs the
+time, a random number, its caller or its place in the order takes a `Context` as its first parameter. What they raise is
+part of the result: it is raised to the caller, and the state must be as good after it as before, at every replica.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -20,6 +21,8 @@ from ordercast.node.engine import Engine
 from ordercast.node.errors import GroupBlocked, NodeClosed
 from ordercast.node.node import Node
 from ordercast.node.replica_calls import NOT_SENT
+from ordercast.node.replica_context import Context
+from ordercast.node.replica_joining import Joining
 from ordercast.node.replica_machine import Machine
 from ordercast.node.replica_reads import Barriers
 from ordercast.node.replica_schema import BARRIER, Schema
@@ -58,6 +61,7 @@ class Replicated(Generic[State]):
         self._quorum = quorum
         self._merge = merge
         self._joined: Machine[State] | None = None
+        self._joining: Joining[State]
         self._barriers = Barriers(lambda: self._send_call(BARRIER, [], {}))
         self._is_waiting = False
         """Whether a join was given up in a group of the configuration, in which the replica goes on."""
@@ -88,16 +92,17 @@ class Replicated(Generic[State]):
         self._check_rule(node.internals.engine)
         if self._joined is not None and not self._is_waiting:
             raise UsageError("this replica has joined a group already: make another one")
-        machine = self._joined
-        if machine is None:
-            machine = self._joined = Machine(node, group, self._initial, self._schema, self._quorum, self._merge)
+        if self._joined is None:
+            self._joined = Machine(node, group, self._initial, self._schema, self._quorum, self._merge)
+            self._joining = Joining(self._joined)
+        machine, joining = self._joined, self._joining
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
-                await machine.wait_ready()
+                await joining.wait_ready()
         except BaseException as error:
-            why = machine.why_not_ready()
-            self._is_waiting = not await machine.undo()
+            why = joining.why_not_ready()
+            self._is_waiting = not await joining.undo()
             self._joined = machine if self._is_waiting else None
             if isinstance(error, TimeoutError) and limit.expired():
                 raise TimeoutError(
@@ -127,12 +132,23 @@ class Replicated(Generic[State]):
         await self._machine.leave(timeout)
 
     # ------------------------------------------------------------------ calls
+    @overload
+    async def call(
+        self,
+        method: Callable[Concatenate[State, Context, Parameters], Result],
+        *arguments: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> Result: ...
+
+    @overload
     async def call(
         self,
         method: Callable[Concatenate[State, Parameters], Result],
         *arguments: Parameters.args,
         **named: Parameters.kwargs,
-    ) -> Result:
+    ) -> Result: ...
+
+    async def call(self, method: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
         """Apply a method at every replica, in the order of the group; its result here, where the order has it.
 
         `GroupBlocked` when the group cannot go on, `TimeoutError` after the replica's `timeout`. Given up like this or
@@ -176,6 +192,11 @@ class Replicated(Generic[State]):
         if machine.state is None:
             raise NodeClosed("the node is closed, or the group was left")
         return function(machine.state)
+
+    async def changed(self) -> None:
+        """Wait until the state has changed, or may have: another call was applied, or the state was replaced. Look at
+        the state before, without waiting in between, and no change is missed. `NodeClosed` when there will be none."""
+        await self._machine.wait_changed()
 
     async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
         machine = self._machine

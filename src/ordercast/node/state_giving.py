@@ -32,7 +32,8 @@ class Head(msgspec.Struct, frozen=True):
     schema: str
     birth: str = ""
     calls: int = 0
-    """Which state it is, and how many calls are in it."""
+    time: float = 0.0
+    """Which state it is, how many calls are in it, and when the last of them was made."""
 
 
 class GivenState(msgspec.Struct, frozen=True):
@@ -157,4 +158,4 @@ class Givings:
 
 def _offer(transfer: int, state: GivenState) -> Offer:
     head = state.head
-    return Offer(transfer, head.offset, state.size, state.digest, head.schema, head.birth, head.calls)
+    return Offer(transfer, head.offset, state.size, state.digest, head.schema, head.birth, head.calls, head.time)

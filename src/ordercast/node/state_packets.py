@@ -62,7 +62,9 @@ class Offer(Packet, frozen=True):
     """What the giver's class looks like."""
     birth: Annotated[str, msgspec.Meta(max_length=300)] = ""
     calls: Number = 0
-    """Which state it is, and how many calls are in it (see `ordercast.node.replica_lineage`)."""
+    time: float = 0.0
+    """Which state it is, how many calls are in it, and when the last of them was made (see
+    `ordercast.node.replica_lineage`)."""
 
 
 class Soon(Packet, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar, overload
 
 from ordercast.core import GroupId, SiteId
 from ordercast.node import node as asynchronous
-from ordercast.node.deliveries import Batch, Delivery, Rollback, View
+from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, View
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.receipts import Confirm, Receipt
@@ -186,8 +186,8 @@ class SynchronousGroup:
         while (batch := self._thread.wait_for(_next(batches))) is not None:
             yield batch
 
-    def events(self) -> Iterator[Batch | View | Rollback]:
-        """Deliveries a bundle at a time, who is in the group, and what is taken back, each where it happened."""
+    def events(self) -> Iterator[Batch | View | Rollback | CaughtUp]:
+        """Deliveries a bundle at a time, and what else happens, each where it happened."""
         events = self._group.events()
         while (event := self._thread.wait_for(_next(events))) is not None:
             yield event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from ordercast.check.facts.messages import Messages
 
 _ANY: int = -1
 _STRANGER: int = -2
+
+TOLD: Final = -(2**63)
+"""The `seq` of a row that nobody has written: it tells a part of a large run which services a site uses."""
 
 
 class Activation(NamedTuple):
@@ -27,6 +30,8 @@ class Activation(NamedTuple):
     """None: it is about all groups."""
     source: int
     """The only source that it is about; `_ANY`: it is about all of them."""
+    is_told: bool = False
+    """Whether it is a row of `TOLD`."""
 
     def is_about(self, group: str | None, source: int) -> bool:
         """Whether it concerns messages of the source in a group (None: in whatever group)."""
@@ -70,7 +75,8 @@ class Activations:
         found: dict[int, list[Activation]] = {}
         for row, service in zip(rows.tolist(), self.service_codes(rows).tolist(), strict=True):
             source = _ANY if codes[row] < 0 else sources[codes[row]]
-            activation = Activation(row, float(columns.time[row]), service, frozenset(named.get(row, ())), source)
+            groups, told = frozenset(named.get(row, ())), bool(columns.seq[row] == TOLD)
+            activation = Activation(row, float(columns.time[row]), service, groups, source, told)
             found.setdefault(int(columns.site[row]), []).append(activation)
         return found
 
@@ -117,7 +123,7 @@ class Activations:
             late = np.zeros(columns.message_count, dtype=bool)
             for activation in activations:
                 concerned = self._concerned(messages, activation)
-                late |= concerned & (messages.begin < activation.time)
+                late |= concerned & (messages.begin <= activation.time)
                 active[site, concerned] = wanted[activation.service]
             active[site] &= ~late
         return active

@@ -53,6 +53,10 @@ class Columns:
         self._codes: dict[str, tuple[Ints, list[str]]] = {}
 
     @cached_property
+    def seq(self) -> Ints:
+        return self._arrow("seq").to_numpy(zero_copy_only=False)
+
+    @cached_property
     def time(self) -> Floats:
         return self._arrow("time").to_numpy(zero_copy_only=False)
 

@@ -55,6 +55,14 @@ class _Stay(NamedTuple):
     """Of all deliveries."""
     activations: list[Activation]
     """For the group."""
+    chosen: list[Activation]
+    """The same, and those before; but for what only says which services a site uses."""
+
+    def has(self, service: int, source: int) -> bool:
+        """Whether the site has the service for a source when the view ends. (A site that has chosen another one since
+        is accused of nothing; whoever never chose has any that it uses.)"""
+        own = [each for each in self.chosen if each.is_about(None, source)]
+        return not own or own[-1].service == service
 
     def point(self, service: int, source: int) -> Activation | None:
         """The activation of the service from which on messages of a source count."""
@@ -96,6 +104,7 @@ class _Pair:
         messages = stay.messages[stay.services == service]
         if self._common is not None:
             messages = messages[self._common[messages]]
+        messages = messages[self._is_had(messages, service)]
         if not any(each.service == service for own in (self._x, self._y) for each in own.activations):
             return messages
         source = self._facts.messages.source[messages]
@@ -104,12 +113,24 @@ class _Pair:
             early[source == one] = self._is_before_an_activation_point(messages[source == one], service, one)
         return messages[~early]
 
+    def _is_had(self, messages: Ints, service: int) -> Bools:
+        """Of each message, whether both sites have the service for its source when the view ends."""
+        had = np.ones(len(messages), dtype=bool)
+        if self._x.chosen or self._y.chosen:
+            source = self._facts.messages.source[messages]
+            for one in np.unique(source).tolist():
+                if not (self._x.has(service, one) and self._y.has(service, one)):
+                    had[source == one] = False
+        return had
+
     def _is_before_an_activation_point(self, messages: Ints, service: int, source: int) -> Bools:
         points = [(stay, stay.point(service, source)) for stay in (self._x, self._y)]
         moments = [point.time for _, point in points if point is not None]
         before = np.zeros(len(messages), dtype=bool)
         if not moments:
             return before
+        # What had begun by then, others may deliver later.
+        before |= self._facts.messages.begin[messages] <= max(moments)
         for stay, point in points:
             before |= stay.delivered_before(messages, point, max(moments))
             if point is not None and source >= 0:
@@ -147,6 +168,7 @@ def _stays(facts: Facts, series: Series) -> dict[tuple[int, int], list[_Stay]]:
         if of_group is not None:
             those = low + np.flatnonzero(of_group[counted.message[low:high]])
         all_of_it = slice(*np.searchsorted(every.rows, (begin, end)))
+        about = [each for each in facts.activations.by_site.get(site, ()) if each.is_about_group(series.group)]
         stay = _Stay(
             site,
             counted.message[those],
@@ -155,11 +177,8 @@ def _stays(facts: Facts, series: Series) -> dict[tuple[int, int], list[_Stay]]:
             every_service[all_of_it],
             every.rows[all_of_it],
             columns.time[every.rows[all_of_it]],
-            [
-                each
-                for each in facts.activations.by_site.get(site, ())
-                if begin < each.row < end and each.is_about_group(series.group)
-            ],
+            [each for each in about if begin < each.row < end],
+            [each for each in about if each.row < end and not each.is_told],
         )
         stays.setdefault((int(views.names[previous]), int(views.names[view])), []).append(stay)
     return stays

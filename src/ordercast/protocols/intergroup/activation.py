@@ -9,6 +9,7 @@ from ordercast.core import GroupId, Part, SiteId, UsageError, WireError
 from ordercast.core.effects import Activate, ServiceUnavailable
 from ordercast.core.events import Arrival
 from ordercast.core.tables import nearest
+from ordercast.protocols.intergroup.membership.services import IN_VIEWS
 from ordercast.protocols.intergroup.options import check_service
 from ordercast.protocols.intergroup.packets import ActivationPoint, ActivationRequest, Data, Gone, check_time
 from ordercast.protocols.intergroup.services import NO_SERVICE, SERVICES, GroupTimestamp, OnRequest, Service
@@ -61,6 +62,8 @@ class Activation(Part):
         """Every group begins with the configured service, from the first message of the view on."""
         core = self._core
         for group in core.process_groups.values():
+            if group.member is not None:
+                continue
             group.service = SERVICES[core.options.service](core, group, None)
             for stream in group.others if group.service.reliable else ():
                 stream.begin(group.senders.activation_points[stream.sender], group.senders.start_time)
@@ -77,6 +80,9 @@ class Activation(Part):
                 raise UsageError(f"{source!r} is no sender of {group.name}; {nearest(source, group.senders.members)}")
         if sources and name == GroupTimestamp.name:
             raise UsageError(f"{name} orders all senders of a group: leave out the sources")
+        if group.member is not None and not (name == group.service.name == OnRequest.name and sources):
+            self._choose_in_views(group, name, sources)
+            return
         if name == OnRequest.name and isinstance(group.service, OnRequest) and sources:
             self._ask_for(group, group.service, sources)
             return
@@ -103,6 +109,22 @@ class Activation(Part):
         if isinstance(service, GroupTimestamp):
             service.freeze(now)
         self._ask(group, handshake, unknown)
+
+    def _choose_in_views(self, group: ProcessGroup, name: str, sources: tuple[SiteId, ...]) -> None:
+        """Where views change, every source is followed in any case: the service begins at once."""
+        core = self._core
+        core.branch("activated-at-once")
+        before = group.service
+        service = IN_VIEWS[name](core, group, frozenset(sources) or None)
+        left = list(before.close())
+        group.service = service
+        if group.member is None or not group.member.entered:
+            return
+        self._tell(group, service)
+        if not service.reliable:
+            for stream, data in left:
+                service.arrive(stream, data)
+        group.advance()
 
     def _abandon(self, group: ProcessGroup) -> None:
         """What was under way no longer matters."""
@@ -244,12 +266,7 @@ class Activation(Part):
         group.service = service
         if isinstance(service, GroupTimestamp):
             service.join()
-        if service.sources is None:
-            core.outbox.append(Activate(group.name, service.name))
-        else:
-            core.outbox.append(Activate(group.name, NO_SERVICE))
-            for source in sorted(service.sources):
-                core.outbox.append(Activate(group.name, service.name, source))
+        self._tell(group, service)
         for stream in group.others:
             stream.gaps.clear()
             if not service.reliable or not service.means(stream.sender):
@@ -262,6 +279,16 @@ class Activation(Part):
             stream.begin(seq, time)
             core.reception.begin(group, stream)
         service.advance()
+
+    def _tell(self, group: ProcessGroup, service: Service) -> None:
+        """The application hears what it has from now on."""
+        outbox = self._core.outbox
+        if service.sources is None:
+            outbox.append(Activate(group.name, service.name))
+        else:
+            outbox.append(Activate(group.name, NO_SERVICE))
+            for source in sorted(service.sources):
+                outbox.append(Activate(group.name, service.name, source))
 
     def _hand_on(
         self,
@@ -285,9 +312,14 @@ class Activation(Part):
         """A source no longer has what this process asks for: it was away for so long that nobody waited for it."""
         core = self._core
         group = core.process_groups.get(packet.group)
+        if group is not None and group.member is not None and sender not in group.streams:
+            return
         if group is None or sender not in group.streams:
             raise WireError(f"{sender} is no sender of {packet.group!r}")
         stream, service = group.streams[sender], group.service
+        if group.member is not None and not isinstance(service, OnRequest):
+            group.member.on_gone(sender, packet.seq)
+            return
         if isinstance(service, OnRequest):
             if any(seq < packet.seq for seq in service.missing(sender)):
                 core.branch("asked-for-in-vain")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
 from ordercast.protocols.intergroup.services import DEFAULT_SERVICE, SERVICES
 
@@ -52,6 +54,24 @@ def _options(situation: Situation) -> OptionValues:
     return options
 
 
+def _options_of_views(situation: Situation) -> OptionValues:
+    """Times of the membership, short against a run; some shorter than what they wait for takes."""
+    options = _options(situation)
+    random = situation.random
+    period = situation.seconds(max(0.05, 2 * situation.round_trip), max(0.2, 4 * situation.round_trip))
+    return options | {
+        "order_across_groups": False,
+        "membership_seconds": period,
+        "silent_keep_alives": random.randint(4, 8),
+        "foreign_seconds": round(random.uniform(2.0, 4.0) * period, 4),
+        "consensus_seconds": round(random.uniform(4.0, 10.0) * period, 4),
+        "cut_seconds": situation.seconds(0.05, 1.0),
+        "recovery_seconds": round(random.uniform(4.0, 10.0) * period, 4),
+        "block_seconds": situation.seconds(0.5, 3.0),
+        "bootstrap_seconds": round(max(3 * options["keep_alive_seconds"], random.uniform(3.0, 6.0) * period), 4),
+    }
+
+
 def _live(capacity: Capacity) -> OptionValues:
     # Whoever starts listens for a few control messages; up to eight processes are coordinators all of them, so that an
     # acknowledgement is one message away from everyone, and not three.
@@ -70,4 +90,10 @@ ARRANGEMENT = Arrangement(
     crash="whoever orders by timestamp waits while a sender is down",
     campaign=Tuning(options=_options, settle=10.0, channels=True),
     live=_live,
+)
+
+DYNAMIC_ARRANGEMENT = replace(
+    ARRANGEMENT,
+    crash="the others go on without it",
+    campaign=Tuning(options=_options_of_views, settle=12.0, channels=True),
 )

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import ChannelId, GroupId, SiteId
 from ordercast.protocols.intergroup.buffer import MessageBuffer
+from ordercast.protocols.intergroup.packets import Data
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
 if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.membership.member import Member
     from ordercast.protocols.intergroup.options import InterGroupOptions
     from ordercast.protocols.intergroup.services import Service
     from ordercast.protocols.intergroup.transmission import Sending
@@ -33,19 +35,42 @@ class ProcessGroup:
         self.address = (name,)
         """What its messages are addressed to."""
         self.members = frozenset(members)
-        self.senders = senders
-        self.view = str(senders.view)
+        self._site = site
         # A sender has never more under way than it may, and the slack of what was under way when that was reached.
-        early_max = 2 * options.outstanding_messages_max
-        self.streams = {sender: Stream(sender, early_max) for sender in senders.members}
-        self.own = self.streams.get(site)
-        """The stream of this process, when it is a sender."""
-        self.others = tuple(stream for stream in self.streams.values() if stream is not self.own)
+        self._early_max = 2 * options.outstanding_messages_max
+        self.streams = {sender: self.new_stream(sender) for sender in senders.members}
+        self.member: Member | None = None
+        """What this process knows of the views of the group, where they change."""
+        self.install(senders)
         self.buffer = MessageBuffer(site, options.buffer_messages_max, options.buffer_bytes_max)
         self.sending: Sending | None = None
         """What this process sends, when it is a sender."""
         self.last_key: tuple[int, SiteId] = (0, "")
         """Timestamp and sender of the last message that was delivered in their order without reliability."""
+
+    def new_stream(self, sender: SiteId) -> Stream:
+        """Of a sender from which nothing has come."""
+        return Stream(sender, self._early_max)
+
+    def install(self, senders: SenderGroup) -> None:
+        """This is the view now; there is a stream for each of its members."""
+        self.senders = senders
+        self.view = str(senders.view)
+        self.own = self.streams.get(self._site) if self._site in senders.members else None
+        """The stream of this process, when it is a sender."""
+        self.others = tuple(self.streams[sender] for sender in senders.members if sender != self._site)
+
+    def take(self, stream: Stream, data: Data) -> None:
+        """A message has its turn in the order of its source."""
+        if self.member is not None:
+            self.member.take(stream, data)
+        self.service.take(stream, data)
+
+    def advance(self) -> None:
+        """Some sender's time has passed on."""
+        if self.member is not None:
+            self.member.advance()
+        self.service.advance()
 
     def passed(self, own_time: int) -> int:
         """Nothing with a timestamp up to this is still to come in the group. What this process sends is later than its

@@ -66,7 +66,12 @@ class InterGroupOptions(ControlOptions, frozen=True):
             check_service(self.service)
         except UsageError as error:
             raise UsageError(f"options of intergroup: {error}") from None
-        for name in ("outstanding_messages_max", "outstanding_bytes_max", "buffer_messages_max", "buffer_bytes_max"):
+        for name in (
+            "outstanding_messages_max",
+            "outstanding_bytes_max",
+            "buffer_messages_max",
+            "buffer_bytes_max",
+        ):
             if getattr(self, name) < 1:
                 raise UsageError(f"options of intergroup: {name} is at least 1, not {getattr(self, name)}")
         for name in ("bandwidth_max", "bandwidth_min", "burst_bytes"):

@@ -26,24 +26,44 @@ class ViewId(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True)
     leader: SiteId
     leader_seq: int
 
+    @property
+    def key(self) -> tuple[int, SiteId, int]:
+        """The same as a tuple."""
+        return self.start_time, self.leader, self.leader_seq
+
     def __str__(self) -> str:
         return f"{self.start_time}:{self.leader}:{self.leader_seq}"
+
+
+class PAdd(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """Process Add (5.2.2): a Data message by which a sponsor lets somebody into the sender group."""
+
+    proc: SiteId
+    first_seq: int
+    """The number of its first message."""
+
+
+class PLeave(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
+    """Process Leave (5.2.2): the last Data message of a sender."""
 
 
 class Data(Packet, frozen=True):
     """A Data message (4.2.1). Its sender is the source of the multicast, its group the channel's."""
 
     view: ViewId
-    """The sender's, so that nobody takes what belongs to another view."""
+    """The sender's, so that nobody takes what belongs to another view: the one that a repair has installed there last.
+    Views that PAdd and PLeave have made of it follow from the order of the messages."""
     coordinator: SiteId
     """The sender's coordinator in the control hierarchy, from which others estimate their distance."""
     seq: int
     timestamp: int
     multicast: Multicast
+    """Of a PAdd or PLeave, one without a number, which no application has made."""
+    change: PAdd | PLeave | None = None
 
     def served(self) -> tuple[MessageId, ...]:
-        """The message."""
-        return (self.multicast.id,)
+        """The message; none of an application's, where the sender group is changed."""
+        return (self.multicast.id,) if self.change is None else ()
 
 
 class KeepAlive(Packet, frozen=True):
@@ -78,7 +98,7 @@ class Retransmission(Packet, frozen=True):
 
     def served(self) -> tuple[MessageId, ...]:
         """The message."""
-        return (self.original.multicast.id,)
+        return self.original.served()
 
 
 class ActivationRequest(Packet, frozen=True):

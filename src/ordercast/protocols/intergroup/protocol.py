@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import cast
 
 import msgspec
 
 from ordercast.core import Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
 from ordercast.core.effects import Activate, Deliver, InstallView, JoinChannel
-from ordercast.core.events import Arrival, Consumed, MulticastRequested, Recovered, ServiceChosen, Started
+from ordercast.core.events import (
+    Arrival,
+    Consumed,
+    MulticastRequested,
+    Recovered,
+    ServiceChosen,
+    Started,
+)
 from ordercast.protocols.intergroup.activation import Activation
 from ordercast.protocols.intergroup.arrangement import ARRANGEMENT
 from ordercast.protocols.intergroup.clock import GroupClock
-from ordercast.protocols.intergroup.control import Control
+from ordercast.protocols.intergroup.control import Control, CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup
+from ordercast.protocols.intergroup.membership import Membership
 from ordercast.protocols.intergroup.options import InterGroupOptions
-from ordercast.protocols.intergroup.packets import Data
+from ordercast.protocols.intergroup.packets import Data, PLeave
 from ordercast.protocols.intergroup.reception import Reception
 from ordercast.protocols.intergroup.repair import Repair
 from ordercast.protocols.intergroup.senders import check_senders, static_senders
@@ -92,7 +101,8 @@ class InterGroup(Protocol):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.options = cast(InterGroupOptions, context.options)
-        check_senders(context, self.options.senders)
+        if context.groups:  # a newcomer knows of none
+            check_senders(context, self.options.senders)
         self.clock = GroupClock()
         self._ranks = {site: rank for rank, site in enumerate(context.sites)}
         self.process_groups: dict[GroupId, ProcessGroup] = {}
@@ -101,9 +111,6 @@ class InterGroup(Protocol):
         self._given: deque[Stream | None] = deque()
         """Of what was handed to the application and not taken yet, the stream, where that holds an acknowledgement
         back."""
-        for group, members in context.groups.items():
-            if self.site in members:
-                self._enter(group, members)
         self.transmission = self.attach(Transmission(self))
         self.reception = self.attach(Reception(self))
         self.repair = self.attach(Repair(self))
@@ -114,30 +121,53 @@ class InterGroup(Protocol):
                 self,
                 self.options,
                 local_report=self.stability.local_report,
+                local_cuts=self._local_cuts,
                 on_system_report=self.stability.on_system_report,
             )
         )
+        for group, members in context.groups.items():
+            if self.site in members:
+                self._enter(group, members)
 
     def _enter(self, name: GroupId, members: tuple[SiteId, ...]) -> None:
         senders = static_senders(self.context, self.options.senders, name)
-        group = ProcessGroup(name, self.site, members, senders, self.options)
+        group = self._add(ProcessGroup(name, self.site, members, senders, self.options))
         if group.own is not None:
             group.sending = Sending(self.options)
-        self.process_groups[name] = group
-        self._channels[group.channel] = group
+        self._follow_views(group)
         shared = next(iter(self._orders.values()), None) if self.options.order_across_groups else None
         self._orders[name] = shared or TimestampOrder()
+
+    def _add(self, group: ProcessGroup) -> ProcessGroup:
+        self.process_groups[group.name] = self._channels[group.channel] = group
+        return group
+
+    # ------------------------------------------------------------------ views that change (see `dynamic.py`)
+    membership: Membership
+    """Where sender groups change."""
+
+    def _follow_views(self, group: ProcessGroup) -> None:
+        """A configured group is entered: its view stays."""
+
+    def _start_views(self) -> None:
+        """The configured views are installed already."""
+
+    def _local_cuts(self) -> Mapping[GroupId, CutReport]:
+        return {}
 
     # ------------------------------------------------------------------ events
     def on_started(self, event: Started) -> None:
         """Hear the groups' channels, install the configured views, and begin."""
         for group in self.process_groups.values():
+            if group.member is not None:
+                continue
             self.outbox.append(JoinChannel(group.channel))
             self.outbox.append(
                 InstallView(group.view, group.senders.members, group.senders.members, groups=(group.name,))
             )
         self.activation.start()
         self.stability.start()
+        self._start_views()
         self.transmission.start()
         self.control.start()
 
@@ -190,7 +220,15 @@ class InterGroup(Protocol):
         stream = group.streams[self.site]
         stream.last = stream.high = data.seq
         service = group.service
-        if service.reliable:
+        if group.member is not None:
+            group.member.take(stream, data)
+            if data.change is None:
+                service.take(stream, data)
+                if not service.reliable:
+                    service.arrive(stream, data)
+            if data.change is None or not isinstance(data.change, PLeave):
+                group.advance()
+        elif service.reliable:
             if service.means(self.site):
                 service.take(stream, data)
                 service.advance()
@@ -210,11 +248,15 @@ class InterGroup(Protocol):
             self._given.append(None)
         if data.seq > stream.delivered:
             stream.delivered = data.seq
-        key = (data.timestamp, self._ranks[stream.sender]) if service.name in TIMESTAMP_SERVICES else None
+        key = (data.timestamp, *self._rank(stream.sender)) if service.name in TIMESTAMP_SERVICES else None
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
         if stream.gaps and data.seq in stream.gaps:
             stream.gaps.discard(data.seq)
             self.outbox.append(Activate(group.name, service.name, stream.sender))
+
+    def _rank(self, sender: SiteId) -> tuple[int, ...]:
+        """The place of a sender among those with the same timestamp."""
+        return (self._ranks[sender],)
 
     def receivers(self, group: GroupId) -> int:
         """An estimate of how many processes are in a group (chapter 8)."""

@@ -31,28 +31,59 @@ class Reception(Part):
         if sender == core.site:
             return
         group = core.group_on(arrival)
-        stream = self.check(group, sender, packet)
+        stream = self.find(group, sender, packet)
+        if stream is None:
+            return
         stream.coordinator = packet.coordinator
         core.clock.observe(packet.timestamp, core.now)
         if packet.timestamp > stream.heard:
             stream.heard = packet.timestamp
         group.buffer.keep(sender, packet)
-        group.service.arrive(stream, packet)
+        if packet.change is None:
+            group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
-        group.service.advance()
+        group.advance()
         core.transmission.answer(group, packet.timestamp)
+
+    def find(self, group: ProcessGroup, source: SiteId, data: Data, *, again: bool = False) -> Stream | None:
+        """The stream to which a message belongs; None when it belongs to another view."""
+        if group.member is None:
+            return self.check(group, source, data)
+        self._check_data(group, source, data)
+        if again:
+            is_ours = data.view == group.senders.epoch and not group.member.is_out
+            stream = group.streams.get(source) if is_ours else None
+        else:
+            stream = group.member.hear(source, data.view)
+        if stream is None:
+            # It may be of the next view.
+            self._core.branch("other-view")
+            group.buffer.keep(source, data)
+        return stream
+
+    def catch_up(self, group: ProcessGroup, stream: Stream) -> None:
+        """A source is followed from some number on: take what has come of it already."""
+        while (data := group.buffer.find(stream.sender, stream.last + 1)) is not None:
+            if data.view != group.senders.epoch or data.timestamp <= stream.passed:
+                break
+            # Else our next message might have an earlier timestamp than this one, which has its turn at once.
+            self._core.clock.observe(data.timestamp, self._core.now)
+            self.follow(group, stream, data)
 
     def check(self, group: ProcessGroup, sender: SiteId, data: Data) -> Stream:
         """The stream to which a message belongs; `WireError` when it cannot be one of the sender's in this group."""
         stream = group.streams.get(sender)
         if stream is None:
             raise WireError(f"{sender} is no sender of {group.name}")
-        if data.multicast.id.source != sender or data.multicast.groups != group.address or data.seq < 1:
-            raise WireError(f"{data.multicast.id} is no message of {sender} to {group.name}")
+        self._check_data(group, sender, data)
         if data.view != group.senders.view:
             raise WireError(f"{data.multicast.id} belongs to the view {data.view}, and here it is {group.view}")
-        check_time(data.timestamp)
         return stream
+
+    def _check_data(self, group: ProcessGroup, sender: SiteId, data: Data) -> None:
+        if data.multicast.id.source != sender or data.multicast.groups != group.address or data.seq < 1:
+            raise WireError(f"{data.multicast.id} is no message of {sender} to {group.name}")
+        check_time(data.timestamp)
 
     def on_keep_alive(self, sender: SiteId, packet: KeepAlive, arrival: Arrival) -> None:
         """A sender is there, and says how far it is."""
@@ -60,10 +91,15 @@ class Reception(Part):
         if sender == core.site:
             return
         group = core.group_on(arrival)
-        stream = group.streams.get(sender)
-        if stream is None or packet.view != group.senders.view or packet.seq < 0:
-            raise WireError(f"{sender} is no sender of {group.name} in the view {group.view}")
         check_time(packet.timestamp)
+        if group.member is not None:
+            stream = group.member.hear(sender, packet.view)
+            if stream is None:
+                return
+        else:
+            stream = group.streams.get(sender)
+            if stream is None or packet.view != group.senders.view or packet.seq < 0:
+                raise WireError(f"{sender} is no sender of {group.name} in the view {group.view}")
         stream.coordinator = packet.coordinator
         core.clock.observe(packet.timestamp, core.now)
         if packet.timestamp > stream.heard:
@@ -72,11 +108,12 @@ class Reception(Part):
         if stream.state == "active" and packet.seq > stream.last:
             core.branch("parked")
         stream.hear_time(packet.seq, packet.timestamp)
-        group.service.advance()
+        group.advance()
 
     def on_wait_timeout(self, group: str) -> None:
         """Nobody waits for longer with an unreliable service."""
-        self._core.process_groups[group].service.stop_waiting()
+        if group in self._core.process_groups:
+            self._core.process_groups[group].service.stop_waiting()
 
     # ------------------------------------------------------------------ the order of a source
     def follow(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
@@ -104,7 +141,7 @@ class Reception(Part):
 
     def pass_on(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
         """It has its turn, and what was stored behind it."""
-        take = group.service.take
+        take = group.take
         for each in stream.pass_on(data):
             take(stream, each)
 

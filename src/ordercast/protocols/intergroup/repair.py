@@ -132,7 +132,7 @@ class Repair(Part):
         """Nobody else has asked: we do, and again until it comes."""
         core = self._core
         ticket = self._tickets.get((group_name, sender), {}).get(first)
-        if ticket is None:
+        if ticket is None or group_name not in core.process_groups:
             return
         core.branch("requested" if ticket.attempt == 0 else "requested-again")
         group = core.process_groups[group_name]
@@ -163,6 +163,15 @@ class Repair(Part):
         for first in self._tickets.pop((group.name, sender), {}):
             self._core.cancel_timer(("request", group.name, sender, first))
 
+    def forget_group(self, group: ProcessGroup) -> None:
+        """Nothing of a group is missed any more, and nothing is repaired."""
+        for name, sender in [key for key in self._tickets if key[0] == group.name]:
+            for first in self._tickets.pop((name, sender)):
+                self._core.cancel_timer(("request", name, sender, first))
+        for name_of in [key for key in self._scheduled if key[0] == group.name]:
+            del self._scheduled[name_of]
+            self._core.cancel_timer(("repair", *name_of))
+
     def _hear_request(self, group: GroupId, sender: SiteId, asked: IntervalSet) -> None:
         """Somebody else has asked: whoever waits with the same request waits for longer.
 
@@ -189,7 +198,7 @@ class Repair(Part):
         if sender == core.site:
             return
         group = core.group_on(arrival)
-        if packet.sender not in group.streams or sender not in group.members:
+        if group.member is None and (packet.sender not in group.streams or sender not in group.members):
             raise WireError(f"{sender} asks in {group.name} for messages of {packet.sender}")
         check_intervals(packet.missing)
         own = packet.sender == core.site
@@ -231,9 +240,9 @@ class Repair(Part):
         core = self._core
         name = (group_name, sender, seq)
         scheduled = self._scheduled.pop(name, None)
-        group = core.process_groups[group_name]
-        data = group.buffer.find(sender, seq)
-        if scheduled is None or data is None:
+        group = core.process_groups.get(group_name)
+        data = None if group is None else group.buffer.find(sender, seq)
+        if scheduled is None or group is None or data is None:
             return
         core.branch("repaired")
         core.outbox.append(Broadcast(group.channel, Retransmission(data)))
@@ -248,15 +257,16 @@ class Repair(Part):
         group = core.group_on(arrival)
         data = packet.original
         source = data.multicast.id.source
-        stream = core.reception.check(group, source, data)
+        stream = core.reception.find(group, source, data, again=True)
         self._note_repaired((group.name, source, data.seq), core.control.distance(sender))
-        if source == core.site:
+        if source == core.site or stream is None:
             return
         core.clock.observe(data.timestamp, core.now)
         group.buffer.keep(source, data)
-        group.service.arrive_again(stream, data)
+        if data.change is None:
+            group.service.arrive_again(stream, data)
         core.reception.follow(group, stream, data)
-        group.service.advance()
+        group.advance()
         core.transmission.answer(group, data.timestamp)
 
     def _note_repaired(self, name: MessageName, distance: float) -> None:
@@ -266,7 +276,8 @@ class Repair(Part):
             core.branch("repair-cancelled")
             core.cancel_timer(("repair", *name))
             self.repairs.after_cancellation(max(0.0, core.now - scheduled.asked_at) / scheduled.distance)
-        if core.process_groups[name[0]].buffer.find(name[1], name[2]) is not None:
+        group = core.process_groups.get(name[0])
+        if group is not None and group.buffer.find(name[1], name[2]) is not None:
             self._hold_down(name, distance)
 
     def _hold_down(self, name: MessageName, distance: float) -> None:

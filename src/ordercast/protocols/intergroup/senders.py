@@ -17,6 +17,9 @@ class SenderGroup(msgspec.Struct, frozen=True):
     """The senders of one group in one view."""
 
     view: ViewId
+    epoch: ViewId
+    """The view that the last repair has installed, or the first one; PAdds and PLeaves have made the present one of
+    it."""
     members: tuple[SiteId, ...]
     """Sorted."""
     activation_points: dict[SiteId, int]
@@ -29,7 +32,8 @@ def static_senders(context: Context, named: tuple[SiteId, ...], group: GroupId) 
     """The one view of a group whose senders are configured."""
     members = context.groups[group]
     senders = tuple(site for site in members if site in named) or members
-    return SenderGroup(ViewId(0, senders[0], 0), senders, dict.fromkeys(senders, 1))
+    view = ViewId(0, senders[0], 0)
+    return SenderGroup(view, view, senders, dict.fromkeys(senders, 1))
 
 
 def check_senders(context: Context, named: tuple[SiteId, ...]) -> None:

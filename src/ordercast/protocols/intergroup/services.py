@@ -50,6 +50,9 @@ class Service:
     def take(self, stream: Stream, data: Data) -> None:
         """A message of an active source has its turn in the order of its source."""
 
+    def settle(self, stream: Stream, data: Data) -> None:
+        """A message has its turn among those of all senders, where views change."""
+
     def advance(self) -> None:
         """Some sender's time has passed on."""
 

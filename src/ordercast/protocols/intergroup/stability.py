@@ -49,6 +49,22 @@ class Stability(Part):
         for name, group in self._core.process_groups.items():
             self._groups[name] = GroupStability(expected=len(group.members))
 
+    def enter(self, group: ProcessGroup) -> None:
+        """This process is in a group that comes and goes."""
+        self._groups[group.name] = GroupStability(expected=1)
+
+    def leave(self, group: ProcessGroup) -> None:
+        """It is so no longer."""
+        self._groups.pop(group.name, None)
+        self._core.cancel_timer(("clear", group.name))
+        self._core.cancel_timer(("recount", group.name))
+
+    def note_view(self, group: ProcessGroup) -> None:
+        """So many senders are to be counted at the least."""
+        known = self._groups.get(group.name)
+        if known is not None:
+            known.expected = max(known.expected, len(group.senders.members))
+
     # ------------------------------------------------------------------ down: what we acknowledge
     def local_report(self) -> dict[GroupId, GroupReport]:
         """How far this process is in each group, and who holds it back there."""
@@ -69,7 +85,12 @@ class Stability(Part):
                 time, holder = stream.passed + 1, stream.sender if silent else core.site
             if stream.unread and stream.unread[0] < time:
                 time, holder = stream.unread[0], core.site
-        waiting = core.order_of(group).oldest(group.name)
+        if group.member is not None:
+            waiting = group.member.order.oldest()
+            for held in group.member.holds():
+                time = min(time, held)
+        else:
+            waiting = core.order_of(group).oldest(group.name)
         if waiting is not None and waiting < time:
             time = waiting
         return time, holder
@@ -109,7 +130,9 @@ class Stability(Part):
     def on_clear_timeout(self, name: GroupId) -> None:
         """The round is over."""
         core = self._core
-        group, known = core.process_groups[name], self._groups[name]
+        group, known = core.process_groups.get(name), self._groups.get(name)
+        if group is None or known is None:
+            return
         core.branch("cleared")
         group.buffer.clear(known.clearing)
         core.repair.note_cleared(group)
@@ -125,7 +148,8 @@ class Stability(Part):
         has sent itself. Whoever is not counted for as long as it takes to be forgotten is not waited for.
         """
         core = self._core
-        members = len(core.process_groups[name].members)
+        group = core.process_groups[name]
+        members = len(group.members) if group.member is None else receivers
         if receivers >= known.expected:
             known.full = True
             # Whoever moves may be counted twice for a moment, and hide somebody who is not counted at all.
@@ -144,15 +168,18 @@ class Stability(Part):
 
     def on_recount_timeout(self, name: GroupId) -> None:
         """Those who are not counted have been silent for long: nobody waits for them any more."""
-        known = self._groups[name]
+        known = self._groups.get(name)
+        if known is None:
+            return
         self._core.branch("recounted")
-        known.expected, known.short = known.short, -1
+        known.expected, known.short = max(known.short, 1), -1
         known.left_out = True
 
     def somebody_was_left_out(self, group: ProcessGroup) -> bool:
         """Whether a request for something that was cleared can be in earnest. (Where everyone was counted all the time,
         it was delayed on its way, and whoever sent it has the message by now.)"""
-        return self._groups[group.name].left_out
+        known = self._groups.get(group.name)
+        return known is not None and known.left_out
 
     def whom_we_wait_for(self, group: ProcessGroup) -> str:
         """Who holds the acknowledgement of a group back."""

@@ -27,6 +27,7 @@ class Stream:
         "heard",
         "high",
         "last",
+        "ordered",
         "parked_seq",
         "parked_time",
         "passed",
@@ -61,6 +62,8 @@ class Stream:
         self.gaps: set[int] = set()
         """The numbers of the last messages before gaps of which the application has to be told, while those messages
         wait for their turn."""
+        self.ordered = 0
+        """The number of the last message that has had its turn among those of all senders, where views change."""
         self.unread: deque[int] = deque()
         """The timestamps of what was delivered reliably and the application has not taken."""
 
@@ -71,7 +74,7 @@ class Stream:
         self.first = activation_point = max(activation_point, self.delivered + 1)
         self.state = "active"
         # Before the activation point, not at it: else the first message would be skipped.
-        self.last = self.high = activation_point - 1
+        self.last = self.high = self.ordered = activation_point - 1
         self.passed = max(self.passed, time)
         self.early = {seq: data for seq, data in self.early.items() if seq > self.last}
         if self.parked_seq <= self.last:

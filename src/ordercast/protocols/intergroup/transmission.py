@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, InvariantViolation, Multicast, Part, UsageError
+from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, Part, UsageError
 from ordercast.core.effects import Broadcast, Credit
 from ordercast.protocols.intergroup.clock import UNITS
 from ordercast.protocols.intergroup.flow import Bucket
-from ordercast.protocols.intergroup.packets import Data, KeepAlive
+from ordercast.protocols.intergroup.packets import Data, KeepAlive, PAdd, PLeave
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
@@ -58,6 +58,58 @@ class Transmission(Part):
         """What waits to be sent to each group. In one order across groups all wait in one line: whoever overtakes in
         another group gets the earlier timestamp, against the order of their source."""
 
+    def enter(self, group: ProcessGroup) -> None:
+        """This process is in a group that comes and goes: it sends nothing yet."""
+        self._lines.setdefault(group.name, deque())
+
+    def leave(self, group: ProcessGroup) -> None:
+        """It is so no longer."""
+        self._lines.pop(group.name, None)
+        self._core.cancel_timer(("keep-alive", group.name))
+        self._core.cancel_timer(("flow", group.name))
+
+    def prepare(self, group: ProcessGroup) -> None:
+        """This process is about to be a sender: its numbers go on from where they were."""
+        if group.sending is None:
+            group.sending = Sending(self._core.options)
+            group.sending.seq = self._core.membership.last_number(group.name)
+
+    def begin_sending(self, group: ProcessGroup) -> None:
+        """This process is in the sender group of a view: say so, and send what waits."""
+        sending = group.sending
+        if sending is None:
+            return
+        sending.spoke_at = self._core.now - self._core.options.keep_alive_seconds
+        self.on_keep_alive_timeout(group.name)
+        self._send_what_may(group.name)
+        self.give_credit(group)
+
+    def end_sending(self, group: ProcessGroup) -> None:
+        """It is there no longer: the application hears that when it multicasts."""
+        sending = group.sending
+        if sending is not None:
+            self._core.membership.keep_number(group.name, sending.seq)
+            group.sending = None
+            self.drop_waiting(group)
+            self._core.block("transmission", "", group.name)
+            self._core.outbox.append(Credit(1, group.name))
+
+    def drop_waiting(self, group: ProcessGroup) -> None:
+        """What waits is never sent."""
+        line = self._lines.get(group.name)
+        if line:
+            line.clear()
+        if group.sending is not None:
+            group.sending.waiting = group.sending.waiting_bytes = 0
+
+    def send_change(self, group: ProcessGroup, change: PAdd | PLeave) -> Data | None:
+        """Multicast a change of the sender group, as Data."""
+        sending = group.sending
+        if sending is None:
+            return None
+        nothing = Multicast(MessageId(self._core.site, self._core.context.incarnation, 0), group.address)
+        return self._send(group, sending, nothing, change)
+
     def start(self) -> None:
         """Tell the application how much it may send, and say to everyone that we are there."""
         shared: deque[tuple[ProcessGroup, Sending, Multicast]] | None = None
@@ -73,7 +125,7 @@ class Transmission(Part):
     def multicast(self, group: ProcessGroup, multicast: Multicast) -> None:
         """The application multicasts."""
         sending = group.sending
-        if sending is None:
+        if sending is None or (group.member is not None and not group.member.takes_messages):
             raise UsageError(
                 f"{self._core.site} is no sender of {group.name}: those are {', '.join(group.senders.members)}"
             )
@@ -88,10 +140,10 @@ class Transmission(Part):
 
     def _send_what_may(self, name: GroupId) -> None:
         core = self._core
-        line = self._lines[name]
+        line = self._lines.get(name)
         while line:
             group, sending, multicast = line[0]
-            if not self._may_send(sending):
+            if not self._may_send(group, sending):
                 return
             size = len(multicast.payload)
             sending.bucket.fill(core.now)
@@ -104,22 +156,26 @@ class Transmission(Part):
             sending.waiting_bytes -= size
             self._send(group, sending, multicast)
 
-    def _send(self, group: ProcessGroup, sending: Sending, multicast: Multicast) -> None:
+    def _send(
+        self, group: ProcessGroup, sending: Sending, multicast: Multicast, change: PAdd | PLeave | None = None
+    ) -> Data:
         core = self._core
         sending.seq += 1
         sending.spoke_at = core.now
         timestamp = sending.said = core.clock.tick(core.now)
-        data = Data(group.senders.view, core.control.coordinator, sending.seq, timestamp, multicast)
+        data = Data(group.senders.epoch, core.control.coordinator, sending.seq, timestamp, multicast, change)
         group.buffer.keep_own(data)
         sending.outstanding.append(data)
         sending.outstanding_bytes += len(multicast.payload)
         core.outbox.append(Broadcast(group.channel, data))
         core.take_own(group, data)
+        return data
 
-    def _may_send(self, sending: Sending) -> bool:
+    def _may_send(self, group: ProcessGroup, sending: Sending) -> bool:
         options = self._core.options
         return (
-            len(sending.outstanding) < options.outstanding_messages_max
+            (group.member is None or group.member.may_send)
+            and len(sending.outstanding) < options.outstanding_messages_max
             and sending.outstanding_bytes < options.outstanding_bytes_max
         )
 
@@ -140,9 +196,9 @@ class Transmission(Part):
     def on_keep_alive_timeout(self, name: GroupId) -> None:
         """Say that we are there, unless a Data message has said so; the timer runs for what is left of the time."""
         core = self._core
-        group = core.process_groups[name]
-        sending = group.sending
-        if sending is None:
+        group = core.process_groups.get(name)
+        sending = None if group is None else group.sending
+        if group is None or sending is None or group.own is None:
             return
         self._tell_whether_blocked(group, sending)
         period = core.options.keep_alive_seconds
@@ -158,9 +214,9 @@ class Transmission(Part):
         core = self._core
         sending.spoke_at = core.now
         sending.said = core.clock.tick(core.now)
-        keep_alive = KeepAlive(group.senders.view, core.control.coordinator, sending.seq, sending.said)
+        keep_alive = KeepAlive(group.senders.epoch, core.control.coordinator, sending.seq, sending.said)
         core.outbox.append(Broadcast(group.channel, keep_alive))
-        group.service.advance()
+        group.advance()
 
     def answer(self, group: ProcessGroup, timestamp: int) -> None:
         """A message has come that others deliver when every sender has said something later. Where senders are few we
@@ -175,9 +231,9 @@ class Transmission(Part):
 
     def on_answer_timeout(self, name: GroupId) -> None:
         """Everything that came together is here."""
-        group = self._core.process_groups[name]
-        sending = group.sending
-        if sending is not None and sending.said < sending.asked:
+        group = self._core.process_groups.get(name)
+        sending = None if group is None or group.own is None else group.sending
+        if group is not None and sending is not None and sending.said < sending.asked:
             self._core.branch("answered")
             self._keep_alive(group, sending)
 
@@ -196,7 +252,12 @@ class Transmission(Part):
     def give_credit(self, group: ProcessGroup) -> None:
         """Tell the application how much it may send to the group, when that has changed."""
         sending = group.sending
-        if sending is not None and (room := self._room(group, sending)) != sending.granted:
+        if sending is None:
+            return
+        room = self._room(group, sending)
+        if group.member is not None and not group.member.gives_credit:
+            room = 0
+        if room != sending.granted:
             sending.granted = room
             self._core.outbox.append(Credit(room, group.name))
 
@@ -241,7 +302,9 @@ class Transmission(Part):
             sending = group.sending
             if sending is None:
                 continue
-            if len(sending.outstanding) > options.outstanding_messages_max:
+            # Changes of the sender group leave in any case.
+            count = sum(data.change is None for data in sending.outstanding)
+            if len(sending.outstanding) > options.outstanding_messages_max and count > options.outstanding_messages_max:
                 raise InvariantViolation(f"{len(sending.outstanding)} messages to {group.name} are outstanding")
             if (sending.outstanding_bytes > 0) > bool(sending.outstanding):
                 raise InvariantViolation(f"{sending.outstanding_bytes} bytes are outstanding in no message")

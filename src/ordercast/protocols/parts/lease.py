@@ -74,7 +74,8 @@ class Lease(Part):
         self._attempt = host.context.incarnation << 32
         self._asked_at = 0.0
         self._grants: set[SiteId] = set()
-        self._holds_until: float | None = None
+        self.holds_until: float | None = None
+        """By our clock."""
 
     # ------------------------------------------------------------------ what the host says
     def start(self) -> None:
@@ -96,7 +97,7 @@ class Lease(Part):
 
     def is_held(self, now: float) -> bool:
         """Whether we may act at that time of our clock."""
-        return self._holds_until is not None and now < self._holds_until
+        return self.holds_until is not None and now < self.holds_until
 
     # ------------------------------------------------------------------ holding
     def ask(self) -> None:
@@ -145,8 +146,8 @@ class Lease(Part):
         until = self.hold_until()
         if until <= self._host.now:
             return
-        was_held = self._holds_until is not None
-        self._holds_until = until
+        was_held = self.holds_until is not None
+        self.holds_until = until
         self._host.set_timer("lease-hold", until - self._host.now)
         self._host.branch("lease-renewed" if was_held else "lease-acquired")
         if not was_held:
@@ -162,8 +163,8 @@ class Lease(Part):
         self._stop_holding()
 
     def _stop_holding(self) -> None:
-        if self._holds_until is not None:
-            self._holds_until = None
+        if self.holds_until is not None:
+            self.holds_until = None
             self._host.cancel_timer("lease-hold")
             self._on_lost()
 

@@ -23,6 +23,9 @@ URGENT_MAX = 16
 """Messages that are asked about at every second interval: those that come first."""
 MISSING_MAX = 64
 """Places that are told to somebody who lacks them: the others follow when it has these."""
+MISSING_MANY = 512
+"""Whoever lacks more than so many is sent all of them. (Else: who was paused for seconds hears of 64 every 0.2 s, and
+the others give places faster than that.)"""
 NAMELESS_TICKS = 256
 """Intervals after which a message is forgotten that nobody has more of than the name: all who had it are gone."""
 
@@ -173,7 +176,7 @@ class Asking(Watch):
         where they are over."""
         core, places = self._core, self._core.ordering.places
         first = count - core.ordering.base
-        if first < 0:
+        if first < 0 or len(places) - first > MISSING_MANY:
             core.primary.send_start(site)
             return
         missing = [places[index] for index in range(first, min(len(places), first + MISSING_MAX))]

@@ -159,7 +159,8 @@ class Delivery(Handover):
             return f"{entry.message} waits for {core.primary.primary_of(core.primary.promised)}, which orders"
         if not self.is_majority_past(t):
             voices = core.ordering.own_voices
-            silent = [site for site, voice in voices.said.items() if voice.clock < t]
+            started = core.primary.started
+            silent = [site for site, voice in voices.said.items() if voice.epoch != started or voice.clock < t]
             return f"{entry.message} waits for {', '.join(silent)}"
         if not self.is_lowest(t):
             return f"{entry.message} waits for {self._open[0][1]}, which may come before it"

@@ -14,6 +14,7 @@ from ordercast.core.events import Arrival
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.primary_packets import Place, Resumption, Started
 from ordercast.protocols.three_step.entries import Entry
+from ordercast.protocols.three_step.lacking import Lacking
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
 from ordercast.protocols.three_step.refusals import check_proposals, check_resumption
 from ordercast.protocols.three_step.voices import Voices
@@ -54,8 +55,7 @@ class Ordering(Part):
         """What may have got its last proposal, or a higher one, since the last turn."""
         self._heard: set[int] = set()
         """Cells of which something was heard since the last turn."""
-        self._lacking: set[MessageId] = set()
-        """Messages that are wanted because a report or a start names them."""
+        self.lacking = Lacking(core)
         self._dirty = False
         self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
         self._said = (0, 0, 0)
@@ -333,16 +333,7 @@ class Ordering(Part):
 
     def has_bodies(self, holder: SiteId, places: tuple[Place, ...]) -> bool:
         """Whether every message at these places is here, or over; if not, the holder is asked for the rest."""
-        core = self._core
-        missing = [
-            place.message for place in places if not core.is_over(place.message) and core.body(place.message) is None
-        ]
-        self._lacking.update(missing)
-        for message in missing:
-            core.multicast.want(message, (holder, *core.cellmates, message.source))
-        if missing:
-            core.multicast.ask_at_once()
-        return not missing
+        return not self.lacking.ask_for(holder, places)
 
     def log_bodies(self, places: tuple[Place, ...]) -> None:
         """Log first what of these messages is not in the log."""
@@ -357,11 +348,7 @@ class Ordering(Part):
         """An epoch begins with these places: what was accepted before and is not among them stands nowhere. A start is
         the primary's word as well."""
         core = self._core
-        for message in self._lacking:
-            # (Else: what a start named, of which nobody has the body, is asked for as long as the process lives.)
-            if message not in core.entries:
-                core.multicast.forget(message)
-        self._lacking.clear()
+        self.lacking.clear()
         self._replace(started.epoch, started.base, started.places, started.clock)
         self._hear(
             self.voices[self._own], core.primary.primary_of(started.epoch), started.epoch, self.count, started.clock

@@ -169,7 +169,8 @@ class ThreeStep(Keeper):
         if entry is not None:
             entries.keep(entry, multicast)
             self.ordering.on_body(entry)
-            self.primary.on_bodies()
+            if self.ordering.lacking.is_last(multicast.id):
+                self.primary.on_bodies()
 
     def on_forgotten(self, entry: Entry) -> None:
         """A message is over."""

@@ -70,7 +70,7 @@ class Token(Protocol):
         name="token",
         title="rotating token site with L-resilience and reformation: one order for all groups, any minority may crash",
         paper="Chang, Maxemchuk 1984, as described in Spauster 1991, 2.3",
-        guarantees=(*TOTAL_ORDER, "offset-agreement"),
+        guarantees=TOTAL_ORDER,
         faults=EVERY_FAULT,
         crash="the others, if a majority, form a new token list without it; when it comes back it gets what they keep",
         branches=tuple(branch for role in ROLES for branch in role.branches),

@@ -2,6 +2,6 @@
 
 from ordercast.protocols.intergroup.control.control import Control
 from ordercast.protocols.intergroup.control.options import ControlOptions
-from ordercast.protocols.intergroup.control.report import GroupReport
+from ordercast.protocols.intergroup.control.report import CutReport, GroupReport
 
-__all__ = ["Control", "ControlOptions", "GroupReport"]
+__all__ = ["Control", "ControlOptions", "CutReport", "GroupReport"]

@@ -25,7 +25,7 @@ from ordercast.protocols.intergroup.control.packets import (
     SearchResponse,
     approximate_size,
 )
-from ordercast.protocols.intergroup.control.report import ControlData, GroupReport, merge
+from ordercast.protocols.intergroup.control.report import ControlData, CutReport, GroupReport, merge
 from ordercast.protocols.intergroup.control.states import State
 from ordercast.protocols.intergroup.control.tables import Entry
 from ordercast.protocols.parts.back_off import ticks_in
@@ -66,6 +66,7 @@ class Control(Part):
         options: ControlOptions,
         *,
         local_report: Callable[[], Mapping[GroupId, GroupReport]],
+        local_cuts: Callable[[], Mapping[GroupId, CutReport]] = dict,
         on_system_report: Callable[[GroupId, GroupReport], None],
     ) -> None:
         """`local_report` says how far this site is in each group that it takes part in; it is asked whenever a control
@@ -75,6 +76,7 @@ class Control(Part):
         self._site = host.site
         self._name_bytes = len(host.site.encode())
         self._local_report = local_report
+        self._local_cuts = local_cuts
         self._on_system_report = on_system_report
         self.system = ControlData()
         """What was said last of the whole system."""
@@ -132,6 +134,11 @@ class Control(Part):
         """How many take part in a group, as far as the system has reported."""
         report = self.system.reports.get(group)
         return 0 if report is None else report.receivers
+
+    def cut_of(self, group: GroupId, epoch: tuple[int, str, int]) -> CutReport | None:
+        """What those who wait for a new view of a group have of an old one, as far as the system has reported."""
+        report = self.system.cuts.get(group)
+        return report if report is not None and report.epoch == epoch else None
 
     def global_seconds(self) -> float:
         """How long it is between two GCons of a coordinator."""
@@ -262,7 +269,7 @@ class Control(Part):
     # ------------------------------------------------------------------ control data (3.5)
     def _local_data(self) -> ControlData:
         """The local acknowledgement: of all groups of this process."""
-        return ControlData(dict(self._local_report()))
+        return ControlData(dict(self._local_report()), dict(self._local_cuts()))
 
     def _group_data(self, own: LocalGroup) -> ControlData:
         """The group acknowledgement: of the local group."""

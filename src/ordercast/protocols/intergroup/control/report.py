@@ -12,6 +12,7 @@ from ordercast.core import GroupId, SiteId, WireError
 
 TIMESTAMP_MAX = 1 << 62
 RECEIVERS_MAX = 1 << 32
+CUT_SENDERS_MAX = 1024
 """Larger ones come from nobody's clock, and from no network."""
 
 
@@ -41,11 +42,44 @@ class GroupReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
             raise WireError(f"a report of {self.receivers} receivers at {self.timestamp}")
 
 
+class CutReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What those who wait for a new view have of an old one (5.4.2): the most that can be recovered from it."""
+
+    epoch: tuple[int, str, int]
+    """Which view."""
+    last: dict[SiteId, int]
+    """Sender -> the last number that somebody has, without a gap before it."""
+    reporters: int
+    """How many have said so."""
+
+    def merge(self, other: CutReport) -> CutReport:
+        """What both together say; of two views the later one, for processes that come to no end with the earlier one
+        find out otherwise."""
+        if self.epoch != other.epoch:
+            return max(self, other, key=lambda report: report.epoch)
+        last = dict(self.last)
+        for sender, seq in other.last.items():
+            last[sender] = max(last.get(sender, 0), seq)
+        return CutReport(self.epoch, last, self.reporters + other.reporters)
+
+    def elsewhere(self) -> CutReport:
+        """The same from somebody who is counted elsewhere."""
+        return CutReport(self.epoch, self.last, 0)
+
+    def check(self) -> None:
+        """Refuse what nobody can have reported."""
+        if len(self.last) > CUT_SENDERS_MAX or not 0 <= self.reporters < RECEIVERS_MAX:
+            raise WireError(f"a cut of {len(self.last)} senders")
+        if any(not 0 <= seq < TIMESTAMP_MAX for seq in self.last.values()):
+            raise WireError("a cut at a number that no message has")
+
+
 class ControlData(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The `data` field. Each field here is one kind of value, by process group; a kind has `merge`, `elsewhere` and
     `check` as `GroupReport` has, and the rest of the hierarchy does not know which kinds there are."""
 
     reports: dict[GroupId, GroupReport] = {}
+    cuts: dict[GroupId, CutReport] = {}
 
     def check(self, groups_max: int) -> None:
         """Refuse what is impossible, or too much."""

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check.facts import Facts
+from ordercast.check.facts.activations import TOLD
 from ordercast.check.verdict import Finding
 from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.spark.verify.large.parts import (
@@ -34,7 +35,6 @@ VIEWS: Final = frozenset({SELF_INCLUSION, VIRTUAL_SYNCHRONY})
 
 _NO_GROUP: Final = "\x00none"
 """In place of a group: a service that is used for messages that are addressed to none."""
-_BEFORE_EVERYTHING: Final = -(2**63)
 _USES: Final = pa.schema([("site", pa.string()), ("service", pa.string()), ("group", pa.string())])
 
 
@@ -87,7 +87,7 @@ def _judge_virtual_synchrony(events: DataFrame, run: Run, part_rows: int) -> dic
         told = uses.select(
             F.lit(run.run).alias("run"),
             "site",
-            F.lit(_BEFORE_EVERYTHING).cast("long").alias("seq"),
+            F.lit(TOLD).cast("long").alias("seq"),
             F.lit(0.0).alias("time"),
             F.lit("activate").alias("kind"),
             F.array("group").alias("groups"),

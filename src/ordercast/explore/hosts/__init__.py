@@ -1,0 +1,1 @@
+"""The smallest protocols around each part, for searches that look at nothing else."""

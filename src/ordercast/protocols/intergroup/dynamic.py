@@ -1,0 +1,104 @@
+"""InterGroup with sender groups that change (chapter 5): processes come, go, crash, are cut off and return, and every
+application sees views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ordercast.core import Context, GroupId, SiteId
+from ordercast.core.events import JoinRequested, LeaveRequested, RoleChosen
+from ordercast.protocols.intergroup.arrangement import DYNAMIC_ARRANGEMENT
+from ordercast.protocols.intergroup.control import CutReport
+from ordercast.protocols.intergroup.group import ProcessGroup
+from ordercast.protocols.intergroup.membership import ROLES, Membership
+from ordercast.protocols.intergroup.membership.member import RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.options import MembershipOptions
+from ordercast.protocols.intergroup.membership.services import IN_VIEWS
+from ordercast.protocols.intergroup.membership.states import State
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX
+from ordercast.protocols.intergroup.protocol import InterGroup
+from ordercast.protocols.intergroup.senders import SenderGroup
+from ordercast.protocols.intergroup.services import GroupTimestamp
+
+_VIEWS = ("view-agreement", "transitional-set", "virtual-synchrony")
+
+
+class DynamicInterGroup(InterGroup):
+    """Senders come and go; each view has the same messages for all who go on from it together."""
+
+    contract = msgspec.structs.replace(
+        InterGroup.contract,
+        guarantees=(*InterGroup.contract.guarantees, *_VIEWS),
+        faults=(*InterGroup.contract.faults, "crash"),
+        crash="the others go on without it in a new view; whoever comes back is another process",
+        branches=tuple(dict.fromkeys((*InterGroup.contract.branches, *Membership.branches))),
+        options=MembershipOptions,
+        dynamic=True,
+        another_process=True,
+        partitionable=True,
+        roles=ROLES,
+        services={
+            name: (*promises, "virtual-synchrony") if name == GroupTimestamp.name else promises
+            for name, promises in InterGroup.contract.services.items()
+        },
+    )
+    arrangement = DYNAMIC_ARRANGEMENT
+    parts = (*InterGroup.parts, Membership)
+
+    def __init__(self, context: Context) -> None:
+        # Before anything else: a configured group that is entered has a view.
+        self.membership = Membership(self, context)
+        super().__init__(context)
+        self.attach(self.membership)
+
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups in which this process is, with their senders and itself."""
+        return {
+            name: tuple(sorted({*group.senders.members, self.site}))
+            for name, group in self.process_groups.items()
+            if group.member is not None and group.member.entered and group.member.state is not State.OUT
+        }
+
+    # ------------------------------------------------------------------ groups
+    def _follow_views(self, group: ProcessGroup) -> None:
+        group.service = IN_VIEWS[self.options.service](self, group, None)
+        group.member = Member(self, group, SENDER if group.own is not None else RECEIVER)
+
+    def _start_views(self) -> None:
+        self.membership.start()
+
+    def _local_cuts(self) -> Mapping[GroupId, CutReport]:
+        return self.membership.local_cuts()
+
+    def _rank(self, sender: SiteId) -> tuple[int, ...]:
+        # No file names all senders.
+        return tuple(sender.encode())
+
+    def enter_group(self, name: GroupId, service: str, senders: SenderGroup) -> ProcessGroup:
+        """A group that comes and goes."""
+        group = self._add(ProcessGroup(name, self.site, (), senders, self.options))
+        group.service = IN_VIEWS[service](self, group, None)
+        return group
+
+    def forget_group(self, group: ProcessGroup) -> None:
+        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors."""
+        del self.process_groups[group.name]
+        group.streams = {}
+        group.buffer.clear(TIMESTAMP_MAX)
+        self.repair.forget_group(group)
+
+    # ------------------------------------------------------------------ what the application wants
+    def on_join_requested(self, event: JoinRequested) -> None:
+        """The application wants to be in a group."""
+        self.membership.join(event)
+
+    def on_leave_requested(self, event: LeaveRequested) -> None:
+        """The application wants to be out of a group."""
+        self.membership.leave(event)
+
+    def on_role_chosen(self, event: RoleChosen) -> None:
+        """The application wants another role in a group."""
+        self.membership.choose_role(event)

@@ -1,0 +1,78 @@
+"""The fault detector (5.6): whoever has been silent for longer than its Keep Alives and its distance explain is
+suspected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from ordercast.core import SiteId
+from ordercast.protocols.intergroup.membership.packets import SENDERS_MAX
+
+if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.protocol import InterGroup
+
+PATIENCE_FACTOR = 1.5
+"""By so much a wrong suspicion makes the detector more patient."""
+PATIENCE_MAX = 4.0
+
+
+class Detector:
+    """When each process was heard last, by the local clock."""
+
+    def __init__(self, core: InterGroup) -> None:
+        self._core = core
+        self._heard: dict[SiteId, float] = {}
+        self._patience: dict[SiteId, float] = {}
+        self._suspected: set[SiteId] = set()
+
+    def hear(self, site: SiteId) -> None:
+        """Something came from it. A suspicion was wrong, then."""
+        if site in self._suspected:
+            self._suspected.discard(site)
+            self._core.branch("suspected-wrongly")
+            if len(self._patience) < SENDERS_MAX:
+                patience = self._patience.get(site, 1.0) * PATIENCE_FACTOR
+                self._patience[site] = min(PATIENCE_MAX, patience)
+        if site in self._heard or len(self._heard) < SENDERS_MAX:
+            self._heard[site] = self._core.now
+
+    def watch(self, sites: Iterable[SiteId]) -> None:
+        """These are to be heard from now on, and nobody else."""
+        now = self._core.now
+        self._heard = {site: self._heard.get(site, now) for site in sites}
+        self._suspected &= set(self._heard)
+
+    def begin_anew(self) -> None:
+        """This process was asleep, or its clock was set: what it has not heard meanwhile says nothing."""
+        self._heard = dict.fromkeys(self._heard, self._core.now)
+
+    def refresh(self, site: SiteId) -> None:
+        """Wait for it from now on."""
+        if len(self._heard) < SENDERS_MAX:
+            self._heard[site] = self._core.now
+        self._suspected.discard(site)
+
+    def timeout(self, site: SiteId) -> float:
+        """How long it may be silent."""
+        core = self._core
+        options = core.membership.options
+        # Whoever repairs and is no sender yet is only heard with each period of the membership timer.
+        usual = options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
+        return (usual + 2 * core.control.distance(site)) * self._patience.get(site, 1.0)
+
+    def suspect(self, sites: Iterable[SiteId]) -> list[SiteId]:
+        """Those of them that are suspected now and were not before."""
+        found = []
+        for site in sites:
+            if site in self._suspected or site == self._core.site:
+                continue
+            heard = self._heard.setdefault(site, self._core.now)
+            if self._core.now - heard > self.timeout(site):
+                self._suspected.add(site)
+                found.append(site)
+        return found
+
+    def is_suspected(self, site: SiteId) -> bool:
+        """Whether it has been silent for too long."""
+        return site in self._suspected

@@ -1,0 +1,37 @@
+"""Options of the membership (chapter 5)."""
+
+from __future__ import annotations
+
+from ordercast.core import UsageError
+from ordercast.protocols.intergroup.options import InterGroupOptions
+
+
+class MembershipOptions(InterGroupOptions, frozen=True):
+    """Every time of the membership, with a reason for its value."""
+
+    membership_seconds: float = 0.25
+    """How often a membership message is said again until it is answered, and silence is looked for: a round trip around
+    the world."""
+    silent_keep_alives: int = 8
+    """Keep Alives, or half as many of the above, that a sender may miss before it is suspected: at a loss of 5 % eight
+    in a row are lost once in a year."""
+    foreign_seconds: float = 0.5
+    """How long a sender may speak in another view before that is a reason to repair: the time in which views that a
+    repair has installed become known to all."""
+    consensus_seconds: float = 2.0
+    """How long a process may be heard and not agree before the others go on without it: several repetitions."""
+    cut_seconds: float = 1.0
+    """How long a repair waits for what receivers have (5.4.2): one that is slow holds nobody up for longer."""
+    recovery_seconds: float = 3.0
+    """How long nothing may come of what is missing before a cut until it counts as gone with whoever had it."""
+    block_seconds: float = 10.0
+    """How long whoever did not agree, or could not be believed, is left alone (5.2.3): a hundred times the distance."""
+    bootstrap_seconds: float = 1.0
+    """How long a process looks for senders before there are none, and how long a sponsor has."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.silent_keep_alives < 1:
+            raise UsageError(f"options of intergroup: silent_keep_alives is at least 1, not {self.silent_keep_alives}")
+        if self.order_across_groups:
+            raise UsageError("options of intergroup: order_across_groups needs senders that are configured")

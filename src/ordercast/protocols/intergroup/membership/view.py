@@ -1,0 +1,183 @@
+"""The view in which a process is: how one ends, and how the next one begins (Deliver and Install of Figures 5.4 and
+5.7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import SiteId
+from ordercast.core.effects import Activate, EnterGroup, InstallView
+from ordercast.protocols.intergroup.membership.detector import Detector
+from ordercast.protocols.intergroup.membership.order import ViewOrder
+from ordercast.protocols.intergroup.membership.packets import MC, Numbers
+from ordercast.protocols.intergroup.packets import Data, ViewId
+from ordercast.protocols.intergroup.senders import SenderGroup
+from ordercast.protocols.intergroup.stream import Stream
+
+if TYPE_CHECKING:
+    from ordercast.protocols.intergroup.group import ProcessGroup
+    from ordercast.protocols.intergroup.protocol import InterGroup
+
+FOREIGN_SPREAD = 3.0
+"""How many times `foreign_seconds` a process waits at the most."""
+
+
+class InView:
+    """What a process has of the view in which it is."""
+
+    def __init__(self, core: InterGroup, group: ProcessGroup) -> None:
+        self.core = core
+        self.group = group
+        self.entered = False
+        """Whether the application knows that it is in the group."""
+        self.order = ViewOrder(self)
+        self.detector = Detector(core)
+        self.last_view: ViewId | None = None
+        """The one that the application knows."""
+        self.came: dict[SiteId, ViewId] = {}
+        """Member -> its view before this one."""
+        self.left: Numbers = {}
+        """Who was a sender in this epoch, and has left -> its last number."""
+        self.agreed: dict[SiteId, tuple[int, int]] = {}
+        """Attempt and number of the PJoins by which the present epoch was agreed on: they start no other repair."""
+        self.installed: MC | None = None
+        """What has begun the present epoch."""
+        self._foreign: dict[SiteId, float] = {}
+        """Who speaks in another epoch -> since when."""
+        self.foreign_patience = core.membership.options.foreign_seconds
+
+    @property
+    def members(self) -> tuple[SiteId, ...]:
+        """The sender group of the current view."""
+        return self.group.senders.members
+
+    @property
+    def epoch(self) -> ViewId:
+        """The view that the last repair has installed."""
+        return self.group.senders.epoch
+
+    def on_change(self, sender: SiteId, data: Data) -> None:
+        """A PAdd or a PLeave has its turn in the order of the group."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ installing
+    def missing(self, cut: Numbers) -> tuple[SiteId, int] | None:
+        """The first message before a cut that is not here: its sender and number; None when all are."""
+        for sender in sorted(cut):
+            stream = self.group.streams.get(sender)
+            if sender == self.core.site or (stream is None and sender in self.left):
+                continue
+            if stream is None:
+                # Its PAdd is before the cut, and not here yet.
+                return sender, cut[sender]
+            if stream.last < cut[sender]:
+                self.core.reception.detect(self.group, stream, cut[sender])
+                return sender, stream.last + 1
+        return None
+
+    def is_ahead_of(self, cut: Numbers) -> bool:
+        """Whether something behind the cut was delivered."""
+        return any(
+            max(stream.ordered, stream.delivered) > cut.get(sender, 0)
+            for sender, stream in self.group.streams.items()
+            if stream.state == "active" or sender == self.core.site
+        )
+
+    def deliver_and_install(self, message: MC) -> None:
+        """Deliver what is before the cut; then the new view begins (Figures 5.4 and 5.7)."""
+        core, group = self.core, self.group
+        cut = message.cut_of(self.epoch)
+        before, epoch = self.members, self.epoch
+        if cut is not None:
+            # Whoever is not among the survivors goes by the cut for its own messages, too.
+            own = {} if group.own is None or core.site not in message.old else {core.site: group.own.last}
+            self.order.flush({**cut, **own})
+        view, members = message.view, tuple(sorted(message.old))
+        core.clock.observe(view.start_time, core.now)
+        gaps = []
+        streams: dict[SiteId, Stream] = {}
+        for sender in members:
+            stream = group.streams.get(sender)
+            if stream is not None and (sender == core.site or (message.old[sender] == epoch and cut is not None)):
+                stream.passed = max(stream.passed, view.start_time)
+                if sender != core.site:
+                    stream.early = {}
+                    stream.last = stream.high = stream.ordered = message.first[sender] - 1
+            else:
+                stream = group.new_stream(sender)
+                stream.begin(message.first[sender], view.start_time)
+                if sender == core.site:
+                    stream.state = "idle"
+                elif sender in before:
+                    gaps.append(sender)
+            streams[sender] = stream
+        came = {sender: self._last_view_of(sender, message, epoch) for sender in members}
+        self._replace(streams, SenderGroup(view, view, members, message.first, view.start_time))
+        self.installed = message
+        self.left = {}
+        self.order.begin(view.start_time)
+        self.install_view(came)
+        for sender in gaps:
+            # What it has sent in between belongs to views that this process has not seen.
+            core.outbox.append(Activate(group.name, group.service.name, sender))
+        self.resume()
+
+    def _last_view_of(self, sender: SiteId, message: MC, epoch: ViewId) -> ViewId:
+        """The view of a member before the new one. All who come from one epoch have delivered the same in it, so that
+        they have the same view at its end."""
+        return self.group.senders.view if message.old[sender] == epoch else message.old[sender]
+
+    def forget_view(self, senders: SenderGroup) -> None:
+        """Be in a view that has nothing to do with the one before: nothing of what waits belongs to it."""
+        group = self.group
+        streams = {}
+        for sender in {**senders.activation_points, **dict.fromkeys(senders.members)}:
+            stream = streams[sender] = group.new_stream(sender)
+            stream.begin(senders.activation_points.get(sender, 1), senders.start_time)
+            if sender == self.core.site:
+                stream.state = "idle"
+        self._replace(streams, senders)
+        self.left = {}
+        self.installed = None
+        self.agreed = {}
+        self.order.begin(senders.start_time)
+
+    def _replace(self, streams: dict[SiteId, Stream], senders: SenderGroup) -> None:
+        group = self.group
+        for sender in group.streams:
+            self.core.repair.forget(group, sender)
+        group.streams = streams
+        group.install(senders)
+
+    def resume(self) -> None:
+        """A view begins: deliver and send again, and take what of it has come already."""
+        core, group = self.core, self.group
+        self._foreign.clear()
+        # Two parts that hear each other start to repair by chance, and not in step: else each might always ask while
+        # the other one still goes on without it.
+        self.foreign_patience = core.membership.options.foreign_seconds * core.context.random.uniform(
+            1.0, FOREIGN_SPREAD
+        )
+        self.order.halted = False
+        self.detector.watch(self.members)
+        for site in self.members:
+            self.detector.refresh(site)
+        for stream in group.others:
+            core.reception.catch_up(group, stream)
+        core.stability.note_view(group)
+
+    def install_view(self, came: dict[SiteId, ViewId]) -> None:
+        """Tell the application; for the first time, that it is in."""
+        core, group = self.core, self.group
+        if not self.entered:
+            self.entered = True
+            core.outbox.append(EnterGroup(group.name, self.order.count))
+            core.outbox.append(InstallView(group.view, self.members, (), (group.name,)))
+            core.outbox.append(Activate(group.name, group.service.name))
+        else:
+            transitional = tuple(site for site in self.members if came.get(site) == self.last_view)
+            merged = tuple(site for site in self.members if came.get(site) != self.last_view)
+            core.outbox.append(InstallView(group.view, self.members, transitional, (group.name,), merged))
+        core.branch("view-installed")
+        self.came = came
+        self.last_view = group.senders.view

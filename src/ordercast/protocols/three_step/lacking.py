@@ -1,0 +1,54 @@
+"""Bodies for which a report or a start waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, SiteId
+from ordercast.protocols.parts.primary_packets import Place
+
+if TYPE_CHECKING:
+    from ordercast.protocols.three_step.protocol import ThreeStep
+
+
+class Lacking:
+    """Messages that are wanted because a report or a start names them."""
+
+    def __init__(self, core: ThreeStep) -> None:
+        self._core = core
+        self._messages: set[MessageId] = set()
+
+    def ask_for(self, holder: SiteId, places: tuple[Place, ...]) -> bool:
+        """Whether a message at these places is neither here nor over; the holder is asked for all that are not."""
+        core, lacking = self._core, self._messages
+        is_lacking = False
+        for place in places:
+            message = place.message
+            if core.body(message) is not None or core.is_over(message):
+                lacking.discard(message)
+            else:
+                is_lacking = True
+                lacking.add(message)
+                core.multicast.want(message, (holder, *core.cellmates, message.source))
+        if is_lacking:
+            core.multicast.ask_at_once()
+        return is_lacking
+
+    def is_last(self, message: MessageId) -> bool:
+        """A message has come; whether it was the last one that was lacking.
+
+        (Looking at all places with every one of them: who is back after three seconds of full load lacks twenty
+        thousand, and does nothing else for minutes.)
+        """
+        if message not in self._messages:
+            return False
+        self._messages.discard(message)
+        return not self._messages
+
+    def clear(self) -> None:
+        """An epoch has begun. (Else: what a start named, of which nobody has the body, is asked for as long as the
+        process lives.)"""
+        for message in self._messages:
+            if message not in self._core.entries:
+                self._core.multicast.forget(message)
+        self._messages.clear()

@@ -1,0 +1,92 @@
+"""The state of a core can be taken out, compared and put back, whatever its functions hold on to."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Callable
+
+from ordercast.explore.freeze import Freezer
+
+
+class Inner:
+    __slots__ = ("name", "numbers")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.numbers: set[int] = set()
+
+
+class Core:
+    """Everything that real cores have: slots, tables that functions look into, counters, parts that know the core."""
+
+    def __init__(self) -> None:
+        self.outbox: list[str] = []
+        self.table: dict[str, Inner] = {}
+        self.find = self.table.get
+        self.double: Callable[[], int] = lambda: 2 * self.count
+        self.count = 0
+        self.queue: deque[int] = deque(maxlen=3)
+        self.counted: Counter[str] = Counter()
+        self.numbers = itertools.count(1)
+        self.due: list[int] | None = []
+
+    def change(self, name: str) -> None:
+        self.count += 1
+        self.table[name] = Inner(name)
+        self.table[name].numbers.add(next(self.numbers))
+        self.queue.append(self.count)
+        self.counted[name] += 1
+        self.due = [self.count]
+        self.outbox.append(name)
+
+
+def test_a_state_that_is_put_back_is_the_one_that_was_taken_and_functions_see_it() -> None:
+    core = Core()
+    freezer = Freezer(core, frozenset(("outbox",)))
+    first = freezer.freeze()
+    core.change("x")
+    second = freezer.freeze()
+    core.change("y")
+    third = freezer.freeze()
+    assert len({first, second, third}) == 3
+    freezer.restore(second)
+    assert freezer.freeze() == second
+    assert core.double() == 2
+    found = core.find("x")
+    assert found is not None
+    assert found.numbers == {1}
+    assert core.find("y") is None
+    assert next(core.numbers) == 2
+    assert list(core.queue) == [1]
+    assert core.due == [1]
+    assert core.counted == Counter(x=1)
+    freezer.restore(first)
+    assert core.find("x") is None
+    assert core.due == []
+
+
+def test_the_same_state_reached_in_another_way_has_the_same_number() -> None:
+    core = Core()
+    freezer = Freezer(core, frozenset(("outbox",)))
+    core.change("x")
+    once = freezer.freeze()
+    freezer.restore(once)
+    core.change("y")
+    assert freezer.freeze() != once
+    freezer.restore(once)
+    assert freezer.freeze() == once
+    assert len(core.outbox) == 2, "what is left out stays as it is"
+
+
+def test_what_two_hold_is_one_object_again_when_it_is_put_back() -> None:
+    core = Core()
+    core.table["x"] = Inner("x")
+    freezer = Freezer(core)
+    shared = Inner("shared")
+    core.table["x"] = core.table["y"] = shared
+    state = freezer.freeze()
+    core.table.clear()
+    freezer.forget()
+    freezer.restore(state)
+    assert core.table["x"] is core.table["y"]

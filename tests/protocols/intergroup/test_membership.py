@@ -1,0 +1,147 @@
+"""Sender groups that change (Berket 2000, chapter 5), simulated."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+
+from ordercast.campaign.outcome import run_seed
+from ordercast.check import CLAIMED, Choice, judge
+from ordercast.core import UsageError, WireError
+from ordercast.protocols.intergroup.dynamic import DynamicInterGroup
+from ordercast.protocols.intergroup.membership.options import MembershipOptions
+from ordercast.protocols.intergroup.membership.packets import PJoin, check_pjoin
+from ordercast.protocols.intergroup.membership.states import RECEPTION_WAYS, REPAIR_WAYS, WAYS
+from ordercast.protocols.intergroup.packets import ViewId
+from ordercast.sim import Simulation
+from ordercast.sim.change import Change
+from ordercast.sim.fault import Fault
+from ordercast.sim.faults import Crash, Cut, Loss, Partition
+from ordercast.sim.network_table import PointToPointTable
+from ordercast.sim.workload import Workload
+
+SITES = ("a", "b", "c", "d")
+NETWORK = PointToPointTable(processing=0.0001, latency=0.005)
+
+
+def run(*faults: Fault, changes: tuple[Change, ...] = (), duration: float = 10.0) -> Simulation:
+    """Four senders, two of which multicast."""
+    return Simulation(
+        DynamicInterGroup,
+        {"g": SITES},
+        NETWORK.make(SITES),
+        options=MembershipOptions(),
+        faults=faults,
+        changes=changes,
+        workloads=[Workload(sources=("a", "c"), groups=("g",), rate=10.0, count=int(5 * duration))],
+        duration=duration,
+        settle=10.0,
+    ).execute()
+
+
+def views(simulation: Simulation) -> dict[str, list[tuple[str, ...]]]:
+    """Site -> the members of its views, in their order."""
+    found: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for row in simulation.table().to_pylist():
+        if row["kind"] == "view":
+            found[row["site"]].append(tuple(row["members"]))
+    return found
+
+
+def violated(simulation: Simulation) -> list[str]:
+    """The claims that do not hold."""
+    header = simulation.header()
+    verdicts = judge(header, simulation.table(), Choice(CLAIMED.judged(header)))
+    return [name for name, verdict in verdicts.items() if verdict.verdict == "violated"]
+
+
+def test_a_stable_network_has_one_view_at_a_loss_of_five_percent() -> None:
+    simulation = run(Loss(rate=0.05, from_=0.0, to=10.0))
+    assert views(simulation) == {site: [SITES] for site in SITES}
+    assert violated(simulation) == []
+
+
+def test_after_a_crash_there_is_exactly_one_view() -> None:
+    simulation = run(Crash(from_=3.0, sites=("b",), forever=True))
+    assert all(views(simulation)[site] == [SITES, ("a", "c", "d")] for site in "acd")
+    assert violated(simulation) == []
+
+
+def test_parts_go_on_apart_and_come_together_within_three_views() -> None:
+    simulation = run(Partition(from_=2.0, to=5.0, parts=(("a",),)))
+    found = views(simulation)
+    assert found["a"][1] == ("a",)
+    assert found["b"][1] == ("b", "c", "d")
+    assert all(found[site][-1] == SITES and len(found[site]) <= 5 for site in SITES)
+    assert violated(simulation) == []
+
+
+def test_a_one_way_cut_stops_nobody_for_longer_than_the_consensus_and_a_repair() -> None:
+    simulation = run(Cut(peers=("a",), from_=2.0, to=8.0, sites=("b",)))
+    times = [row["time"] for row in simulation.table().to_pylist() if row["kind"] == "deliver" and row["site"] == "c"]
+    options = MembershipOptions()
+    longest = max(after - before for before, after in pairwise(times))
+    assert longest < options.consensus_seconds + options.cut_seconds + 2.0
+    assert violated(simulation) == []
+
+
+def test_changes_of_roles_need_no_repair() -> None:
+    changes = (
+        Change(kind="role", at=2.0, sites=("b",), group="g", role="receiver"),
+        Change(kind="role", at=4.0, sites=("b",), group="g", role="sender"),
+        Change(kind="leave", at=6.0, sites=("d",), group="g"),
+    )
+    simulation = run(changes=changes)
+    without_b = ("a", "c", "d")
+    assert views(simulation)["a"] == [SITES, without_b, SITES, ("a", "b", "c")]
+    assert simulation.branches["sender>mra"] == 0
+    assert violated(simulation) == []
+
+
+@pytest.mark.parametrize("seed", range(31, 47))
+def test_claims_hold_while_everything_changes(seed: int) -> None:
+    assert run_seed(DynamicInterGroup, seed).outcome.violations == ()
+
+
+def test_every_way_is_a_branch_that_is_counted() -> None:
+    ways = [f"{a.value}>{b.value}" for table in (WAYS, REPAIR_WAYS, RECEPTION_WAYS) for a, b in table]
+    assert set(ways) <= set(DynamicInterGroup.contract.branches)
+
+
+@pytest.mark.parametrize(
+    ("procs", "fail"),
+    [
+        (("a",), ("b",)),
+        (("a", "a"), ()),
+        (("",), ()),
+        (tuple(f"s{number}" for number in range(100_000)), ()),
+    ],
+    ids=["failed and not considered", "twice", "no name", "too many"],
+)
+def test_a_proposal_that_contradicts_itself_is_refused(procs: tuple[str, ...], fail: tuple[str, ...]) -> None:
+    with pytest.raises(WireError):
+        check_pjoin(PJoin(ViewId(0, "a", 0), 1, 1, procs, fail, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (Change(kind="leave", at=1.0, sites=("a",), group="h"), "nothing to leave"),
+        (Change(kind="join", at=1.0, sites=("a",), group="g"), "cannot be joined"),
+        (Change(kind="join", at=1.0, sites=("a",), group="g" * 300), "no name of a group"),
+        (Change(kind="join", at=1.0, sites=("a",), group="h", role="king"), "no role"),
+        (Change(kind="join", at=1.0, sites=("a",), group="h", service="best"), "no service"),
+    ],
+    ids=["not joined", "joined", "long name", "role", "service"],
+)
+def test_what_makes_no_sense_is_refused_in_one_line(change: Change, reason: str) -> None:
+    simulation = run(changes=(change,), duration=2.0)
+    assert len(simulation.refused_requests) == 1
+    assert reason in simulation.refused_requests[0]
+
+
+def test_one_order_across_groups_needs_configured_senders() -> None:
+    with pytest.raises(UsageError, match="order_across_groups"):
+        MembershipOptions(order_across_groups=True)
