@@ -27,6 +27,9 @@ CONTROL_SECONDS = 5.0
 LOCAL_TARGET_SIZE = 40
 """About the root of the largest number of sites: then there are as many coordinators as each of them has children."""
 
+FEW_SITES = 200
+"""Up to so many need only a short interval in which to decide one after the other."""
+
 ORGANISED_SECONDS = 120.0
 CALM_SECONDS = 300.0
 MERGED_SECONDS = 220.0
@@ -91,7 +94,11 @@ def options(sites: int, regions: int) -> Options:
         silence_seconds=4 * period,
         stale_seconds=6 * period,
         state_change_low_seconds=2 * period,
-        state_change_high_seconds=8 * period,
+        # The more sites there are, the longer the interval in which they decide one after the other. Few do not need
+        # eight periods: the timer of a NEUTRAL coordinator would be 50 to 90 s, and whoever is one too many in the
+        # second round, because others have left in the first, would leave after the 120 s. With four, a continent that
+        # a partition has left without a coordinator gets one just when the parts meet again.
+        state_change_high_seconds=(3 if sites <= FEW_SITES else 8) * period,
     )
 
 
