@@ -98,7 +98,7 @@ def receiver(attachment: Attachment | None = None, in_source_order: bool = True)
         [View("1", "g", ("a",))],
         1 << 20,
         attachment or Attachment(),
-        history_bytes=0,
+        with_history=False,
         on_taken=lambda: None,
         in_source_order=in_source_order,
     )

@@ -51,7 +51,6 @@ KEYS: tuple[str, ...] = (
     "retain_bytes",
     "payload_max",
     "queue_bytes",
-    "history_bytes",
     *_TABLES,
 )
 """In the order in which people read them."""
