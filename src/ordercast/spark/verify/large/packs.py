@@ -1,26 +1,20 @@
 """Rows on their way to the part in which they are judged.
 
 Row by row, Spark would write each of them, sort all by part, and hand them to Python again. So they are packed where
-they are read, those of one part together as one value, and Spark moves values that are few and large. Where the files
-of a run are known, Python reads them, as it does for small runs: then no row passes through Java at all.
+they are read, those of one part together as one value, and Spark moves values that are few and large.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.facts.columns import Ints, stable_order
-from ordercast.spark.tasks import spread
-from ordercast.trace.event_file import EventFile
-from ordercast.trace.schema import Run
 
 PACK_ROWS: Final = 1 << 18
 """Rows of a DataFrame that a task packs at a time; some ten MB."""
@@ -33,30 +27,6 @@ Cut = Callable[[pa.Table], Iterable[tuple[int, pa.Table]]]
 """From rows to the parts that they belong to, each with its number. Tables of one part have the same columns."""
 Find = Callable[[int, pa.Table], pa.Table]
 """From the number of a part and its rows to what is found in it."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """The rows of a run: a DataFrame of them, and the files that have them, where Python can read these."""
-
-    run: Run
-    events: DataFrame
-    files: Sequence[str] = ()
-
-    def pack(self, names: Sequence[str], cut: Cut) -> DataFrame:
-        """The rows, of which `cut` sees these columns, packed for their parts."""
-        if not self.files:
-            return self.events.select(*names).mapInArrow(_packing(cut), from_arrow_schema(_PACKS))
-        run = self.run.run
-
-        def read(piece: bytes) -> Iterator[pa.RecordBatch]:
-            file = EventFile(msgspec.json.decode(piece, type=str))
-            if run in file.rows_of_runs:
-                columns = [file.column_of_run(name, run) for name in names]
-                yield from _packs(cut(pa.table(columns, names=list(names))))
-
-        pieces = [msgspec.json.encode(file) for file in self.files]
-        return spread(self.events.sparkSession, pieces, read, _PACKS)
 
 
 def ask_packs(packs: DataFrame, find: Find, schema: pa.Schema) -> DataFrame:
