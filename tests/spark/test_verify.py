@@ -46,7 +46,7 @@ PLANTED = {
     "delivery before its multicast": ("integrity", "b deliver m\na multicast m g", "g:a,b,c", {"b"}, {"m"}),
     "delivery outside the group": ("integrity", "a multicast m g\nd deliver m", "g:a,b,c", {"d"}, {"m"}),
     "effect before its cause": ("causal-order", CAUSE + "c deliver n\nc deliver m", "g:a,b,c", {"c"}, {"m", "n"}),
-    "different messages in one view": ("genuineness", two_sites("m n", "m"), "g:a,b", {"a", "b"}, {"n"}),
+    "different messages in one view": ("virtual-synchrony", two_sites("m n", "m"), "g:a,b", {"a", "b"}, {"n"}),
     "R2's forbidden twin": ("R2", FORBIDDEN_TWIN, "g:a,b,c", {"b", "c"}, {"m", "n"}),
 }
 
