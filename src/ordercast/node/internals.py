@@ -81,7 +81,7 @@ class Internals:
             [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
-            with_history=configuration.control is not None,
+            history_bytes=0 if configuration.control is None else configuration.history_bytes,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,
