@@ -50,6 +50,10 @@ LINGER_SECONDS = 5.0
 """How long a command that was refused may go on writing before it is cut off; else it might not read why."""
 
 
+class NodeSilent(UsageError):
+    """No node answers, or not any more."""
+
+
 class SendRequest(msgspec.Struct, tag_field="command", tag="send"):
     """Messages follow."""
 
@@ -363,7 +367,7 @@ async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     try:
         return await asyncio.open_unix_connection(str(path), limit=ANSWER_BYTES_MAX)
     except OSError as error:
-        raise UsageError(
+        raise NodeSilent(
             f"no node answers on {path} ({error.strerror or error}): start it with `ordercast node`"
         ) from None
 
@@ -425,7 +429,7 @@ async def ask_once(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 async def _read(reader: asyncio.StreamReader) -> dict[str, Any]:
     line = await read(reader)
     if line is None:
-        raise UsageError("the node ended before it answered")
+        raise NodeSilent("the node ended before it answered")
     return line
 
 

@@ -144,6 +144,7 @@ def group_options(options: Mapping[str, str], start: str) -> GroupOptions:
         stop=_offset(options, "endingOffset", "latest"),
         max_offsets=None if most is None else _number("maxOffsetsPerTrigger", most),
         fail_on_data_loss=_flag(options, "failOnDataLoss", "true"),
+        timeout=_number("timeout", options.get("timeout", "60")),
     )
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from ordercast.core.errors import UsageError
 from ordercast.node.deliveries import Delivery
-from ordercast.spark.source.members import Extent, Members, find_members
+from ordercast.spark.source.members import Extent, Members, NoNews, OnLost, find_members
 
 DELIVERIES: Final = pa.schema(
     [
@@ -43,10 +44,27 @@ class GroupOptions:
     stop: str
     max_offsets: int | None
     fail_on_data_loss: bool
+    timeout: float
+    """Seconds for which nodes may be silent while something is wanted of them."""
 
     def members(self, group: str) -> Members:
         """Whom to ask about a group."""
-        return find_members(self.config, group, self.process)
+        return find_members(self.config, group, self.process, self.timeout)
+
+    def on_lost(self, group: str) -> OnLost:
+        """What to do about offsets of a group that nobody has any more: an error, or a line that counts them."""
+
+        def refuse(start: int, first: int) -> None:
+            raise UsageError(
+                f"offset {start} of group {group!r} is no longer held; the lowest that is: {first} "
+                f"(failOnDataLoss = false goes on there; history_bytes of the configuration is how much nodes hold)"
+            )
+
+        def count(start: int, first: int) -> None:
+            lost = f"{first - start} messages of group {group!r} are lost: {start} to {first - 1}"
+            print(f"ordercast: {lost}", file=sys.stderr)
+
+        return refuse if self.fail_on_data_loss else count
 
 
 @dataclass(frozen=True)
@@ -69,9 +87,11 @@ class GroupReader(DataSourceReader):
         """One a group."""
         ranges: list[InputPartition] = []
         for group in self._options.groups:
-            extent = self._options.members(group).extent()
+            extent = self._options.members(group).look()
             start = find_offset(self._options.start, extent)
-            start = _without_lost(self._options, group, start, extent)
+            if start < extent.first:
+                self._options.on_lost(group)(start, extent.first)
+                start = extent.first
             stop = min(find_offset(self._options.stop, extent), extent.end)
             if start < stop:
                 ranges.append(OffsetRange(group, start, stop))
@@ -91,11 +111,15 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = _chosen(names)
         self._last: dict[str, int] | None = None
         """Where a query ends that was asked to stop at what there is now."""
+        self._seen: dict[str, int] = {}
+        """How far groups were when they were last heard of."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names
         """Where a new query begins."""
-        options = self._options
-        return {group: find_offset(options.start, options.members(group).extent()) for group in options.groups}
+        return {
+            group: find_offset(self._options.start, self._options.members(group).extent())
+            for group in self._options.groups
+        }
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """As the option `maxOffsetsPerTrigger` says."""
@@ -103,19 +127,24 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Remember where everything ends."""
-        self._last = self._ends()
+        """Remember where everything ends. Whoever starts such a query wants what there is, so silence that lasts is an
+        error; the checkpoint stays as it is."""
+        self._last = {group: self._options.members(group).extent().end for group in self._options.groups}
 
     def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
-        """How far the next batch goes. A group whose nodes are all silent stays where it is: they may come back."""
-        ends = self._ends(start)
-        if self._last is not None:
-            ends = {group: min(end, self._last[group]) for group, end in ends.items()}
+        """How far the next batch goes. A group whose nodes are all silent stays where it is: they may come back. (Where
+        the end is known, staying would be taken for it, so the tasks wait for the nodes.)"""
+        ends = {}
+        for group in self._options.groups:
+            with suppress(NoNews):
+                ends[group] = self._options.members(group).look().end
+        self._seen |= ends
+        ends |= self._last or {}
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         left, upto = most, {}
         for number, group in enumerate(self._options.groups):
             begin = start.get(group, 0)
-            end = max(begin, ends[group])
+            end = max(begin, ends.get(group, begin))
             if left is not None:
                 # Each has its share, and what one does not need the next ones have.
                 share = -(-left // (len(self._options.groups) - number))
@@ -125,12 +154,8 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return upto
 
     def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
-        """For whoever looks at the query: how far the groups are, as long as somebody can tell."""
-        try:
-            return self._ends()
-        except UsageError:
-            # Spark would end the query, which can wait.
-            return None
+        """For whoever looks at the query: how far the groups were when they were last heard of."""
+        return dict(self._seen) or None
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """One a group."""
@@ -140,23 +165,7 @@ class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The deliveries of one."""
-        if isinstance(partition, OffsetRange) and not self._options.fail_on_data_loss:
-            group = partition.group
-            extent = self._options.members(group).extent()
-            begin = min(_without_lost(self._options, group, partition.start, extent), partition.stop)
-            partition = OffsetRange(group, begin, partition.stop)
         yield from _read(self._options, partition, self._schema)
-
-    def _ends(self, otherwise: Mapping[str, int] | None = None) -> dict[str, int]:
-        ends = {}
-        for group in self._options.groups:
-            try:
-                ends[group] = self._options.members(group).extent().end
-            except UsageError:
-                if otherwise is None or group not in otherwise:
-                    raise
-                ends[group] = otherwise[group]
-        return ends
 
 
 def find_offset(said: str, extent: Extent) -> int:
@@ -164,20 +173,6 @@ def find_offset(said: str, extent: Extent) -> int:
     if said in (EARLIEST, LATEST):
         return extent.first if said == EARLIEST else extent.end
     return int(said)
-
-
-def _without_lost(options: GroupOptions, group: str, start: int, extent: Extent) -> int:
-    """Where to begin; what nobody has any more is an error, or counted in a line."""
-    if start >= extent.first:
-        return start
-    if options.fail_on_data_loss:
-        raise UsageError(
-            f"offset {start} of group {group!r} is no longer held; the lowest that is: {extent.first} "
-            f"(failOnDataLoss = false goes on there; history_bytes of the configuration is how much nodes hold)"
-        )
-    lost = extent.first - start
-    print(f"ordercast: {lost} messages of group {group!r} are lost: {start} to {extent.first - 1}", file=sys.stderr)
-    return extent.first
 
 
 def _chosen(names: Sequence[str]) -> pa.Schema:
@@ -191,7 +186,8 @@ def _read(options: GroupOptions, partition: InputPartition, schema: pa.Schema) -
     if not isinstance(partition, OffsetRange):
         return
     rows: list[tuple[Delivery, float]] = []
-    for held in options.members(partition.group).read(partition.start, partition.stop):
+    members, on_lost = options.members(partition.group), options.on_lost(partition.group)
+    for held in members.read(partition.start, partition.stop, on_lost):
         rows += [
             (delivery, held.time)
             for delivery in held.deliveries()

@@ -45,7 +45,7 @@ class SinkOptions:
 
     def members(self) -> Members:
         """Whom to ask."""
-        return find_members(self.config, self.group, self.process)
+        return find_members(self.config, self.group, self.process, self.timeout)
 
 
 def check_columns(schema: StructType) -> None:
@@ -108,7 +108,7 @@ def multicast_rows(options: SinkOptions, messages: Sequence[WriterCommitMessage 
     members = options.members()
     name = f"spark/{options.query}/{batch}"
     for number in range(find_begun(members, name, chunks), len(chunks)):
-        members.send(chunks[number], "row", f"{name}/{number}", options.timeout)
+        members.send(chunks[number], "row", f"{name}/{number}")
 
 
 def find_begun(members: Members, name: str, chunks: Sequence[Sequence[bytes]]) -> int:
