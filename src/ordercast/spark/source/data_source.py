@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ordercast.spark.source.group import GroupOptions
     from ordercast.spark.source.sink import SinkOptions
 
-TRACE_OPTIONS = ("path", "skipCorrupt")
+TRACE_OPTIONS = ("path", "skipCorrupt", "maxBytesPerTrigger")
 GROUP_OPTIONS = (
     *("config", "group", "process", "startingOffset", "endingOffset", "maxOffsetsPerTrigger", "failOnDataLoss"),
     *("query", "timeout"),
@@ -79,7 +79,11 @@ class OrdercastSource(DataSource):
             from ordercast.spark.source.group import GroupStreamReader
 
             return GroupStreamReader(group_options(self.options, "latest"), schema.names)
-        raise UsageError("a trace is read once: spark.read, not spark.readStream")
+        from ordercast.spark.source.growing import TraceStreamReader
+
+        most = self.options.get("maxBytesPerTrigger")
+        max_bytes = None if most is None else _number("maxBytesPerTrigger", most)
+        return TraceStreamReader(self.options["path"], schema.names, max_bytes)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Who writes a DataFrame into a group."""
