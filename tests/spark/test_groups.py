@@ -179,13 +179,13 @@ def test_a_query_goes_on_where_its_checkpoint_says_and_what_it_writes_is_there_o
     spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     source = spark.readStream.format("ordercast").options(
-        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="25")
+        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="40")
     )
 
     def run_query() -> None:
         copy = source.load().selectExpr("payload").writeStream.format("ordercast").options(**cluster.options("h"))
         copy = copy.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
-        assert copy.start().awaitTermination(120)
+        assert copy.start().awaitTermination(900)
 
     cluster.send(0, 60)
     run_query()
