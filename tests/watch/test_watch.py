@@ -90,6 +90,8 @@ def test_whoever_lacks_for_long_what_others_have_is_told_of_once_until_it_has_ca
 def test_a_site_that_is_down_or_was_not_there_lacks_nothing() -> None:
     text = "@1 a multicast m g\n@1 c fail\n@2 a deliver m\n@2 b deliver m\n@30 a multicast n g"
     assert watched(text, lag_seconds=5) == []
+    text = "@1 a multicast m g\n@1 c fail\n@2 a deliver m\n@2 b deliver m\n@3 c recover\n@30 a multicast n g"
+    assert watched(text, lag_seconds=5) == []
     text = "@1 a multicast m g\n@2 a deliver m\n@2 b deliver m\n@2 c deliver m\n@3 d join g\n@30 a multicast n g"
     assert watched(text, lag_seconds=5) == []
 

@@ -68,7 +68,7 @@ class _State(msgspec.Struct):
     open: dict[str, _Open] = {}
     orders: Orders = msgspec.field(default_factory=Orders)
     joined: dict[str, float] = {}
-    """Site -> when it last became a member of something."""
+    """Site -> when it last became a member of something, or came back."""
     delivered: dict[str, dict[str, list[tuple[int, int]]]] = {}
     """Site -> source -> intervals of numbers, since the site's last crash."""
     multicast: dict[str, list[tuple[int, int]]] = {}
@@ -143,6 +143,8 @@ class Watch:
                     self._begin_anew(row.site)
                 case "recover" | "awake":
                     self._state.down.pop(row.site, None)
+                    # What it missed it may have in its log, or be given as a state.
+                    self._state.joined[row.site] = row.time
                 case "rollback":
                     self._roll_back(row)
                 case "view":
