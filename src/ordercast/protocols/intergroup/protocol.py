@@ -240,6 +240,7 @@ class InterGroup(Protocol):
         misses what comes without reliability."""
         if service.reliable:
             stream.unread.append(data.timestamp)
+            stream.ordered_at = data.timestamp
             self._given.append(stream)
         elif len(self._given) >= self.options.outstanding_messages_max:
             self.branch("overrun")

@@ -109,11 +109,13 @@ class Changes:
     def _remove(self, sender: SiteId, data: Data) -> None:
         member = self._member
         group = member.group
-        member.left[sender] = data.seq
+        member.left[sender], member.left_at = data.seq, data.timestamp
         if sender not in member.members:
             return
-        group.streams.pop(sender)
-        member.core.repair.forget(group, sender)
+        if group.streams[sender].last <= data.seq:
+            group.streams.pop(sender)
+            member.core.repair.forget(group, sender)
+        # Else it is a sender again behind this, by a PAdd that waits for its turn, and what it has sent waits, too.
         self._install(sender, data, tuple(each for each in member.members if each != sender))
         if sender == member.core.site and member.state is State.TO_RECEIVER:
             member.course.go(State.RECEIVER)
