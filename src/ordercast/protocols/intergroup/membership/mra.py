@@ -307,7 +307,11 @@ class RepairRun:
             [stream.ordered_at for each, stream in member.group.streams.items() if each not in proposal.members],
             default=0,
         )
-        delivered = max(delivered, member.order.last[0], 0 if report is None else report.time)
+        # What our messages may depend on counts as delivered: another group, or a service without an order, may have
+        # brought it before its turn here. (Else: f is silent in g; c's m1 to g waits, c's m2 to h does not; a has m2,
+        # multicasts m3 to g, and goes on without c and f: m3 belongs to the view, and m1 does not.)
+        depends = 0 if sending is None else sending.depends
+        delivered = max(delivered, member.order.last[0], depends, 0 if report is None else report.time)
         first = 1 if sending is None else sending.seq + 1
         self._own_info = RecInfo(proposal.name, self._version, member.epoch, delivered, numbers, times, first)
         self._infos[core.site] = self._own_info
