@@ -134,7 +134,8 @@ class InView:
         self.install_view(came)
         for sender in gaps:
             # What it has sent in between belongs to views that this process has not seen.
-            core.outbox.append(Activate(group.name, group.service.name, sender))
+            if group.service.means(sender):
+                core.outbox.append(Activate(group.name, group.service.name, sender))
         self.resume()
 
     def _last_view_of(self, sender: SiteId, message: MC, epoch: ViewId) -> ViewId:
@@ -188,7 +189,7 @@ class InView:
             self.entered = True
             core.outbox.append(EnterGroup(group.name, self.order.count))
             core.outbox.append(InstallView(group.view, self.members, (), (group.name,)))
-            core.outbox.append(Activate(group.name, group.service.name))
+            core.activation.tell(group, group.service)
         else:
             transitional = tuple(site for site in self.members if came.get(site) == self.last_view)
             merged = tuple(site for site in self.members if came.get(site) != self.last_view)
