@@ -35,8 +35,8 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
     last: Numbers
     """Sender of the epoch -> its last number."""
     time: int
-    """Of senders that do not go on, nothing later than this belongs to the view. (Else: c's m1 is lost with c; a has it,
-    multicasts m2 and fails; d has m2 of a, and nobody here has m1, on which it depends: a causal hole.)"""
+    """Of senders that do not go on, nothing later than this belongs to the view. (Else: c's m1 is lost with c; a has
+    it, multicasts m2 and fails; d has m2 of a, and nobody here has m1, on which it depends: a causal hole.)"""
 
 
 class PJoin(Packet, frozen=True):

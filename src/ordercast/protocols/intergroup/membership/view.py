@@ -79,8 +79,8 @@ class InView:
         return None
 
     def is_ahead_of(self, cut: Cut, survivors: Container[SiteId]) -> bool:
-        """Whether something behind the cut was delivered: also the PLeave of whoever has left, for there is no stream of
-        it any more. (Without it: a delivers the PLeave of b, and with that a view without b; e never gets it, ends
+        """Whether something behind the cut was delivered: also the PLeave of whoever has left, for there is no stream
+        of it any more. (Without it: a delivers the PLeave of b, and with that a view without b; e never gets it, ends
         the view before it, and both install the next one, from different views.)"""
         return (
             self.left_at > cut.time
