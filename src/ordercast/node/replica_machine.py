@@ -40,6 +40,7 @@ from ordercast.node.replica_parting import hand_over
 from ordercast.node.replica_schema import Schema
 from ordercast.node.replica_seeker import Seeker
 from ordercast.node.replica_sending import Sending
+from ordercast.node.replica_serving import ServedReplica
 from ordercast.node.replica_snapshot import Snapshot, find_snapshot, keep_beside, unpack_state
 from ordercast.node.replica_versions import Versions
 from ordercast.node.state_giving import Head
@@ -139,6 +140,7 @@ class Machine(Generic[State]):
         group.on_end(self._close)
         group.on_gap(self._on_gap)
         group.on_batch(self._on_batch)
+        internals.served[self.name] = ServedReplica(self, self._schema)
         await internals.wait_started()
         if self._division is None and (self.state is None or self.applied != group.offset):
             self._on_gap(group.offset)
@@ -163,6 +165,7 @@ class Machine(Generic[State]):
     def _close(self, error: BaseException | None) -> None:
         self.end = error or NodeClosed(f"group {self.name} was left, or the node is closed")
         self.internals.hand_over.pop(self.name, None)
+        self.internals.served.pop(self.name, None)
         self.calls.close(error)
         self._seeker.stop()
         self._digests.stop()
