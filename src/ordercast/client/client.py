@@ -176,6 +176,9 @@ class Client:
             if self._met is not None and not self._met.done():
                 self._met.set_exception(error)
             self._out.fail_waiting(error)
+            for subscription in self._subscriptions.values():
+                subscription.end(error)
+            self._subscriptions.clear()
 
     def _use(self, connection: Connection) -> None:
         self._connection, self._lost_at = connection, None

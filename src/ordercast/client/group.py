@@ -66,7 +66,8 @@ class ClientGroup:
 
     def subscribe(self, start: int | None = None) -> AsyncIterator[Delivery]:
         """Deliveries from an offset on, or from now on: in order, each once. `ClientCut` when the members do not hold
-        them any more, because the offset is too old or because they are not taken fast enough."""
+        them any more, because the offset is too old or because they are not taken fast enough; `NoMember` when no
+        member answers, and then one can subscribe again behind the last delivery."""
         if start is not None and start < 0:
             raise UsageError(f"start={start}: offsets count from 0; None is from now on")
         return self._follow(self.name, start)
