@@ -80,7 +80,7 @@ def test_who_has_another_key_is_refused_in_words(tmp_path: Path) -> None:
         async with open_cluster(configuration) as (node,):
             for wrong in ({"key": tmp_path / "other"}, {"insecure": True}):
                 with pytest.raises(ordercast.UsageError, match="no member takes this key"):
-                    async with ordercast.connect(where(configuration), **wrong):  # type: ignore[arg-type]
+                    async with ordercast.connect(where(configuration), **wrong):
                         pass
             assert node.status()["clients"]["cut"]["clients-with-another-key"] == 2
 
@@ -177,7 +177,7 @@ def test_a_client_calls_a_replicated_object_and_gets_its_results_and_exceptions(
                     await bank.call(Bank.withdraw, "7", 1)
                 assert await bank.call(Bank.caller) == client.name
                 with pytest.raises(TypeError):
-                    await bank.call(Bank.deposit, "42", "much")  # type: ignore[arg-type]
+                    await bank.call(Bank.deposit, "42", "much")  # type: ignore[call-overload]
                 with pytest.raises(ordercast.UsageError, match="install the same version at both"):
                     await client.replicated(Bank, "g", version="2").call(Bank.deposit, "42", 1)
                 with pytest.raises(ordercast.UsageError, match="holds no replicated object in group 'h'"):

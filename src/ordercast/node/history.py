@@ -63,12 +63,12 @@ class History:
         """Deliveries from an offset on (None: from now on), and those that come; `UsageError` when it is too old. What
         is missing here is left out."""
         at = self.next_offset if offset is None else offset
-        async for batch in self.batches(at, with_gaps=True):
+        async for batch in self.follow_batches(at, with_gaps=True):
             for delivery in batch.deliveries():
                 if delivery.offset >= at:
                     yield delivery
 
-    async def batches(self, at: int, with_gaps: bool = False) -> AsyncIterator[Batch]:
+    async def follow_batches(self, at: int, with_gaps: bool = False) -> AsyncIterator[Batch]:
         """The same, a bundle at a time: the first one may begin before the offset. `NotHeld` at a gap, unless it may be
         left out."""
         if at < self.first_offset:

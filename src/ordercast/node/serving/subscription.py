@@ -54,7 +54,7 @@ class Subscription:
             history = self._internals.history(self._request.group)
             start = history.next_offset if self._request.start is None else self._request.start
             session.say(Started(number, start))
-            async for batch in history.batches(start):
+            async for batch in history.follow_batches(start):
                 self._give(batch, start)
                 await self._has_credit.wait()
                 await session.may_write.wait()
