@@ -331,6 +331,12 @@ class Engine:
                 f"another log_directory"
             )
 
+    def apart_seeds(self) -> tuple[str, ...]:
+        """Seeds of which it is not known that they have the same groups as this process: nobody was found there, or one
+        who does not belong to those who decide with this one."""
+        seeds = {} if self.discovery is None else self.discovery.seeds()
+        return tuple(seed for seed, name in seeds.items() if name not in self.sites)
+
     def is_configured(self, group: GroupId) -> bool:
         """Whether this process is in a group because the configuration says so."""
         return self.process in self._groups.get(group, ())

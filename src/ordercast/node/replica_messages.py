@@ -80,6 +80,10 @@ class Hold(msgspec.Struct, frozen=True, tag="hold", array_like=True):
     process: SiteId
     asks: bool
     """Whether everybody else who has it shall say so, too."""
+    number: Number = 0
+    """Of the question; or of the one that is answered."""
+    answers: SiteId = ""
+    """Who has asked that one; empty when nobody did."""
 
 
 class Part(msgspec.Struct, frozen=True, tag="part", array_like=True):

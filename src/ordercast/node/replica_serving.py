@@ -31,6 +31,8 @@ class ServedReplica:
     async def call(self, client: str, request: CallMethod, on_sent: Callable[[], None]) -> Outcome:
         """Apply a method at every replica, once; what has come of it here."""
         machine, method = self._machine, request.method
+        if machine.end is not None:
+            raise machine.end
         self._check(request)
         machine.calls.refuse_stalled(method)
         while machine.arrival is not None:
