@@ -36,6 +36,7 @@ from ordercast.node.receipts import Receipts
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
+from ordercast.node.serving.served import Served
 from ordercast.node.state_transfer import StateTransfer
 from ordercast.node.views import Views, log_moves
 
@@ -81,7 +82,7 @@ class Internals:
             [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
-            with_history=configuration.control is not None,
+            with_history=configuration.control is not None or process in configuration.clients,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,
@@ -113,6 +114,8 @@ class Internals:
         self.hand_over: dict[GroupId, Callable[[bool], Coroutine[None, None, None]]] = {}
         """What a group that was joined is not left before: its state is given to others, or (patiently) to those who
         are still to come."""
+        self.served: dict[GroupId, Served] = {}
+        """What clients may call."""
 
     # ------------------------------------------------------------------ the end
     def end(self, settled: bool) -> None:
@@ -461,7 +464,8 @@ class Internals:
 
     # ------------------------------------------------------------------ what was delivered before
     def history(self, group: GroupId) -> History:
-        """The last deliveries of a group, where the configuration has a `control`."""
+        """The last deliveries of a group, where the configuration has a `control`, or an address
+        for clients."""
         self.views.members(group)
         if group not in self.receiver.histories:
             join = "; join it first" if self.is_dynamic else ""

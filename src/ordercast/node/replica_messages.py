@@ -42,6 +42,8 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
     """The caller's clock."""
     client: ClientName = ""
     """On whose behalf the process calls; empty: on its own."""
+    client_number: Number = 0
+    """Which run of that client it is."""
 
 
 class Want(msgspec.Struct, frozen=True, tag="want", array_like=True):

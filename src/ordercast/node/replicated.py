@@ -26,6 +26,7 @@ from ordercast.node.replica_joining import Joining
 from ordercast.node.replica_machine import Machine
 from ordercast.node.replica_reads import Barriers
 from ordercast.node.replica_schema import BARRIER, Schema
+from ordercast.node.replica_serving import ServedReplica
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -111,6 +112,7 @@ class Replicated(Generic[State]):
                 ) from None
             raise
         self._is_waiting = False
+        node.internals.served[group] = ServedReplica(machine, self._schema)
         return self
 
     def _check_rule(self, engine: Engine) -> None:
