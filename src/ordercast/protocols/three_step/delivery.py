@@ -112,15 +112,15 @@ class Delivery(Handover):
         """Whether nothing can come before it any more."""
         t = entry.sequence
         return (
-            entry.multicast is not None and self.is_primary_past(t) and self.is_majority_past(t) and self.is_lowest(t)
+            entry.multicast is not None and self.is_primary_past(t) and self.is_quorum_past(t) and self.is_lowest(t)
         )
 
     def is_primary_past(self, t: int) -> bool:
         """(i): the primary gives no timestamp up to t any more in S, and we have all that it gave."""
         return self._complete >= t
 
-    def is_majority_past(self, t: int) -> bool:
-        """(ii): nor does any later primary: a majority has said, in S, a clock of at least t, and one of them reports
+    def is_quorum_past(self, t: int) -> bool:
+        """(ii): nor does any later primary: a quorum has said, in S, a clock of at least t, and one of them reports
         for every later start.
 
         (Else: the primary alone had 7, and dies, and the next one gives 6.)
@@ -157,7 +157,7 @@ class Delivery(Handover):
             return f"{entry.message} is known by name only"
         if not self.is_primary_past(t):
             return f"{entry.message} waits for {core.primary.primary_of(core.primary.promised)}, which orders"
-        if not self.is_majority_past(t):
+        if not self.is_quorum_past(t):
             voices = core.ordering.own_voices
             started = core.primary.started
             silent = [site for site, voice in voices.said.items() if voice.epoch != started or voice.clock < t]

@@ -37,7 +37,7 @@ class Entry(Kept):
         self.standings: dict[int, Standing] = {}
         """Cell -> where it stands there, of the latest epoch that is known."""
         self.fixed: dict[int, int] = {}
-        """Cell -> its timestamp there, which a majority has accepted."""
+        """Cell -> its timestamp there, which a quorum has accepted."""
         self.highest = 0
         """The highest timestamp for which we have raised our clock and said so; 0: none yet."""
 

@@ -291,10 +291,10 @@ class Ordering(Part):
             core.send(to, Word(*said, (message,)))
 
     def _who_needs_word(self, address: Destinations | None) -> tuple[SiteId, ...]:
-        """In a cell of three, a follower has a majority with the primary: it needs no word of the other one."""
+        """In a cell of three or four, a follower is a quorum with the primary: it needs no word of another one."""
         core = self._core
         others = core.cellmates if address is None else address.others
-        if len(core.cellmates) != 2 or core.primary.leads:
+        if self.own_voices.quorum > 2 or core.primary.leads:
             return others
         primary = core.primary.primary_of(core.primary.started)
         return tuple(site for site in others if site == primary or site not in core.cellmates)

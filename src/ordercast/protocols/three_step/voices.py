@@ -32,24 +32,27 @@ class Voices:
         self._core = core
         self.cell = cell
         self.sites = core.cells.cells[cell]
-        self.majority = len(self.sites) // 2 + 1
+        self.quorum = (len(self.sites) + 1) // 2
+        """So many meet every majority, and each later start needs the reports of a majority: half of an even cell is
+        enough (Howard, Malkhi, Spiegelman 2016). In a cell of four, as in one of three, a follower and the primary are
+        a quorum."""
         self.said: dict[SiteId, Voice] = {site: Voice() for site in self.sites}
         self._latest = 0
         """The latest epoch of which anybody has spoken; of that one:"""
         self._count = 0
-        """what a majority has accepted,"""
+        """what a quorum has accepted,"""
         self._clock = 0
-        """and the clock that a majority has said."""
+        """and the clock that a quorum has said."""
         self._waiting: dict[int, list[tuple[int, MessageId]]] = {}
         """Epoch -> messages that stand in it and are not fixed, by place, as a heap; dead items are dropped later."""
         self._epoch = 0
-        """The latest epoch in which a majority has spoken: in earlier ones nothing is fixed any more that is not."""
+        """The latest epoch in which a quorum has spoken: in earlier ones nothing is fixed any more that is not."""
 
     def hear(self, site: SiteId, epoch: int, count: int, clock: int) -> bool:
-        """A word; an older one does not take a later one back. Whether a majority has said more by it.
+        """A word; an older one does not take a later one back. Whether a quorum has said more by it.
 
         Only the words of the latest epoch are kept, and words of two epochs are never added. (Else: place 4 of epoch 0
-        at a, and another place 4 of epoch 1 at b, are no majority for either.)
+        at a, and another place 4 of epoch 1 at b, are no quorum for either.)
         """
         voice = self.said[site]
         if epoch > voice.epoch:
@@ -67,34 +70,34 @@ class Voices:
         if epoch < self._latest:
             return True
         if count <= self._count and clock <= self._clock:
-            # A majority has said as much before.
+            # A quorum has said as much before.
             return False
         before_count, before_clock = self._count, self._clock
         spoken = [voice for voice in self.said.values() if voice.epoch == epoch]
-        if len(spoken) >= self.majority:
-            # As in `_majority_of`, without two calls for every word.
-            self._count = sorted([voice.count for voice in spoken])[-self.majority]
-            self._clock = sorted([voice.clock for voice in spoken])[-self.majority]
+        if len(spoken) >= self.quorum:
+            # As in `_quorum_of`, without two calls for every word.
+            self._count = sorted([voice.count for voice in spoken])[-self.quorum]
+            self._clock = sorted([voice.clock for voice in spoken])[-self.quorum]
         return self._count != before_count or self._clock != before_clock
 
     def count_in(self, epoch: int) -> int:
-        """So many places a majority has accepted in an epoch."""
+        """So many places a quorum has accepted in an epoch."""
         if epoch == self._latest:
             return self._count
-        return self._majority_of([voice.count for voice in self.said.values() if voice.epoch == epoch])
+        return self._quorum_of([voice.count for voice in self.said.values() if voice.epoch == epoch])
 
     def clock_in(self, epoch: int) -> int:
-        """Of a majority, everyone has said at least this clock in an epoch.
+        """Of a quorum, everyone has said at least this clock in an epoch.
 
         (Words of later epochs do not count: they were said after the promise, whose reports may not have known the
         clock that a start took from elsewhere.)
         """
         if epoch == self._latest:
             return self._clock
-        return self._majority_of([voice.clock for voice in self.said.values() if voice.epoch == epoch])
+        return self._quorum_of([voice.clock for voice in self.said.values() if voice.epoch == epoch])
 
-    def _majority_of(self, numbers: list[int]) -> int:
-        return sorted(numbers, reverse=True)[self.majority - 1] if len(numbers) >= self.majority else 0
+    def _quorum_of(self, numbers: list[int]) -> int:
+        return sorted(numbers, reverse=True)[self.quorum - 1] if len(numbers) >= self.quorum else 0
 
     def stand(self, entry: Entry, epoch: int, place: int, timestamp: int) -> bool:
         """A message stands at a place of this cell; whether that was not known."""
@@ -132,7 +135,7 @@ class Voices:
                 del self._waiting[epoch]
 
     def fix(self) -> None:
-        """Fix what a majority has accepted."""
+        """Fix what a quorum has accepted."""
         cell, entries = self.cell, self._core.entries
         for epoch, waiting in tuple(self._waiting.items()):
             count = self._count if epoch == self._latest else self.count_in(epoch)
