@@ -54,7 +54,7 @@ class Source(Part):
         self._raise_floor()
         if member:
             core.on_own(multicast)
-        core.multicast.multicast(multicast, address.others)
+        core.multicast.multicast(multicast, core.whom_to_tell_first(multicast, address))
         self._is_held_up = self._available() == 0
         if self._is_held_up:
             core.branch("window-full")

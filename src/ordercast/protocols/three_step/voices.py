@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ class Voices:
         """and the clock that a quorum has said."""
         self._waiting: dict[int, list[tuple[int, MessageId]]] = {}
         """Epoch -> messages that stand in it and are not fixed, by place, as a heap; dead items are dropped later."""
+        self._here: deque[Entry] = deque()
+        """In our own cell instead: what is accepted here in S and not fixed, by place. What we have not accepted we
+        cannot deliver, so it need not be fixed."""
         self._epoch = 0
         """The latest epoch in which a quorum has spoken: in earlier ones nothing is fixed any more that is not."""
 
@@ -99,8 +103,22 @@ class Voices:
     def _quorum_of(self, numbers: list[int]) -> int:
         return sorted(numbers, reverse=True)[self.quorum - 1] if len(numbers) >= self.quorum else 0
 
+    def begin(self) -> None:
+        """In our own cell: another epoch has begun."""
+        self._here.clear()
+
+    def stand_here(self, entry: Entry, epoch: int, place: int, timestamp: int) -> None:
+        """In our own cell: we have accepted a message at the next place of S."""
+        if entry.standings:
+            known = entry.standings.get(self.cell)
+            if known is not None and known.timestamp != timestamp:
+                self._core.branch("proposed-again")
+        entry.standings[self.cell] = Standing(epoch, place, timestamp)
+        if not entry.sequence and self.cell not in entry.fixed:
+            self._here.append(entry)
+
     def stand(self, entry: Entry, epoch: int, place: int, timestamp: int) -> bool:
-        """A message stands at a place of this cell; whether that was not known."""
+        """A message stands at a place of another cell; whether that was not known."""
         known = entry.standings.get(self.cell)
         if known is not None:
             if known.epoch >= epoch:
@@ -137,19 +155,33 @@ class Voices:
     def fix(self) -> None:
         """Fix what a quorum has accepted."""
         cell, entries = self.cell, self._core.entries
+        here = self._here
+        if here:
+            count = self.count_in(self._core.primary.started)
+            on_final = self._core.delivery.on_final
+            while here and here[0].place <= count:
+                entry = here.popleft()
+                if entry.message in entries and not entry.sequence:
+                    timestamp = entry.fixed[cell] = entry.standings[cell].timestamp
+                    if len(entry.address.cells) == 1:
+                        on_final(entry, timestamp)
+                    elif len(entry.fixed) == len(entry.address.cells):
+                        on_final(entry, max(entry.fixed.values()))
+        if not self._waiting:
+            return
         for epoch, waiting in tuple(self._waiting.items()):
             count = self._count if epoch == self._latest else self.count_in(epoch)
             if count and epoch > self._epoch:
                 self._epoch = epoch
             while waiting and waiting[0][0] <= count:
                 place, message = heappop(waiting)
-                entry = entries.get(message)
-                if entry is None or cell in entry.fixed:
+                found = entries.get(message)
+                if found is None or cell in found.fixed:
                     continue
-                standing = entry.standings[cell]
+                standing = found.standings[cell]
                 if standing.place == place and standing.epoch == epoch:
-                    entry.fixed[cell] = standing.timestamp
-                    if len(entry.fixed) == len(entry.address.cells) and not entry.sequence:
-                        self._core.delivery.on_final(entry, max(entry.fixed.values()))
+                    found.fixed[cell] = standing.timestamp
+                    if len(found.fixed) == len(found.address.cells) and not found.sequence:
+                        self._core.delivery.on_final(found, max(found.fixed.values()))
             if not waiting or epoch < self._epoch:
                 del self._waiting[epoch]
