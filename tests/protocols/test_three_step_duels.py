@@ -41,7 +41,7 @@ def b_starts_with_its_own_clock(self: Primary, reports: list[Promise]) -> int:
     return max((own.clock, *(place.timestamp for place in Primary.choose(self, reports).places)))
 
 
-def d_does_not_wait_for_a_majority(self: Delivery, t: int) -> bool:
+def d_does_not_wait_for_a_quorum(self: Delivery, t: int) -> bool:
     """(d) Without (ii): the clock of the primary counts, though it may be alone with it."""
     return True
 
@@ -73,7 +73,7 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
-    ("delivery.is_quorum_past", d_does_not_wait_for_a_majority, 11),
+    ("delivery.is_quorum_past", d_does_not_wait_for_a_quorum, 4),
     ("ordering.recall_accepted", i_forgets_its_clock, 24),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]

@@ -98,15 +98,19 @@ class Source(Part):
         entry.taken = True
         self._under_way -= 1
 
-    def note_finished(self, entry: Kept) -> None:
+    def note_finished(self, entries: Iterable[Kept]) -> None:
         """All destinations have.
 
         It may be over before anybody said that it was taken. (Else: a message to the source alone is in the log as
         delivered; after a crash it is over at once, and its credit is gone for ever.)
         """
-        if entry.message.source == self._core.site:
-            if not entry.taken:
-                self._take_back_credit(entry)
+        is_own = False
+        for entry in entries:
+            if entry.message.source == self._core.site:
+                is_own = True
+                if not entry.taken:
+                    self._take_back_credit(entry)
+        if is_own:
             own = self._own
             if own and own[0] not in self._core.entries:
                 while own and own[0] not in self._core.entries:

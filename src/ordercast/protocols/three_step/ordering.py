@@ -222,9 +222,7 @@ class Ordering(Part):
         if early:
             self._core.branch("early-proposal")
 
-    def _place(
-        self, acceptances: list[Acceptance], message: MessageId, entry: Entry | None, timestamp: int
-    ) -> None:
+    def _place(self, acceptances: list[Acceptance], message: MessageId, entry: Entry | None, timestamp: int) -> None:
         """One more place."""
         self.places.append(Place(message, timestamp))
         self.count += 1
@@ -449,12 +447,12 @@ class Ordering(Part):
         self._core.returning.go_behind(resumption)
 
     # ------------------------------------------------------------------ what is over
-    def forget(self, entry: Entry) -> None:
-        """A message is over."""
+    def forget_all(self, over: Iterable[Entry]) -> None:
+        """Messages are over."""
         if self._unplaced:
-            self._unplaced.pop(entry.message, None)
-        if self.places and self.places[0].message == entry.message:
-            self.trim()
+            for entry in over:
+                self._unplaced.pop(entry.message, None)
+        self.trim()
 
     def trim(self) -> None:
         """Places of messages that are over go, from the first on; the numbers go on."""

@@ -40,6 +40,8 @@ class ThreeStep(Keeper):
     keeping: Taking
     logs_what_it_sends = True
     reports_with_its_turns = True
+    checkpoint_records = 3 * Keeper.checkpoint_records
+    """A message takes three records: sent, accepted, delivered. Only one of them has the body."""
     parts = (
         FailureDetector,
         Forwarding,
@@ -181,7 +183,7 @@ class ThreeStep(Keeper):
 
     def on_forgotten(self, entry: Entry) -> None:
         """A message is over."""
-        self.ordering.forget(entry)
+        self.ordering.forget_all((entry,))
 
     def drop(self, entry: Entry) -> None:
         """Nobody has a message: be as if we had never heard of it."""
