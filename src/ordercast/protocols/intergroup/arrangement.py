@@ -61,8 +61,10 @@ def _options_of_views(situation: Situation) -> OptionValues:
     period = situation.seconds(max(0.05, 2 * situation.round_trip), max(0.2, 4 * situation.round_trip))
     return options | {
         "order_across_groups": False,
+        "keep_alive_seconds": min(options["keep_alive_seconds"], 0.35),
         "membership_seconds": period,
-        "silent_keep_alives": random.randint(4, 8),
+        # Some lines lose one packet of seven for good: four in a row would be lost now and then, up to the very end.
+        "silent_keep_alives": random.randint(7, 10),
         "foreign_seconds": round(random.uniform(2.0, 4.0) * period, 4),
         "consensus_seconds": round(random.uniform(4.0, 10.0) * period, 4),
         "cut_seconds": situation.seconds(0.05, 1.0),

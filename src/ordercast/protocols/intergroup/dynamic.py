@@ -37,6 +37,7 @@ class DynamicInterGroup(InterGroup):
         options=MembershipOptions,
         dynamic=True,
         another_process=True,
+        minority_may_die=True,
         partitionable=True,
         roles=ROLES,
         services={

@@ -204,7 +204,7 @@ class Member(InView):
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
         if isinstance(data.change, PAdd):
-            self.changes.expect(data.change, data.timestamp)
+            self.changes.expect(data.change)
         self.order.put(stream, data)
 
     def advance(self) -> None:
