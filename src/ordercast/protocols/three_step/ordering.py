@@ -18,13 +18,11 @@ from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.lacking import Lacking
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
 from ordercast.protocols.three_step.refusals import check_proposals, check_resumption
+from ordercast.protocols.three_step.telling import send_proposals, standings_by_address
 from ordercast.protocols.three_step.voices import Voices
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
-
-PROPOSALS_MAX = 256
-"""Proposals in one packet: some kilobytes."""
 
 
 class Ordering(Part):
@@ -184,7 +182,7 @@ class Ordering(Part):
                 if entry.data is not None:
                     self._core.forwarding.forward(address.others, entry.data)
                     entry.data = None
-            self._send_proposals(address.others, address, proposals)
+            send_proposals(self._core, address.others, address, proposals)
         self._speak(words)
         if (proposed or words) and self._core.keeping.is_report_due:
             # In the same datagram.
@@ -320,19 +318,10 @@ class Ordering(Part):
         if self._core.primary.may_speak:
             self._core.send(to, Word(*self._said, messages))
 
-    def _send_proposals(self, to: tuple[SiteId, ...], address: Destinations, proposals: list[Proposal]) -> None:
-        for first in range(0, len(proposals), PROPOSALS_MAX):
-            part = tuple(proposals[first : first + PROPOSALS_MAX])
-            self._core.send(to, Propose(self._core.primary.started, address.cells, part))
-
     def tell_standings(self, site: SiteId, entries: list[Entry]) -> None:
         """Say to somebody who asked where messages stand in our cell."""
-        by_address: dict[Destinations, list[Proposal]] = {}
-        for entry in entries:
-            standing = entry.standings[self._own]
-            by_address.setdefault(entry.address, []).append(Proposal(entry.place, entry.message, standing.timestamp))
-        for address, proposals in by_address.items():
-            self._send_proposals((site,), address, sorted(proposals, key=lambda proposal: proposal.place))
+        for address, proposals in standings_by_address(self._own, entries).items():
+            send_proposals(self._core, (site,), address, proposals)
 
     def unplaced(self) -> Iterable[Entry]:
         """Messages that are here and stand at no place of our cell."""
@@ -416,16 +405,10 @@ class Ordering(Part):
         if core.primary.leads:
             if self._unplaced:
                 core.branch("proposed-by-the-next")
-            elsewhere: dict[Destinations, list[Proposal]] = {}
-            for entry in core.entries.values():
-                if entry.place and len(entry.address.cells) > 1:
-                    standing = entry.standings[self._own]
-                    elsewhere.setdefault(entry.address, []).append(
-                        Proposal(entry.place, entry.message, standing.timestamp)
-                    )
-            for address, proposals in elsewhere.items():
+            elsewhere = (each for each in core.entries.values() if each.place and len(each.address.cells) > 1)
+            for address, proposals in standings_by_address(self._own, elsewhere).items():
                 to = tuple(site for site in address.others if site not in core.cellmates)
-                self._send_proposals(to, address, sorted(proposals, key=lambda proposal: proposal.place))
+                send_proposals(core, to, address, proposals)
         else:
             self._speak({})
             core.send(core.cellmates, Word(*self._said, ()))
