@@ -276,7 +276,9 @@ class Member(InView):
             self.repair.consider(site)
         elif self.reception is not None:
             self.reception.on_foreign(site)
-        elif state is State.RECEIVER and site in self.members:
+        elif state in (State.RECEIVER, State.TO_RECEIVER) and site in self.members:
+            # (A leaver that does nothing: the others have gone on without it, its PLeave never has its turn, they are
+            # heard, and so it waits for ever.)
             self.wait_for_change().on_foreign(site)
         elif state is State.RECEIVER and not self.members:
             self.course.go(State.BOOTSTRAP_RECEIVER)
