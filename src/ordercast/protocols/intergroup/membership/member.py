@@ -258,6 +258,8 @@ class Member(InView):
 
     def lose_all(self) -> None:
         """All senders have failed, or are gone for good: as though this process had just come (5.3.2)."""
+        if self.group.own is not None:
+            self.end_alone()
         lost = self.members
         self.course.go(State.BOOTSTRAP_RECEIVER)
         self.reception = None
