@@ -66,5 +66,8 @@ control = "{CONTROL_SCHEME}run/{PLACE_OF_PROCESS}.sock"    # how `ordercast send
 
 {members}
 
+# [clients]    # name = "host:port", TCP: where a process listens for clients (docs/clients.md)
+# [metrics]    # name = "host:port", HTTP: where a process shows /metrics and /health (docs/operations.md)
+
 [options]    # of the protocol: `ordercast protocols {protocol}` lists them
 """

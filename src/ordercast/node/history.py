@@ -13,6 +13,10 @@ KEPT_BYTES_MAX = 16 << 20
 """Per group. A look back of some hundred thousand small messages; whoever needs more reads the log or the trace."""
 
 
+class NotHeld(UsageError):
+    """This process does not have deliveries that others may have."""
+
+
 class History:
     """One group's last batches."""
 
@@ -56,23 +60,40 @@ class History:
         return self._kept[0].offset if self._kept else self.next_offset
 
     async def follow(self, offset: int | None) -> AsyncIterator[Delivery]:
-        """Deliveries from an offset on (None: from now on), and those that come; `UsageError` when it is too old."""
+        """Deliveries from an offset on (None: from now on), and those that come; `UsageError` when it is too old. What
+        is missing here is left out."""
         at = self.next_offset if offset is None else offset
+        async for batch in self.follow_batches(at, with_gaps=True):
+            for delivery in batch.deliveries():
+                if delivery.offset >= at:
+                    yield delivery
+
+    async def follow_batches(self, at: int, with_gaps: bool = False) -> AsyncIterator[Batch]:
+        """The same, a bundle at a time: the first one may begin before the offset. `NotHeld` at a gap, unless it may be
+        left out."""
         if at < self.first_offset:
-            raise UsageError(
+            raise NotHeld(
                 f"offset {at} of group {self.group!r} is no longer held; the oldest that is: {self.first_offset}"
             )
         while True:
-            if at < self.first_offset:
+            if at < self.first_offset and self._kept:
                 raise UsageError(f"group {self.group!r} delivers faster than this reads: offset {at} is gone")
             for batch in tuple(self._kept):
                 if batch.offset + batch.count > at:
-                    for delivery in batch.deliveries():
-                        if delivery.offset >= at:
-                            yield delivery
+                    if batch.offset > at and not with_gaps:
+                        raise self._missing(at, batch.offset)
+                    yield batch
                     at = batch.offset + batch.count
             if self._ended:
                 return
-            if at >= self.next_offset:
-                self._grown.clear()
-                await self._grown.wait()
+            if self._kept and self._kept[-1].offset + self._kept[-1].count > at:
+                continue  # it has grown while somebody looked at a batch
+            if at < self.next_offset:
+                if not with_gaps:
+                    raise self._missing(at, self.next_offset)
+                at = self.next_offset
+            self._grown.clear()
+            await self._grown.wait()
+
+    def _missing(self, start: int, end: int) -> NotHeld:
+        return NotHeld(f"offsets {start} to {end - 1} of group {self.group!r} are missing here")

@@ -33,7 +33,7 @@ _TEXTS = (
     "channel",
     "interface",
 )
-_TABLES = ("discovery", "processes", "added", "groups", "options")
+_TABLES = ("discovery", "processes", "added", "groups", "clients", "metrics", "options")
 KEYS: tuple[str, ...] = (
     "cluster",
     "protocol",

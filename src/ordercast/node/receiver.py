@@ -20,7 +20,8 @@ from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment, Untaken
 from ordercast.node.keys import KeysAt
 from ordercast.node.letter_box import LetterBox, Ordered
-from ordercast.node.letters import LETTERS_MARK, decode_letters
+from ordercast.node.letters import LETTERS_MARK, Letter
+from ordercast.node.runs import RUNS_MARK, Run, decode_marked
 
 logger = logging.getLogger("ordercast.node")
 
@@ -86,7 +87,7 @@ class Receiver:
         unpacked: list[bytes] | None = None
         if payload and payload[0] in MARKS:
             mark = payload[:1]
-            if mark == LETTERS_MARK:
+            if mark in (LETTERS_MARK, RUNS_MARK):
                 self._hear(multicast)
                 self._deliver_letters(multicast, payload, effect)
                 return
@@ -117,13 +118,14 @@ class Receiver:
         """The same for a bundle of letters: those whose key was used before do not go to the application, and have
         their places all the same."""
         route = self._routes[multicast.groups, None]
-        places, unpacked, letters = None, None, []
+        places, unpacked = None, None
+        letters: list[Letter] | list[Run] = []
         try:
-            letters = decode_letters(payload, multicast.count)
+            letters = decode_marked(payload, multicast.count)
         except WireError as error:
             unpacked = self._set_aside(multicast, str(error))
         is_of_one = len(multicast.groups) == 1
-        if is_of_one and route and route[0].held is None and any(letter.key for letter in letters):
+        if is_of_one and route and route[0].held is None and any(letter.is_keyed for letter in letters):
             self._need_keys(multicast.groups[0], route[0])
         if not is_of_one or not route or route[0].held is None:
             places = self.letters.sort(multicast, letters, _own_offsets(route))
@@ -161,7 +163,7 @@ class Receiver:
         inbox = self.find(group)
         if inbox is not None and inbox.held is not None:
             for batch in inbox.held:
-                if batch.packed[:1] == LETTERS_MARK and not batch.is_whole and len(batch.groups) == 1:
+                if batch.packed[:1] in (LETTERS_MARK, RUNS_MARK) and not batch.is_whole and len(batch.groups) == 1:
                     self._sort_held(batch, told)
             inbox.release()
 
@@ -169,7 +171,7 @@ class Receiver:
         multicast = Multicast(batch.bundle, batch.groups, batch.packed, count=batch.count)
         offsets = {batch.groups[0]: batch.offset}
         with suppress(WireError):  # that was told when it came
-            batch.places = self.letters.sort(multicast, decode_letters(batch.packed, batch.count), offsets, told)
+            batch.places = self.letters.sort(multicast, decode_marked(batch.packed, batch.count), offsets, told)
 
     def caught_up(self) -> None:
         """The log has no more for the application."""

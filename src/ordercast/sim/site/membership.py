@@ -92,7 +92,9 @@ class Membership:
             else:
                 instance.choose_service(now, change.group, change.service, change.sources)
         except UsageError as error:
-            if before is not None and was_open:
+            # (A join and a leave were both asked for before the start: the instance has never heard of the join, and
+            # the leave that it refuses now has come about.)
+            if before is not None and was_open and before is not change:
                 self._wishes[group] = before
             else:
                 self._open.discard(group)
