@@ -77,7 +77,7 @@ def test_what_was_answered_before_a_view_counts_no_more_in_it() -> None:
     assert order.ask("a")
 
 
-def test_where_a_majority_decides_changes_so_many_of_those_who_stay_have_to_have_the_state() -> None:
+def test_where_a_majority_decides_changes_half_of_all_members_have_to_be_heirs() -> None:
     # With b alone: b dies after its answer, and c and d, who have no state, make the list without a.
     order = Order("abcd")
     order.holders -= {"c", "d"}
@@ -87,15 +87,39 @@ def test_where_a_majority_decides_changes_so_many_of_those_who_stay_have_to_have
     assert Order("abcd", by_majority=False).ask("a")
 
 
-def test_of_two_who_leave_neither_is_the_others_heir_once_both_have_said_so() -> None:
+def test_of_many_who_leave_at_once_the_last_ones_stay_until_the_first_ones_are_out() -> None:
+    # b answers all of them and dies. Would all of them leave, they alone would make the lists, and let f in with the
+    # last one: b returns with less than f, and nobody else is there.
+    order = Order("abcdef")
+    order.install("abcde")
+    order.holders.discard("f")
+    assert [name for name in "acde" if order.ask(name)] == ["a", "c"]
+    order.up.remove("b")
+    order.install("bde")
+    assert not order.ask("d")
+    assert not order.ask("e")
+    order.install("bdef")
+    order.holders.add("f")
+    assert order.ask("d"), "e, who leaves later, and f have the state"
+    assert not order.ask("e")
+    order.install("bef")
+    assert not order.ask("e")
+    order.up.add("b")
+    assert order.ask("e")
+
+
+def test_of_two_who_leave_the_first_one_leaves_first() -> None:
     order = Order("abc")
     order.holders.discard("c")
     order.of["b"].say_parting()
     order.settle()
     assert not order.ask("a")
+    assert not order.ask("b")
     order.holders.add("c")
-    assert order.ask("a")
     assert order.ask("b")
+    assert not order.ask("a")
+    order.install("ac")
+    assert order.ask("a")
 
 
 def test_a_leaver_waits_for_a_member_that_is_down_and_leaves_when_it_is_back(

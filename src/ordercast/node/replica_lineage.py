@@ -15,11 +15,16 @@ histories is given up when they meet. So there
   can ever be there, two histories never both apply calls, and no call that was acknowledged is ever lost.
 
 Whoever leaves waits for heirs: it tells the others, then asks who has the state, anew in each view. Only an answer
-counts, for the others cannot know from the view who is alive. Where the protocol decides changes by a majority, so many
-of those who stay must have answered; elsewhere one is enough. (Else: b has the state and is dead, a leaves and takes it
-for an heir; c and d, who have come meanwhile, know what was ordered from their entry on, and b returns with less than
-that. With one answer among many: b answers and dies, and the list that a leaves is made by c and d, with newcomers who
-know what is ordered from there on. Of a majority, one is among those who make the list without a.)
+counts, for the others cannot know from the view who is alive. Who has said before that it leaves is no heir; who says
+so later is one, for it has to find its own. Where the protocol decides changes by a majority, half of all members have
+to be heirs, so that some of them are among those who decide that this one is out, and who they are that come meanwhile;
+elsewhere one is enough. Schedules that lose the state otherwise:
+
+- b has the state and is dead, a leaves and takes it for an heir; c and d, who have come meanwhile, know what was
+  ordered from their entry on, and b returns with less than that;
+- b answers and dies, and the list without a is made by c and d, with newcomers who know what is ordered from there on;
+- a, c, d and e leave at once, b answers all of them and dies; they make the lists with which they leave, and the last
+  of these with a newcomer.
 """
 
 from __future__ import annotations
@@ -69,8 +74,8 @@ class Lineage:
         self._members: tuple[SiteId, ...] = (process,)
         self._holders: set[SiteId] = set()
         """Who has said to have the state."""
-        self._parting: set[SiteId] = set()
-        """Who leaves soon."""
+        self._parting: list[SiteId] = []
+        """Who leaves soon, in the order in which they have said so."""
         self._replicas: set[SiteId] = set()
         """Who has said anything that only replicas say."""
         self._views = 0
@@ -153,7 +158,8 @@ class Lineage:
         self._members = view.members
         self._views += 1
         self._answers.clear()
-        for names in (self._holders, self._parting, self._replicas):
+        self._parting = [name for name in self._parting if name in view.members]
+        for names in (self._holders, self._replicas):
             names.intersection_update(view.members)
         count = len(view.members)
         self.lacking = "" if count >= self._quorum else f"{count} replicas are here, and quorum is {self._quorum}"
@@ -169,7 +175,8 @@ class Lineage:
         """Somebody has the state, or leaves soon; `has_state`: this replica has it, too, and after a crash as well."""
         self.note_replica(said.process)
         if isinstance(said, Part):
-            self._parting.add(said.process)
+            if said.process not in self._parting:
+                self._parting.append(said.process)
             self.tell_change()
             return
         if said.answers == self._process and said.number == self._views:
@@ -204,8 +211,10 @@ class Lineage:
 
     @property
     def others(self) -> list[SiteId]:
-        """Who else is in the group, and stays."""
-        return [name for name in self._members if name != self._process and name not in self._parting]
+        """Who else is in the group, and stays for longer than this replica."""
+        own = self._process
+        before = self._parting[: self._parting.index(own)] if own in self._parting else self._parting
+        return [name for name in self._members if name != own and name not in before]
 
     @property
     def unknown(self) -> list[SiteId]:
@@ -213,11 +222,10 @@ class Lineage:
         return [name for name in self.others if name not in self._replicas]
 
     def has_heirs(self, no_replicas: Collection[SiteId]) -> bool:
-        """Whether enough of those who stay have the state; some are known to be no replicas. Of two who leave at once,
-        the one that says so later is told that the other one does not stay."""
-        able = [name for name in self.others if name not in no_replicas]
-        needed = len(able) // 2 + 1 if self._by_majority else 1
-        return self._process in self._parting and len(self._answers.intersection(able)) >= needed
+        """Whether enough of those who stay have the state; some are known to be no replicas."""
+        able = [name for name in self._members if name not in no_replicas]
+        needed = (len(able) + 1) // 2 if self._by_majority else 1
+        return self._process in self._parting and len(self._answers.intersection(self.others)) >= needed
 
     def why_no_heirs(self) -> str:
         """For people."""
