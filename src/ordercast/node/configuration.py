@@ -80,6 +80,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """Of each group's last deliveries, for whoever looks at the node through its control socket: some hundred thousand
     small messages."""
 
+    def is_looked_at(self, process: SiteId) -> bool:
+        """Whether others ask the process for what it has delivered: commands, or clients."""
+        return self.control is not None or process in self.clients
+
     def agreed(self) -> dict[str, Any]:
         """What the greetings and the logs of all processes must agree on (see `ordercast.core.agreement`). Where a
         process is, and what only tunes it, may change with a restart of one process after the other."""

@@ -77,13 +77,12 @@ class Internals:
         """The way of messages to the last address."""
         self.membership = Membership(loop, engine.site)
         heard = engine.protocol.wants_consumed
-        is_looked_at = configuration.control is not None or process in configuration.clients
         self.views = Views(lambda: engine.groups)
         self.receiver = Receiver(
             [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
-            history_bytes=configuration.history_bytes if is_looked_at else 0,
+            history_bytes=configuration.history_bytes if configuration.is_looked_at(process) else 0,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,
