@@ -13,8 +13,19 @@ from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.services import add_services
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
 from ordercast.campaign.varied import vary
-from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
+from ordercast.core import (
+    GroupId,
+    OptionValues,
+    Protocol,
+    SiteId,
+    Situation,
+    Tuning,
+    UsageError,
+    log_uniform,
+    random_stream,
+)
 from ordercast.protocols import find_protocol
+from ordercast.sim.faults import AnyFault, Crash
 from ordercast.sim.network_table import (
     BroadcastTable,
     Link,
@@ -27,6 +38,7 @@ from ordercast.sim.network_table import (
 )
 from ordercast.sim.random_servers import random_servers
 from ordercast.sim.scenario import SEED_MAX, Scenario
+from ordercast.sim.simulation import fragment_seconds
 from ordercast.sim.workload import Workload
 
 SITES_MAX = 6
@@ -135,6 +147,25 @@ def draw_scenario(
         dying = _draw_dying(random, sites) if parts is None else _draw_dying_of_each(random, sites, parts)
     fragile = tuple(site for site in fragile if site not in dying)
     arena = Arena(random, sites, fragile, duration, delay_max, links)
+    options: OptionValues = {}
+    faults: tuple[AnyFault, ...] = ()
+    if not calm:
+        made = table.make(sites)
+        situation = Situation(
+            random,
+            sites,
+            members,
+            round_trip(table, sites),
+            bool(dying),
+            _sources_of(workloads),
+            table.bound(made),
+            fragment_seconds(made, sync_seconds),
+        )
+        options = tuning.options(situation)
+        faults = (*draw_faults(arena, kinds), *draw_deaths(arena, dying))
+        if tuning.deaths is not None and sources == "promised":
+            deaths = tuning.deaths(random, groups, options, duration)
+            faults += tuple(Crash(from_=moment, sites=(site,), forever=True) for site, moment in deaths)
     scenario = Scenario(
         protocol=protocol,
         name=f"campaign-{contract.name}",
@@ -145,13 +176,9 @@ def draw_scenario(
         duration=duration,
         settle=DELAY_SECONDS_MAX + tuning.settle,
         sync_seconds=0.0 if calm else sync_seconds,
-        options={}
-        if calm
-        else tuning.options(
-            Situation(random, sites, members, round_trip(table, sites), bool(dying), _sources_of(workloads))
-        ),
+        options=options,
         workloads=workloads,
-        faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
+        faults=faults,
     )
     if calm or network is not None or sources != "promised":
         return scenario

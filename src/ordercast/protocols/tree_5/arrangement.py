@@ -1,0 +1,50 @@
+"""What others must know of Protocol 5 beside its contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from ordercast.core import Arrangement, Capacity, OptionValues, SiteId, Situation, Tuning
+from ordercast.core.arrangement import Groups
+from ordercast.protocols.tree_5.options import Tree5Options
+
+
+def _options(situation: Situation) -> OptionValues:
+    least = situation.phi_n + 2 * situation.phi_p
+    return {
+        "phi_n": situation.phi_n,
+        "phi_p": situation.phi_p,
+        "delta": round(least * situation.random.uniform(1.02, 3.0) + 0.001, 6),
+        "children_max": situation.random.randint(1, 4),
+        "log_messages_max": situation.rarely(4096, 2, 6),
+    }
+
+
+def _layout(random: Random) -> Groups:
+    """One group, as the thesis has it: the root of one group may be an inner site of another, and only roots fail."""
+    return {"g": tuple("abcdef"[: random.randint(2, 6)])}
+
+
+def _deaths(random: Random, groups: Groups, options: OptionValues, duration: float) -> Iterator[tuple[SiteId, float]]:
+    """[A6] to [A8]: roots crash for good, one after the other, each when its tree has been in place for a while."""
+    (ranks,) = groups.values()
+    spacing = Tree5Options(**options).succession_seconds
+    moment = random.uniform(0.0, 0.5 * duration)
+    for root in ranks[: random.randint(0, len(ranks) - 1)]:
+        if moment > 0.9 * duration:
+            return
+        yield root, round(moment, 6)
+        moment += spacing + (0.001 if random.random() < 0.5 else random.uniform(0.0, 0.3 * duration))
+
+
+def _live(capacity: Capacity) -> OptionValues:
+    return {"log_messages_max": capacity.ahead}
+
+
+TREE_5 = Arrangement(
+    order="the same for all messages of a group; what only a failed root had delivered may come elsewhere",
+    crash="all, for about δ, when the root crashes; nobody else may",
+    campaign=Tuning(options=_options, settle=30.0, layout=_layout, deaths=_deaths),
+    live=_live,
+)
