@@ -164,8 +164,10 @@ def draw_scenario(
         options = tuning.options(situation)
         faults = (*draw_faults(arena, kinds), *draw_deaths(arena, dying))
         if tuning.deaths is not None and sources == "promised":
-            deaths = tuning.deaths(random, groups, options, duration)
-            faults += tuple(Crash(from_=moment, sites=(site,), forever=True) for site, moment in deaths)
+            for site, moment, packets in tuning.deaths(random, groups, options, duration):
+                faults += (Crash(from_=moment, sites=(site,), forever=True, after_packets=packets),)
+                workloads += (_burst_at(random, speakers, tuple(groups), moment - situation.round_trip / 2),)
+            fragile = ()
     scenario = Scenario(
         protocol=protocol,
         name=f"campaign-{contract.name}",
@@ -395,6 +397,20 @@ def _burst(
         count=random.randint(2, 8),
         rate=round(log_uniform(random, 20.0, 1000.0), 1),
         start=round(random.uniform(0.0, 0.8 * duration), 2),
+        size=_size(random),
+    )
+
+
+def _burst_at(random: Random, sources: tuple[SiteId, ...], groups: tuple[GroupId, ...], moment: float) -> Workload:
+    """Messages that are on their way, or being passed on, at about this moment: a site that crashes then has sent some
+    of what it had to send."""
+    return Workload(
+        sources=(random.choice(sources),),
+        groups=groups,
+        choose=1,
+        count=random.randint(4, 24),
+        rate=round(log_uniform(random, 500.0, 10_000.0), 1),
+        start=round(max(0.0, moment - random.uniform(0.0, 0.01)), 6),
         size=_size(random),
     )
 

@@ -80,9 +80,9 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """Draws the groups, for protocols whose promises depend on how groups overlap; None: as for every protocol."""
     majorities: Callable[[Groups], Iterable[tuple[SiteId, ...]]] | None = None
     """The sets of sites of which a minority may die each; None: all sites are one."""
-    deaths: Callable[[Random, Groups, OptionValues, float], Iterable[tuple[SiteId, float]]] | None = None
-    """Who crashes for good in a run of so many seconds, and when: for protocols whose contract allows
-    `successive_deaths`."""
+    deaths: Callable[[Random, Groups, OptionValues, float], Iterable[tuple[SiteId, float, int]]] | None = None
+    """Who crashes for good in a run of so many seconds, when, and after how many more packets: for protocols whose
+    contract allows `successive_deaths`."""
     repairable: Callable[[OptionValues, Groups], bool] = lambda _options, _groups: True
     """Whether a site that has lost its log can be given everything back with these options, for protocols whose
     contract `repairs`."""

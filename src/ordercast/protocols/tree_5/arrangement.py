@@ -26,16 +26,21 @@ def _layout(random: Random) -> Groups:
     return {"g": tuple("abcdef"[: random.randint(2, 6)])}
 
 
-def _deaths(random: Random, groups: Groups, options: OptionValues, duration: float) -> Iterator[tuple[SiteId, float]]:
-    """[A6] to [A8]: roots crash for good, one after the other, each when its tree has been in place for a while."""
+def _deaths(
+    random: Random, groups: Groups, options: OptionValues, duration: float
+) -> Iterator[tuple[SiteId, float, int]]:
+    """[A6] to [A8]: roots crash for good, one after the other, each when its tree has been in place for a while; half
+    of them in the middle of what they send, which comes within the time of a heartbeat."""
     (ranks,) = groups.values()
-    spacing = Tree5Options(**options).succession_seconds
+    chosen = Tree5Options(**options)
     moment = random.uniform(0.0, 0.5 * duration)
     for root in ranks[: random.randint(0, len(ranks) - 1)]:
         if moment > 0.9 * duration:
             return
-        yield root, round(moment, 6)
-        moment += spacing + (0.001 if random.random() < 0.5 else random.uniform(0.0, 0.3 * duration))
+        packets = random.choice((0, random.randint(1, 6)))
+        yield root, round(moment, 6), packets
+        moment += chosen.succession_seconds + (chosen.delta * packets if packets else 0.0)
+        moment += random.choice((0.001, random.uniform(0.0, 0.3 * duration)))
 
 
 def _live(capacity: Capacity) -> OptionValues:

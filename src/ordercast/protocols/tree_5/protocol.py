@@ -70,7 +70,6 @@ class Tree5(Protocol):
             "resent-by-source",
             "gap-asked",
             "took-over",
-            "late-message",
             "reported",
             "caught-up",
             "helped",
