@@ -48,7 +48,8 @@ def _live(capacity: Capacity) -> OptionValues:
 
 
 TREE_5 = Arrangement(
-    order="the same for all messages of a group; what only a failed root had delivered may come elsewhere",
+    order="the same for all messages of a group, with proved bounds; what only a failed root had delivered may come "
+    "elsewhere",
     crash="all, for about δ, when the root crashes; nobody else may",
     campaign=Tuning(options=_options, settle=30.0, layout=_layout, deaths=_deaths),
     live=_live,

@@ -103,11 +103,15 @@ class Tree5(Protocol):
         super().__init__(context)
         self.options = cast(Tree5Options, context.options)
         self.members = {
-            group: Member(self, group, members) for group, members in context.groups.items() if self.site in members
+            group: self.make_member(group, members) for group, members in context.groups.items() if self.site in members
         }
         self.sources = {group: Source(self, group, members[0]) for group, members in context.groups.items()}
         self.back = False
         """Whether this site has failed: then it stays out."""
+
+    def make_member(self, group: GroupId, ranks: tuple[SiteId, ...]) -> Member:
+        """This site's part in a group."""
+        return Member(self, group, ranks)
 
     def sources_of(self, group: GroupId) -> tuple[SiteId, ...]:
         """Those who must know the root."""
