@@ -15,7 +15,6 @@ from ordercast.check.facts import Facts
 from ordercast.check.judges.bounded import judge_bounded
 from ordercast.core import Bounds, Protocol
 from ordercast.protocols import find_protocol
-from ordercast.protocols.tree_5 import Tree5Options
 from ordercast.sim.faults import AnyFault, Crash, Cut, Delay, Loss
 from ordercast.sim.network_table import PointToPointTable
 from ordercast.sim.scenario import Scenario
@@ -106,7 +105,7 @@ def make_scenario(point: Point, seed: int) -> Scenario:
         *([Crash(from_=5.5, to=6.5, sites=("c",))] if is_tree else []),
     ]
     if protocol.contract.successive_deaths:
-        faults = [faults[0], *_deaths(Tree5Options(**options))]
+        faults = [faults[0], *_deaths(protocol.contract.options(**options))]
     if "loss" in protocol.contract.faults:
         # Before the delays, for the first rule that speaks decides.
         faults[:0] = [
@@ -128,7 +127,7 @@ def make_scenario(point: Point, seed: int) -> Scenario:
     )
 
 
-def _deaths(options: Tree5Options) -> list[AnyFault]:
+def _deaths(options: Any) -> list[AnyFault]:
     """Two roots die, the second as early as [A8] lets it; the first in the middle of what it sends."""
     second = 3.0 + options.delta + options.succession_seconds
     return [
