@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ordercast.blocks import Shared
+    from ordercast.client import Client, ClientGroup, ClientReplica, connect
     from ordercast.core import OrdercastError, UsageError
     from ordercast.node import (
         Batch,
         CaughtUp,
+        ClientCut,
         Consumer,
         Context,
         Delivery,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
         Node,
         NodeClosed,
         NodeFailed,
+        NoMember,
+        OutcomeUnknown,
         Pending,
         Receipt,
         Replicated,
@@ -49,16 +53,22 @@ __version__ = "0.2.0"
 __all__ = [
     "Batch",
     "CaughtUp",
+    "Client",
+    "ClientCut",
+    "ClientGroup",
+    "ClientReplica",
     "Consumer",
     "Context",
     "Delivery",
     "Group",
     "GroupBlocked",
     "JoinRefused",
+    "NoMember",
     "Node",
     "NodeClosed",
     "NodeFailed",
     "OrdercastError",
+    "OutcomeUnknown",
     "Pending",
     "Receipt",
     "Replicated",
@@ -73,12 +83,21 @@ __all__ = [
     "UsageError",
     "View",
     "WouldBlock",
+    "connect",
     "open",
     "open_synchronous",
     "run",
 ]
 
-_ELSEWHERE = {"OrdercastError": "ordercast.core", "Shared": "ordercast.blocks", "UsageError": "ordercast.core"}
+_ELSEWHERE = {
+    "Client": "ordercast.client",
+    "ClientGroup": "ordercast.client",
+    "ClientReplica": "ordercast.client",
+    "OrdercastError": "ordercast.core",
+    "Shared": "ordercast.blocks",
+    "UsageError": "ordercast.core",
+    "connect": "ordercast.client",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -90,8 +90,8 @@ def test_what_else_is_typed_is_there(command: str) -> None:
     elif first == "python":
         assert (ROOT / rest[0]).is_file()
     else:
-        # A cluster of Spark is started by Spark's own scripts.
-        assert first.startswith(("SPARK=", "$SPARK/bin/spark-class"))
+        # A cluster of Spark is started by Spark's own scripts, and whoever speaks HTTP has a program for it.
+        assert first.startswith(("SPARK=", "$SPARK/bin/spark-class", "curl"))
 
 
 def _write_scene(folder: Path) -> None:
@@ -160,11 +160,15 @@ def test_the_graph_that_is_drawn_is_that_of_the_commands_above_it(
 # ---------------------------------------------------------------------- files
 @pytest.mark.parametrize("block", list(iterate_blocks("toml")), ids=str)
 def test_a_file_that_is_shown_is_taken(block: Block, tmp_path: Path) -> None:
-    tables = tomllib.loads(block.text)
+    tables, text = tomllib.loads(block.text), block.text
+    if {*tables} <= {"clients", "metrics"}:
+        # A piece of the file that docs/configuration.md shows.
+        text = next(b.text for b in iterate_blocks("toml") if b.document == "docs/configuration.md") + text
+        tables = tomllib.loads(text)
     if "cluster" in tables:
         assert main(["key", "new", str(tmp_path / tables["key_file"])]) == 0
         file = tmp_path / "cluster.toml"
-        file.write_text(block.text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         assert main(["config", "validate", str(file)]) == 0
     else:
         named: set[str] = set(tables.get("network", {}).get("hosts", {}))
@@ -196,7 +200,8 @@ def test_json_that_is_shown_is_json(block: Block) -> None:
 PROGRAMS = list(iterate_blocks("python"))
 ON_SPARK = [block for block in PROGRAMS if "open_session" in block.text]
 ON_A_CHANNEL = [block for block in PROGRAMS if "desk.toml" in block.text]
-ALONE = [block for block in PROGRAMS if block not in (*ON_SPARK, *ON_A_CHANNEL)]
+AS_CLIENTS = [block for block in PROGRAMS if "ordercast.connect" in block.text]
+ALONE = [block for block in PROGRAMS if block not in (*ON_SPARK, *ON_A_CHANNEL, *AS_CLIENTS)]
 
 
 def _prepare(block: Block, folder: Path) -> None:
@@ -220,9 +225,9 @@ def _prepare(block: Block, folder: Path) -> None:
         (folder / "delays.py").write_text(earlier.text, encoding="utf-8")
 
 
-def _run_program(block: Block, folder: Path) -> str:
-    """What a program prints; one that goes on for ever is stopped after its first line."""
-    (folder / "program.py").write_text(block.text, encoding="utf-8")
+def _run_program(block: Block, folder: Path, text: str = "") -> str:
+    """What a program prints; one that goes on for ever is stopped after its first line. `text` stands in its place."""
+    (folder / "program.py").write_text(text or block.text, encoding="utf-8")
     # Mutants live in the tests: a program that makes one is run where these are.
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join([str(ROOT / "src"), str(ROOT)]))
     process = subprocess.Popen(
@@ -253,26 +258,44 @@ def _run_program(block: Block, folder: Path) -> str:
 
 
 @contextmanager
-def _fellow(block: Block, folder: Path) -> Iterator[None]:
-    """A second process runs beside a program that is node-1: two of three are the majority that it needs."""
-    if 'process="node-1"' not in block.text:
-        yield
-        return
-    words = ("node", "--config", "bank.toml", "--process", "node-2")
-    process = subprocess.Popen([sys.executable, "-c", RUN_ORDERCAST, *words], cwd=folder, stderr=subprocess.DEVNULL)
+def _fellows(folder: Path, *names: str) -> Iterator[None]:
+    """Processes of the cluster that run beside a program."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", RUN_ORDERCAST, "node", "--config", "bank.toml", "--process", name],
+            cwd=folder,
+            stderr=subprocess.DEVNULL,
+        )
+        for name in names
+    ]
     try:
         yield
     finally:
-        process.kill()
-        process.wait()
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize("block", ALONE, ids=str)
 def test_a_program_that_is_shown_runs(block: Block, tmp_path: Path) -> None:
     _prepare(block, tmp_path)
-    with _fellow(block, tmp_path):
+    # Two of three are the majority that it needs.
+    with _fellows(tmp_path, *(["node-2"] if 'process="node-1"' in block.text else [])):
         printed = _run_program(block, tmp_path)
     assert bool(printed) == ("print(" in block.text)
+
+
+@pytest.mark.parametrize("block", AS_CLIENTS, ids=str)
+def test_a_program_that_is_a_client_runs_beside_its_cluster(block: Block, tmp_path: Path) -> None:
+    _prepare(block, tmp_path)
+    text, ports = block.text, free_ports(2)
+    with (tmp_path / "bank.toml").open("a", encoding="utf-8") as file:
+        file.write("[clients]\n")
+        for number, port in enumerate(ports, start=1):
+            file.write(f'node-{number} = "127.0.0.1:{port}"\n')
+            text = text.replace(f"10.0.0.{number}:7101", f"127.0.0.1:{port}")
+    with _fellows(tmp_path, "node-1", "node-2"):
+        assert _run_program(block, tmp_path, text)
 
 
 @pytest.mark.spark

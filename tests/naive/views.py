@@ -34,9 +34,16 @@ def self_inclusion(run: Run, rows: list[Row]) -> Outcome:
 class _Between:
     """What two sites did between two views of a group, with one service."""
 
-    def __init__(self, terms: Terms, group: str | None, service: str | None, rows: dict[str, list[Row]]) -> None:
+    def __init__(
+        self,
+        terms: Terms,
+        group: str | None,
+        service: str | None,
+        rows: dict[str, list[Row]],
+        ends: dict[str, Row],
+    ) -> None:
         self.terms, self.group, self.service = terms, group, service
-        self.rows = rows
+        self.rows, self.ends = rows, ends
 
     def delivered(self, site: str) -> set[str]:
         return {
@@ -52,23 +59,28 @@ class _Between:
         return ("group", self.group) in terms.address(message)
 
     def activation_point(self, site: str, message: str) -> Row | None:
-        points = [
-            row
-            for row in self.rows[site]
-            if row["kind"] == "activate"
-            and row.get("service") == self.service
-            and (self.group is EVERYTHING or not row.get("groups") or self.group in row["groups"])
-            and row.get("source") in (None, self.terms.source(message))
-        ]
+        points = [row for row in self.rows[site] if row["kind"] == "activate" and self.is_about(row, message)]
         return points[-1] if points else None
+
+    def is_about(self, activation: Row, message: str) -> bool:
+        return (
+            activation.get("service") == self.service
+            and (self.group is EVERYTHING or not activation.get("groups") or self.group in activation["groups"])
+            and activation.get("source") in (None, self.terms.source(message))
+        )
 
     def is_before_an_activation_point(self, message: str) -> bool:
         points = {site: self.activation_point(site, message) for site in self.rows}
         times = [point["time"] for point in points.values() if point is not None]
+        if message in self.terms.known and any(
+            self.terms.begin(message) <= row["time"]
+            for site, end in self.ends.items()
+            for row in self.terms.of_kind(site, "activate")
+            if row["seq"] < end["seq"] and self.is_about(row, message)
+        ):
+            return True
         if not times:
             return False
-        if message in self.terms.known and self.terms.begin(message) <= max(times):
-            return True
         for site, point in points.items():
             delivered = [row for row in self.rows[site] if row["kind"] == "deliver" and row["message"] == message]
             if point is not None and point["time"] == max(times):
@@ -147,6 +159,7 @@ def virtual_synchrony(run: Run, rows: list[Row]) -> Outcome:
                                     x: [row for row in each.rows_of[x] if v_at_x["seq"] < row["seq"] < w_at_x["seq"]],
                                     y: [row for row in each.rows_of[y] if v_at_y["seq"] < row["seq"] < w_at_y["seq"]],
                                 },
+                                {x: w_at_x, y: w_at_y},
                             )
                             for each in (terms, of_all)
                         )

@@ -15,8 +15,9 @@ from ordercast.node.bundles import encode_bundle
 from ordercast.node.deliveries import View
 from ordercast.node.journal import Attachment
 from ordercast.node.keys import KEYS_MAX, KEYS_OF_OWNER_MAX, REPEATED_MAX, Keys, KeysAt, Place
-from ordercast.node.letters import Letter, encode_letters
+from ordercast.node.letters import Letter
 from ordercast.node.receiver import Receiver
+from ordercast.node.runs import encode_marked
 from tests.node.cluster import make_configuration, open_nodes, payloads, run, take
 
 PROTOCOLS = ("sequencer", "token", "two-phase", "lamport", "three-step")
@@ -192,7 +193,7 @@ def test_a_key_is_delivered_once_across_kills_of_its_source(protocol: str, tmp_p
 
 
 def letters(receiver: Receiver, number: int, *those: Letter, source: str = "a", group: str = "g") -> None:
-    multicast = Multicast(MessageId(source, 0, number), (group,), encode_letters(those), count=len(those))
+    multicast = Multicast(MessageId(source, 0, number), (group,), encode_marked(those), count=len(those))
     receiver.deliver("main", Deliver(multicast))
 
 
@@ -203,7 +204,7 @@ def plain(receiver: Receiver, number: int, *those: bytes) -> None:
 
 def make_receiver(attachment: Attachment | None = None) -> Receiver:
     view = View("1", "g", ("a", "b"))
-    return Receiver([view], 1 << 20, attachment or Attachment(), with_history=True, on_taken=lambda: None)
+    return Receiver([view], 1 << 20, attachment or Attachment(), history_bytes=1 << 20, on_taken=lambda: None)
 
 
 def seen(receiver: Receiver, group: str = "g") -> list[tuple[int, bytes, str]]:

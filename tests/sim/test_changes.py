@@ -188,6 +188,15 @@ def test_an_application_that_is_started_again_asks_again_for_what_has_not_come_a
     assert rows(run, "join", site="d")[0]["time"] > 4.5
 
 
+def test_what_is_left_before_the_start_is_over_was_never_asked_for_and_is_answered() -> None:
+    # Where memory is lost, sites greet each other first; d is told to join and to leave while it waits for b.
+    lost = '[[fault]]\nkind = "lost-log"\nrepair = true\nfrom = 2.0\nto = 4.0\nsites = ["b"]\n'
+    document = DOCUMENT.replace("desk", "token").replace('"b"]', '"b", "c"]')
+    run = executed(document + JOIN + LEAVE.replace("5.2", "2.3") + lost)
+    assert run.refused_requests == ["d: d is not in 'g': there is nothing to leave"]
+    assert (run.change_counts, run.sites["d"].membership.unanswered) == ({}, ())
+
+
 def test_a_fault_does_not_wake_a_site_that_has_not_begun() -> None:
     run = executed(DOCUMENT + JOIN + '[[fault]]\nkind = "crash"\nfrom = 0.5\nto = 1.0\nsites = ["d"]')
     assert not rows(run, "fail", "awake", "recover")

@@ -108,6 +108,10 @@ def draw_scenario(
     contract = protocol.contract
     tuning = protocol.arrangement.campaign
     random = random_stream(seed, "campaign", contract.name, attempt)
+    mode: OptionValues = {}
+    if tuning.modes and not calm and network is None and sources == "promised":
+        mode = random_stream(seed, "mode", contract.name, attempt).choice(tuning.modes)
+        contract = contract.with_options(contract.options(**mode))
     sites = _draw_sites(random, 2 if sources == "promised" else 4, SITES_MAX if calm else tuning.sites_max or SITES_MAX)
     publishers = sites[: random.randint(1, 2)] if sources == "outside" else ()
     groups = _draw_groups(random, sites[len(publishers) :])
@@ -161,7 +165,7 @@ def draw_scenario(
             table.bound(made),
             fragment_seconds(made, sync_seconds),
         )
-        options = tuning.options(situation)
+        options = tuning.options(situation) | mode
         faults = (*draw_faults(arena, kinds), *draw_deaths(arena, dying))
         if tuning.deaths is not None and sources == "promised":
             for site, moment, packets in tuning.deaths(random, groups, options, duration):

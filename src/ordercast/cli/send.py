@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
-from collections.abc import Iterator
-from typing import Annotated, Any, BinaryIO
+from collections.abc import AsyncIterator, Iterator
+from io import BufferedReader
+from typing import Annotated, Any, cast
 
 import typer
 
 import ordercast
-from ordercast.cli.live import ConfigOption, ProcessOption, check_group, control_path
+from ordercast.cli.live import AnyProcessOption, ConfigOption, check_group, find_way
+from ordercast.core import UsageError
 from ordercast.node.control import send as send_through
 
 NOT_ORDERED = 1
@@ -25,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def send(
     group: Annotated[str, typer.Argument(help="The group, or several joined by commas.")],
     config: ConfigOption,
-    process: ProcessOption,
+    process: AnyProcessOption = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="Every line is a message; else all of the input is one.")
     ] = False,
@@ -39,15 +42,19 @@ def send(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> int:
     """Multicast standard input through a running node; done when it has its place in the order of the group. What was
-    taken and is not ordered in time ends with exit code 1, and may be ordered later.
+    taken and is not ordered in time ends with exit code 1, and may be ordered later. Where the configuration has
+    [clients] this works from every machine that has the configuration and the key.
 
     Example: echo "deposit 42 100" | ordercast send everyone --config bank.toml --process node-1 --lines
     """
     groups = group.split(",")
     for name in groups:
         check_group(config, name)
-    path = control_path(config, process)
-    answer = ordercast.run(send_through(path, groups, _messages(sys.stdin.buffer, lines), key, timeout))
+    way, source = find_way(config, process), cast(BufferedReader, sys.stdin.buffer)
+    if isinstance(way, ordercast.Client):
+        answer = ordercast.run(_send_as_client(way, groups, _read(source, lines), key, timeout))
+    else:
+        answer = ordercast.run(send_through(way, groups, _messages(source, lines), key, timeout))
     if as_json:
         print(json.dumps(answer | {"groups": groups, "process": process}))
     else:
@@ -64,7 +71,53 @@ def _describe(answer: dict[str, Any], groups: str) -> str:
     return f"{sent} to {groups} taken, not yet ordered: {answer['why']}"
 
 
-def _messages(source: BinaryIO, lines: bool) -> Iterator[bytes]:
+async def _send_as_client(
+    client: ordercast.Client, groups: list[str], payloads: AsyncIterator[bytes], key: str | None, timeout: float
+) -> dict[str, Any]:
+    """What a client sends to a group is ordered as it was sent, so when the last one has its place, all have theirs."""
+    if len(groups) > 1:
+        raise UsageError("a client sends to one group at a time: name one, or send to each of them")
+    answer: dict[str, Any] = {"sent": 0, "ordered": None, "offset": None, "message": None, "why": None}
+    try:
+        async with client:
+            group, last = client.group(groups[0]), None
+            async for payload in payloads:
+                if last is not None:
+                    await group.multicast(last, key=_key(key, answer["sent"]))
+                last = payload
+                answer["sent"] += 1
+            if last is None:
+                return answer
+            async with asyncio.timeout(timeout):
+                receipt = await group.multicast(last, confirm=True, key=_key(key, answer["sent"]))
+    except TimeoutError:
+        return answer | {"ordered": False, "why": f"the group has not ordered them in {timeout:g} s"}
+    except (ordercast.GroupBlocked, ordercast.NoMember) as error:
+        if not answer["sent"]:
+            raise UsageError(str(error)) from None
+        return answer | {"ordered": False, "why": str(error)}
+    return answer | {"ordered": True, "offset": receipt.offset, "message": receipt.message}
+
+
+def _key(key: str | None, number: int) -> str | None:
+    return None if key is None else f"{key}/{number}"
+
+
+async def _read(source: BufferedReader, lines: bool) -> AsyncIterator[bytes]:
+    """Messages as they come, without a wait in which the client would be silent."""
+    if not lines:
+        yield await asyncio.to_thread(source.read)
+        return
+    rest = b""
+    while data := await asyncio.to_thread(source.read1, 1 << 16):
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            yield line.rstrip(b"\r")
+    if rest:
+        yield rest.rstrip(b"\r")
+
+
+def _messages(source: BufferedReader, lines: bool) -> Iterator[bytes]:
     if lines:
         for line in source:
             yield line.rstrip(b"\r\n")

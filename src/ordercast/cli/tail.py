@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 import ordercast
-from ordercast.cli.live import ConfigOption, ProcessOption, check_group, control_path
+from ordercast.cli.live import AnyProcessOption, ConfigOption, check_group, find_way
 from ordercast.core import UsageError
-from ordercast.node.control import ask, read
+from ordercast.node.control import ask, describe, read
 
 UNPRINTABLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Unicode that moves a terminal's cursor, colours it, rings its bell, turns its text round or ends its line."""
@@ -27,24 +27,45 @@ def register(app: typer.Typer) -> None:
 def tail(
     group: Annotated[str, typer.Argument(help="The group.")],
     config: ConfigOption,
-    process: ProcessOption,
+    process: AnyProcessOption = None,
     start: Annotated[
         int | None, typer.Option("--from", min=0, metavar="N", help="From this offset; else from now.")
     ] = None,
     count: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after so many.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON lines.")] = False,
 ) -> int:
-    """Print what a running node delivers, in order, until Ctrl-C.
+    """Print what a running node delivers, in order, until Ctrl-C. Where the configuration has [clients] this works from
+    every machine that has the configuration and the key, and goes on at another node when one is lost.
 
     Example: ordercast tail everyone --config bank.toml --process node-1 --from 0 --json
     """
     check_group(config, group)
-    printed = ordercast.run(_follow(control_path(config, process), group, start, count, as_json))
+    way = find_way(config, process)
+    if isinstance(way, ordercast.Client):
+        ordercast.run(_follow_as_client(way, group, start, count, as_json))
+        return 0
+    printed = ordercast.run(_follow(way, group, start, count, as_json))
     if count is not None and printed < count:
         raise UsageError(f"the node ended after {printed} of {count} deliveries: start it again, then go on")
     if count is None:
         print("the node ended", file=sys.stderr)
     return 0
+
+
+async def _follow_as_client(
+    client: ordercast.Client, group: str, start: int | None, count: int | None, as_json: bool
+) -> None:
+    printed = 0
+    try:
+        async with client:
+            async for delivery in client.group(group).subscribe(start):
+                _print(describe(delivery), as_json)
+                printed += 1
+                if printed == count:
+                    return
+    except (ordercast.ClientCut, ordercast.NoMember) as error:
+        wanted = "" if count is None else f" of {count}"
+        raise UsageError(f"{error}; deliveries that were printed: {printed}{wanted}") from None
 
 
 async def _follow(path: Path, group: str, start: int | None, count: int | None, as_json: bool) -> int:

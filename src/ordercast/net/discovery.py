@@ -124,6 +124,7 @@ class Discovery:
         """Look no more, and let the others know that this process has ended."""
         for handle in self._handles.values():
             handle.cancel()
+        self._seeds.clear()
         self._endpoint.on_peer = lambda _site: None
         # (In a fork of the process nothing can be said in its name.)
         with suppress(UsageError):
@@ -292,6 +293,16 @@ class Discovery:
         self._tell(tuple(self._found), self.settled)
 
     # ------------------------------------------------------------------ what can be seen of it
+    def seeds(self) -> dict[str, SiteId | None]:
+        """Every seed that is not this process itself -> who was found there."""
+        names = {where: name for name, where in self._found.items()}
+        own = self._transport.is_own
+        return {
+            text: names.get(where) if where else None
+            for text, where in self._seeds.items()
+            if where is None or not own(where)
+        }
+
     def _missing_seeds(self) -> dict[str, Address | None]:
         """Those at whose addresses nobody was found, and that are not this process itself."""
         known = set(self._found.values())

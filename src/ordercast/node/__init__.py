@@ -3,10 +3,13 @@
 from ordercast.node.consumer import Consumer, Pending
 from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, TypedDelivery, View
 from ordercast.node.errors import (
+    ClientCut,
     GroupBlocked,
     JoinRefused,
     NodeClosed,
     NodeFailed,
+    NoMember,
+    OutcomeUnknown,
     ServiceUnavailable,
     TypeRefused,
     WouldBlock,
@@ -23,15 +26,18 @@ from ordercast.node.typed import TypedGroup
 __all__ = [
     "Batch",
     "CaughtUp",
+    "ClientCut",
     "Consumer",
     "Context",
     "Delivery",
     "Group",
     "GroupBlocked",
     "JoinRefused",
+    "NoMember",
     "Node",
     "NodeClosed",
     "NodeFailed",
+    "OutcomeUnknown",
     "Pending",
     "Receipt",
     "Replicated",

@@ -15,6 +15,7 @@ import msgspec
 
 from ordercast.core import GroupId, MessageId, Payload, SiteId, WireError
 from ordercast.node.letters import LETTER_BYTES_MAX, LETTERS_MARK, decode_letters
+from ordercast.node.runs import RUNS_MARK, decode_runs
 
 BUNDLE_BYTES_MAX = 64_000
 """What fits, with the protocol's own fields and the seal, into the largest datagram."""
@@ -25,8 +26,8 @@ MESSAGE_OVERHEAD = 5
 PIECE_MARK = b"\xc1"
 """How a part of a large message begins: the one byte with which no msgpack value does."""
 LETTER_PIECE_MARK = b"\xc2"
-"""The same, of a large message that is a letter. (It begins as no list of messages does, either.)"""
-MARKS = LETTERS_MARK + PIECE_MARK + LETTER_PIECE_MARK
+"""The same, of a large message that is a letter or a run. (It begins as no list of messages does, either.)"""
+MARKS = LETTERS_MARK + RUNS_MARK + PIECE_MARK + LETTER_PIECE_MARK
 """How a payload begins that is not a list of messages."""
 _PIECE = struct.Struct("!III")
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size
@@ -78,6 +79,8 @@ def decode_bundle(payload: Payload, count: int) -> list[bytes]:
     """The messages of a bundle; `WireError` when it is none."""
     if payload[:1] == LETTERS_MARK:
         return [letter.payload for letter in decode_letters(payload, count)]
+    if payload[:1] == RUNS_MARK:
+        return [message for run in decode_runs(payload, count) for message in run.payloads]
     try:
         messages = _decode(payload)
     except msgspec.DecodeError as error:

@@ -16,7 +16,7 @@ import msgspec
 
 from ordercast.core import Context, GroupId, Protocol, SiteId, UsageError
 from ordercast.core.tables import nearest, rename_options, to_struct, to_value
-from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_multicast, show_address
+from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_listen, parse_multicast, show_address
 from ordercast.node.layers import Layers, Origin, Source
 from ordercast.node.searching import EXAMPLE, Search, read_search
 from ordercast.node.tuning import live_options
@@ -27,6 +27,7 @@ PLACE_OF_PROCESS = "{process}"
 SOCKET_PATH_BYTES_MAX = 103
 """What the address of a Unix socket holds on every system (macOS; Linux: 107)."""
 NAME_CHARACTERS_MAX = 64
+EVERYWHERE = ("0.0.0.0", "::")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -43,6 +44,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     added: dict[SiteId, HostPort] = {}
     """Processes that were added while the cluster ran. They are in no group of the file, and nobody has to agree on
     them: those who know of one talk with it."""
+    clients: dict[SiteId, HostPort] = {}
+    """Process -> where it listens for clients, by TCP."""
+    metrics: dict[SiteId, HostPort] = {}
+    """Process -> where it shows its figures, by HTTP."""
     discovery: Search | None = None
     options: dict[str, Any] = {}
     """What is set of the protocol's own options, in their types."""
@@ -71,6 +76,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """A payload is held in memory whole at every member."""
     queue_bytes: int = 1 << 26
     """Deliveries that wait for an application which is slower than the group."""
+    history_bytes: int = 1 << 24
+    """Of each group's last deliveries, for whoever looks at the node through its control socket: some hundred thousand
+    small messages."""
+
+    def is_looked_at(self, process: SiteId) -> bool:
+        """Whether others ask the process for what it has delivered: commands, or clients."""
+        return self.control is not None or process in self.clients
 
     def agreed(self) -> dict[str, Any]:
         """What the greetings and the logs of all processes must agree on (see `ordercast.core.agreement`). Where a
@@ -88,6 +100,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     def addresses(self) -> dict[SiteId, HostPort]:
         """Where each process is that the file names."""
         return self.processes | self.added
+
+    @property
+    def client_addresses(self) -> dict[SiteId, HostPort]:
+        """Where clients reach each process: where it listens, and at its own host where it listens everywhere."""
+        own = self.addresses
+        return {
+            name: (own[name][0], port) if name in own and host in EVERYWHERE else (host, port)
+            for name, (host, port) in self.clients.items()
+        }
 
     def log_folder(self, process: SiteId) -> Path | None:
         """Where one process has its log; None for none."""
@@ -112,6 +133,7 @@ RANGES: dict[str, Range] = {
     "busy_poll": Range(0, 10_000_000, "it is a number of microseconds, up to ten seconds"),
     "retain_bytes": Range(0, 1 << 50, "it is a number of bytes"),
     "payload_max": Range(1, 1 << 32, "payloads are held in memory"),
+    "history_bytes": Range(1, 1 << 40, "deliveries are held in memory"),
     "queue_bytes": Range(1, 1 << 40, "deliveries are held in memory"),
 }
 _REQUIRED = {
@@ -168,6 +190,8 @@ class _Reader:
             "processes": processes,
             "groups": groups,
             "added": {} if is_open else self._added(protocol, processes),
+            "clients": self._listening("clients", processes),
+            "metrics": self._listening("metrics", processes),
             "discovery": search,
             "options": self._options(
                 protocol,
@@ -309,6 +333,23 @@ class _Reader:
         if len(versions) > 1:
             raise UsageError(f"{where}: IPv4 and IPv6 addresses are mixed; write all of them in one family")
         return processes
+
+    def _listening(self, key: str, processes: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
+        """Where processes listen beside their own address. It may be the same for all that are on machines of their
+        own."""
+        where = f"{self._where(key).removesuffix(key)}[{key}]"
+        table: dict[str, Any] = to_value(self._values.get(key, {}), dict[str, Any], where)
+        known = {*processes, *to_value(self._values.get("added", {}), dict[str, Any], where)}
+        listening: dict[SiteId, HostPort] = {}
+        for name, value in table.items():
+            if known and name not in known:
+                raise UsageError(f"{where}: there is no process {name!r}; {nearest(name, known)}")
+            text = to_value(value, str, f"{where}: {name}")
+            try:
+                listening[check_name(name)] = parse_listen(text)
+            except UsageError as error:
+                raise UsageError(f"{where}: {name}: {error}") from error
+        return listening
 
     def _groups(self, processes: Mapping[SiteId, HostPort]) -> dict[GroupId, tuple[SiteId, ...]]:
         where = f"{self._where('groups').removesuffix('groups')}[groups]"

@@ -71,7 +71,7 @@ class Engine:
             _check_channel(configuration)
         for warning in self.protocol.arrangement.warnings(self._groups):
             logger.warning("%s", warning)
-        keys = None if configuration.key_file is None else read_keys(configuration.key_file)
+        self.keys = None if configuration.key_file is None else read_keys(configuration.key_file)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)
         self.recorder: LiveRecorder | None = None
         try:
@@ -88,7 +88,7 @@ class Engine:
                 configuration.cluster,
                 process,
                 surroundings.names,
-                keys,
+                self.keys,
                 Codec(
                     {
                         MAIN_INSTANCE: self.protocol.packets,
@@ -230,7 +230,7 @@ class Engine:
         """Read the key file again: all of its lines are taken from now on, and the first one seals. The keys."""
         if self._configuration.key_file is None:
             raise UsageError("this cluster has no key: set key_file instead of insecure, and restart all processes")
-        keys = read_keys(self._configuration.key_file)
+        keys = self.keys = read_keys(self._configuration.key_file)
         self.endpoint.rotate(keys)
         self.site.end_turn()  # nothing else may happen for long, and the others are to be told
         logger.info("process %s has read its key file again: %r", self.process, keys)
@@ -330,6 +330,12 @@ class Engine:
                 f"{self.contract.name} has the processes of [processes]; to have others, stop all and begin anew with "
                 f"another log_directory"
             )
+
+    def apart_seeds(self) -> tuple[str, ...]:
+        """Seeds of which it is not known that they have the same groups as this process: nobody was found there, or one
+        who does not belong to those who decide with this one."""
+        seeds = {} if self.discovery is None else self.discovery.seeds()
+        return tuple(seed for seed, name in seeds.items() if name not in self.sites)
 
     def is_configured(self, group: GroupId) -> bool:
         """Whether this process is in a group because the configuration says so."""

@@ -26,6 +26,19 @@ class TypeRefused(OrdercastError):
     on."""
 
 
+class OutcomeUnknown(OrdercastError):
+    """A client's call was applied, and the member that applied it could not say what came of it before it was gone."""
+
+
+class NoMember(OrdercastError):
+    """No member of the cluster answers a client; it goes on trying."""
+
+
+class ClientCut(OrdercastError):
+    """A member has ended a subscription of a client; the text says why: it reads too slowly, or what it wants is not
+    held any more."""
+
+
 class NodeFailed(OrdercastError):
     """The node has stopped: a full disk, a refusal by its peers, or a bug. Nothing more is delivered or sent."""
 

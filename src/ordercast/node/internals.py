@@ -36,6 +36,7 @@ from ordercast.node.receipts import Receipts
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
+from ordercast.node.serving.served import Served
 from ordercast.node.state_transfer import StateTransfer
 from ordercast.node.views import Views, log_moves
 
@@ -81,7 +82,7 @@ class Internals:
             [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
-            with_history=configuration.control is not None,
+            history_bytes=configuration.history_bytes if configuration.is_looked_at(process) else 0,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,
@@ -110,8 +111,11 @@ class Internals:
         self._peer_waiters: list[asyncio.Future[None]] = []
         self._is_started = False
         self._take_snapshots: dict[str, Callable[[], bytes | None]] = {}
-        self.hand_over: dict[GroupId, Callable[[], Coroutine[None, None, None]]] = {}
-        """What a group that was joined is not left before: its state is given to others."""
+        self.hand_over: dict[GroupId, Callable[[bool], Coroutine[None, None, None]]] = {}
+        """What a group that was joined is not left before: its state is given to others, or (patiently) to those who
+        are still to come."""
+        self.served: dict[GroupId, Served] = {}
+        """What clients may call."""
 
     # ------------------------------------------------------------------ the end
     def end(self, settled: bool) -> None:
@@ -330,14 +334,14 @@ class Internals:
             return
         mine = [name for name, members in self.engine.groups.items() if self.process in members]
         joined = [name for name in mine if not self.engine.is_configured(name)]
-        await self._hand_over(joined)
+        await self._hand_over(joined, is_patient=False)
         with suppress(OrdercastError, TimeoutError):
             async with asyncio.timeout(CLOSE_STILL_SECONDS):
                 await asyncio.gather(*map(self.membership.give_up, joined))
 
-    async def _hand_over(self, names: list[GroupId]) -> None:
+    async def _hand_over(self, names: list[GroupId], is_patient: bool) -> None:
         """Before groups are left."""
-        await asyncio.gather(*(self.hand_over[name]() for name in names if name in self.hand_over))
+        await asyncio.gather(*(self.hand_over[name](is_patient) for name in names if name in self.hand_over))
 
     async def remove_process(self, name: SiteId) -> None:
         """Take a process out of every group that is gone for good; done when that is delivered here."""
@@ -365,7 +369,7 @@ class Internals:
         exits: list[asyncio.Future[None]] = []
         try:
             if joined:
-                await self._hand_over(joined)
+                await self._hand_over(joined, is_patient=True)
                 await self.senders.drain_while_moving(CLOSE_SECONDS, CLOSE_STILL_SECONDS)
         finally:
             # Whoever stops waiting has left all the same.
@@ -460,7 +464,8 @@ class Internals:
 
     # ------------------------------------------------------------------ what was delivered before
     def history(self, group: GroupId) -> History:
-        """The last deliveries of a group, where the configuration has a `control`."""
+        """The last deliveries of a group, where the configuration has a `control`, or an address
+        for clients."""
         self.views.members(group)
         if group not in self.receiver.histories:
             join = "; join it first" if self.is_dynamic else ""

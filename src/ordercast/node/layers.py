@@ -33,7 +33,7 @@ _TEXTS = (
     "channel",
     "interface",
 )
-_TABLES = ("discovery", "processes", "added", "groups", "options")
+_TABLES = ("discovery", "processes", "added", "groups", "clients", "metrics", "options")
 KEYS: tuple[str, ...] = (
     "cluster",
     "protocol",
@@ -51,6 +51,7 @@ KEYS: tuple[str, ...] = (
     "retain_bytes",
     "payload_max",
     "queue_bytes",
+    "history_bytes",
     *_TABLES,
 )
 """In the order in which people read them."""

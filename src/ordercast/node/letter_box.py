@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ordercast.core import GroupId, MessageId, Multicast
 from ordercast.node.keys import Keys, KeysAt, Place
 from ordercast.node.letters import Letter
+from ordercast.node.runs import Run
 
 Ordered = Callable[[int, MessageId, int, Mapping[GroupId, int], bool], None]
 """Gets the ticket of a letter of this process, its bundle, its place there, its offset in each group, and whether these
@@ -50,6 +51,11 @@ class LetterBox:
         keys = self._keys.get(group)
         return None if keys is None else keys.find(owner, key)
 
+    def find_number(self, group: GroupId, client: str, number: int) -> Place | None:
+        """The same for the number of a client's run."""
+        keys = self._keys.get(group)
+        return None if keys is None else keys.find_number(client, number)
+
     def learn(self, group: GroupId, told: KeysAt | None) -> None:
         """Another member has told which keys were used; None: nobody knows."""
         self._lacking.discard(group)
@@ -70,30 +76,48 @@ class LetterBox:
 
     # ------------------------------------------------------------------ what comes
     def sort(
-        self, multicast: Multicast, letters: list[Letter], offsets: Mapping[GroupId, int], told: KeysAt | None = None
+        self,
+        multicast: Multicast,
+        letters: list[Letter] | list[Run],
+        offsets: Mapping[GroupId, int],
+        told: KeysAt | None = None,
     ) -> tuple[int, ...] | None:
-        """Which letters of a bundle go to the application, by their places in it; None: all. They have these offsets,
+        """Which messages of a bundle go to the application, by their places in it; None: all. They have these offsets,
         the first one, and what stands before those of `told` was sorted by whoever has told it."""
         bundle, group = multicast.id, multicast.groups[0] if len(multicast.groups) == 1 else None
         first_offset = 0 if group is None else offsets.get(group, 0)
-        is_own, chosen = self._is_own(bundle), []
-        for index, letter in enumerate(letters):
+        is_own, index = self._is_own(bundle), 0
+        chosen: list[int] = []
+        for letter in letters:
             place = first = Place(first_offset + index, bundle, index)
             # A key belongs to one group: in another one the letter may be the first.
-            if letter.key and group is not None:
-                owner = letter.owner or bundle.source
+            if group is not None:
                 if told is None or place.offset >= told.offset:
-                    first = self._keys.setdefault(group, Keys()).use(owner, letter.key, place)
+                    first = self._use(group, letter, place)
                 elif place.offset in told.repeated:
-                    first = self.find(group, owner, letter.key) or Place(-1, bundle, index)
+                    first = self._find_first(group, letter, bundle) or Place(-1, bundle, index)
             if first is place:
-                chosen.append(index)
+                chosen.extend(range(index, index + letter.count))
             if letter.ticket and is_own:
                 where = {name: offset + index for name, offset in offsets.items()}
                 if first is not place and group is not None:
                     where = {group: first.offset}
                 self._on_ordered(letter.ticket, first.bundle, first.index, where, first is not place)
-        return None if len(chosen) == len(letters) else tuple(chosen)
+            index += letter.count
+        return None if len(chosen) == index else tuple(chosen)
+
+    def _use(self, group: GroupId, letter: Letter | Run, place: Place) -> Place:
+        """Where the first one stands that has the same key, or the same number of the same client."""
+        if isinstance(letter, Run):
+            return self._keys.setdefault(group, Keys()).use_number(letter.client, letter.number, place)
+        if not letter.key:
+            return place
+        return self._keys.setdefault(group, Keys()).use(letter.owner or place.bundle.source, letter.key, place)
+
+    def _find_first(self, group: GroupId, letter: Letter | Run, bundle: MessageId) -> Place | None:
+        if isinstance(letter, Run):
+            return self.find_number(group, letter.client, letter.number)
+        return self.find(group, letter.owner or bundle.source, letter.key)
 
     def take_back(self, groups: tuple[GroupId, ...], offset: int) -> None:
         """What was delivered in a group from this offset on is taken back."""

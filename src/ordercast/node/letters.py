@@ -5,7 +5,6 @@ They travel in bundles of their own, so that whoever wants neither pays for neit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -37,18 +36,27 @@ class Letter(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Whose key it is; empty: that of the process that sends it."""
 
     @property
+    def is_keyed(self) -> bool:
+        """Whether it may be one that was sent before."""
+        return bool(self.key)
+
+    @property
+    def count(self) -> int:
+        """How many messages it holds."""
+        return 1
+
+    @property
+    def largest(self) -> int:
+        """The bytes of its message."""
+        return len(self.payload)
+
+    @property
     def size(self) -> int:
         """Bytes that it takes in a bundle, at most."""
         return len(self.payload) + 4 * (len(self.key) + len(self.owner)) + LETTER_OVERHEAD
 
 
-_encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Letter]).decode
-
-
-def encode_letters(letters: Sequence[Letter]) -> bytes:
-    """Letters -> the payload of one multicast."""
-    return LETTERS_MARK + _encode(letters)
 
 
 def decode_letters(payload: Payload, count: int) -> list[Letter]:

@@ -19,8 +19,10 @@ from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
 from ordercast.node.internals import CLOSE_BLOCKED_SECONDS, CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
+from ordercast.node.metrics import MetricsServer
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
+from ordercast.node.serving.server import ClientServer
 from ordercast.node.typed import TypedGroup
 from ordercast.node.typed_schema import TypeSchema
 
@@ -38,6 +40,8 @@ class Node:
         self.process = process
         self._entered: Internals | None = None
         self._control: ControlServer | None = None
+        self._clients: ClientServer | None = None
+        self._metrics: MetricsServer | None = None
         self._began = time.monotonic()
 
     @property
@@ -61,11 +65,17 @@ class Node:
             if control is not None:
                 self._control = ControlServer(self, control)
                 await self._control.start()
+            if self.process in self.configuration.clients:
+                where = self.configuration.clients[self.process]
+                self._clients = ClientServer(internals, self.configuration, where)
+                await self._clients.start()
+            if self.process in self.configuration.metrics:
+                self._metrics = MetricsServer(self.configuration.metrics[self.process], self.status, self._failure)
+                await self._metrics.start()
             internals.engine.start()
         except BaseException:
             internals.end(settled=False)
-            if self._control is not None:
-                await self._control.stop()
+            await self._stop_serving()
             raise
         return self
 
@@ -81,10 +91,17 @@ class Node:
                 if not await senders.drain_while_moving(CLOSE_SECONDS, still):
                     self._tell_unfinished(internals)
                 await internals.leave_for_good()
-            if self._control is not None:
-                await self._control.stop()
+            await self._stop_serving()
         finally:
             internals.end(settled)
+
+    async def _stop_serving(self) -> None:
+        if self._clients is not None:
+            self._clients.stop()
+        if self._metrics is not None:
+            self._metrics.stop()
+        if self._control is not None:
+            await self._control.stop()
 
     def _tell_unfinished(self, internals: Internals) -> None:
         """The last messages were not accepted in time."""
@@ -99,6 +116,14 @@ class Node:
     def kill(self) -> None:
         """Stop at once, as a crash would: nothing is flushed, and what the log has not is gone."""
         self.internals.end(settled=False)
+        if self._clients is not None:
+            self._clients.kill()
+        if self._metrics is not None:
+            self._metrics.stop()
+
+    def _failure(self) -> str:
+        internals = self.internals
+        return str(internals.failure or "the node is closed") if internals.over.is_set() else ""
 
     async def wait_failed(self) -> None:
         """Wait until the node is over; raises when that is because it failed."""
@@ -148,6 +173,7 @@ class Node:
             "groups": internals.views.describe(receiver.claimed),
             "discovery": None if engine.discovery is None else engine.discovery.status(),
             "transfers": internals.transfer.progress(),
+            "clients": None if self._clients is None else self._clients.status(),
             "dropped": dict(dropped),
             "branches": dict(engine.core.branches),
         }

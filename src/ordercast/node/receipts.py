@@ -11,8 +11,10 @@ import msgspec
 from ordercast.core import Address, Contract, GroupId, MessageId, SiteId, UsageError
 from ordercast.node.bundles import as_bytes
 from ordercast.node.errors import GroupBlocked
+from ordercast.node.keys import Place
 from ordercast.node.letters import Letter, check_key
 from ordercast.node.receiver import Receiver
+from ordercast.node.runs import Run
 from ordercast.node.sender import Sender
 from ordercast.node.waiting import wait_unless_blocked
 
@@ -32,7 +34,7 @@ class Receipt(msgspec.Struct, frozen=True):
     """Where a message stands in the order of its groups."""
 
     message: str
-    """Its name, as `Delivery.message`."""
+    """Its name, as `Delivery.message`; empty where the group no longer remembers it."""
     offsets: Mapping[GroupId, int]
     """Group -> its offset there, of the groups that this process is in."""
     repeated: bool = False
@@ -40,7 +42,8 @@ class Receipt(msgspec.Struct, frozen=True):
 
     @property
     def offset(self) -> int:
-        """Its offset in the group; of several, in the one whose name comes first."""
+        """Its offset in the group; of several, in the one whose name comes first. -1 where the group remembers that a
+        client's message was ordered, and no longer where."""
         return self.offsets[min(self.offsets)]
 
 
@@ -102,12 +105,25 @@ class Receipts:
         if name is not None:
             place = receiver.letters.find(*name)
             if place is not None:
-                known: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
-                known.set_result(Receipt(f"{place.bundle}/{place.index}", {name[0]: place.offset}, repeated=True))
-                return known
+                return _known(name[0], place)
         waiting = None if name is None else self._waiting.get(self._of_key.get(name, 0))
         if waiting is None:
             waiting = await self._post(sender, to, Letter(as_bytes(payload), 0, key or "", owner), name)
+        return waiting.future
+
+    def post_run(
+        self, receiver: Receiver, sender: Sender, to: Address, client: str, number: int, payloads: list[bytes]
+    ) -> asyncio.Future[Receipt] | None:
+        """Send a run of a client; who waits for what is given back gets the receipt of its first message. None when
+        there is no room for it now."""
+        self._check(receiver, to[0], None)
+        place = receiver.letters.find_number(to[0][0], client, number)
+        if place is not None:
+            return _known(to[0][0], place)
+        self._ticket += 1
+        if not sender.add_letter(to, Run(client, number, payloads, self._ticket)):
+            return None
+        waiting = self._waiting[self._ticket] = _Waiting(to[0], asyncio.get_running_loop().create_future())
         return waiting.future
 
     async def wait(self, future: asyncio.Future[Receipt], groups: tuple[GroupId, ...], key: str | None) -> Receipt:
@@ -174,7 +190,7 @@ class Receipts:
         """A letter of this process has its place."""
         waiting = self._forget(ticket)
         if waiting is not None and not waiting.future.done():
-            waiting.future.set_result(Receipt(f"{bundle}/{index}", offsets, repeated))
+            waiting.future.set_result(_make(bundle, index, offsets, repeated))
 
     def _forget(self, ticket: int) -> _Waiting | None:
         waiting = self._waiting.pop(ticket, None)
@@ -199,3 +215,13 @@ class Receipts:
         if waiting is not None and not waiting.future.done():
             waiting.future.set_exception(why)
             waiting.future.exception()  # perhaps nobody waits any more
+
+
+def _make(bundle: MessageId, index: int, offsets: Mapping[GroupId, int], repeated: bool) -> Receipt:
+    return Receipt(f"{bundle}/{index}" if bundle.source else "", offsets, repeated)
+
+
+def _known(group: GroupId, place: Place) -> asyncio.Future[Receipt]:
+    known: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+    known.set_result(_make(place.bundle, place.index, {group: place.offset}, repeated=True))
+    return known

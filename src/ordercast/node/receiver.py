@@ -20,7 +20,8 @@ from ordercast.node.inbox import Inbox
 from ordercast.node.journal import Attachment, Untaken
 from ordercast.node.keys import KeysAt
 from ordercast.node.letter_box import LetterBox, Ordered
-from ordercast.node.letters import LETTERS_MARK, decode_letters
+from ordercast.node.letters import LETTERS_MARK, Letter
+from ordercast.node.runs import RUNS_MARK, Run, decode_marked
 
 logger = logging.getLogger("ordercast.node")
 
@@ -36,7 +37,7 @@ class Receiver:
         views: Iterable[View],
         payload_max: int,
         attachment: Attachment,
-        with_history: bool,
+        history_bytes: int,
         on_taken: Callable[[], None],
         callbacks: Callbacks | None = None,
         in_source_order: bool = True,
@@ -44,8 +45,9 @@ class Receiver:
         on_ordered: Ordered = lambda *_: None,
     ) -> None:
         """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
-        the start. `in_source_order`: what a source sends to a group is delivered in that order. `is_own` and
-        `on_ordered` are for letters (see `ordercast.node.letter_box`)."""
+        the start. Of each group's deliveries the last `history_bytes` are kept. `in_source_order`: what a source sends
+        to a group is delivered in that order. `is_own` and `on_ordered` are for letters (see
+        `ordercast.node.letter_box`)."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
@@ -62,7 +64,7 @@ class Receiver:
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
-        self._with_history = with_history
+        self._history_bytes = history_bytes
         self._is_caught_up = False
         self._heard: dict[GroupId, set[SiteId]] = {}
         """Group that this process has come to, perhaps behind a gap -> sources that have begun a message there since.
@@ -86,7 +88,7 @@ class Receiver:
         unpacked: list[bytes] | None = None
         if payload and payload[0] in MARKS:
             mark = payload[:1]
-            if mark == LETTERS_MARK:
+            if mark in (LETTERS_MARK, RUNS_MARK):
                 self._hear(multicast)
                 self._deliver_letters(multicast, payload, effect)
                 return
@@ -117,13 +119,14 @@ class Receiver:
         """The same for a bundle of letters: those whose key was used before do not go to the application, and have
         their places all the same."""
         route = self._routes[multicast.groups, None]
-        places, unpacked, letters = None, None, []
+        places, unpacked = None, None
+        letters: list[Letter] | list[Run] = []
         try:
-            letters = decode_letters(payload, multicast.count)
+            letters = decode_marked(payload, multicast.count)
         except WireError as error:
             unpacked = self._set_aside(multicast, str(error))
         is_of_one = len(multicast.groups) == 1
-        if is_of_one and route and route[0].held is None and any(letter.key for letter in letters):
+        if is_of_one and route and route[0].held is None and any(letter.is_keyed for letter in letters):
             self._need_keys(multicast.groups[0], route[0])
         if not is_of_one or not route or route[0].held is None:
             places = self.letters.sort(multicast, letters, _own_offsets(route))
@@ -161,7 +164,7 @@ class Receiver:
         inbox = self.find(group)
         if inbox is not None and inbox.held is not None:
             for batch in inbox.held:
-                if batch.packed[:1] == LETTERS_MARK and not batch.is_whole and len(batch.groups) == 1:
+                if batch.packed[:1] in (LETTERS_MARK, RUNS_MARK) and not batch.is_whole and len(batch.groups) == 1:
                     self._sort_held(batch, told)
             inbox.release()
 
@@ -169,7 +172,7 @@ class Receiver:
         multicast = Multicast(batch.bundle, batch.groups, batch.packed, count=batch.count)
         offsets = {batch.groups[0]: batch.offset}
         with suppress(WireError):  # that was told when it came
-            batch.places = self.letters.sort(multicast, decode_letters(batch.packed, batch.count), offsets, told)
+            batch.places = self.letters.sort(multicast, decode_marked(batch.packed, batch.count), offsets, told)
 
     def caught_up(self) -> None:
         """The log has no more for the application."""
@@ -267,8 +270,8 @@ class Receiver:
 
     def _open(self, group: GroupId, offset: int) -> Inbox:
         inbox = Inbox((group,), offset, self.counters, self._callbacks)
-        if self._with_history:
-            inbox.history = self.histories[group] = History(group, offset)
+        if self._history_bytes:
+            inbox.history = self.histories[group] = History(group, offset, self._history_bytes)
         inbox.is_new = self._is_caught_up
         self._inboxes.append(inbox)
         self._routes.clear()

@@ -56,10 +56,14 @@ class Applying:
         try:
             result = method.function(state, *positional, **arguments.named)
         except Exception as error:
+            if call.client:
+                self._calls.outcomes.add_error(call.client, call.client_number, error)
             if future is not None:
                 # A future takes no StopIteration, and its refusal would stop this replica alone.
                 wrong = isinstance(error, StopIteration)
                 future.set_exception(RuntimeError(f"{call.method} raised {error!r}") if wrong else error)
             return
-        if future is not None and not future.done():
+        if call.client:
+            self._calls.outcomes.add(call.client, call.client_number, result)
+        elif future is not None and not future.done():
             future.set_result(result)

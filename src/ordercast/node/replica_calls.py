@@ -12,6 +12,7 @@ from ordercast.node.errors import GroupBlocked, NodeClosed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
 from ordercast.node.replica_messages import Call, encode_message
+from ordercast.node.replica_outcomes import Outcomes
 from ordercast.node.waiting import wait_unless_blocked
 
 Result = TypeVar("Result")
@@ -27,6 +28,8 @@ class Calls:
         self._group = group
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._number = 0
+        self.outcomes = Outcomes()
+        """What has come of the calls of clients."""
         self._stalled_at = -1
         """The group's offset when a call was given up because the group was blocked."""
 
@@ -42,11 +45,10 @@ class Calls:
 
     async def send(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw], schema: str) -> Any:
         """Multicast a call; what it gives when it has its place in the order and is applied."""
-        self._number += 1
-        number = self._number
+        call = self.make(method, arguments, named, schema)
+        number = call.number
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
-        call = Call(self._node.process, self._node.incarnation, number, method, arguments, named, schema, time())
         try:
             await self._group.multicast(encode_message(call))
             return await self.wait_for(future, f"{method} may be applied all the same")
@@ -55,6 +57,20 @@ class Calls:
             if not future.cancel():
                 # The node may have failed while this waited for room: then both know why, and one of them tells.
                 future.exception()
+
+    def make(
+        self,
+        method: str,
+        arguments: list[msgspec.Raw],
+        named: dict[str, msgspec.Raw],
+        schema: str,
+        client: str = "",
+        client_number: int = 0,
+    ) -> Call:
+        """A call of this process, on its own behalf or a client's."""
+        self._number += 1
+        process, incarnation = self._node.process, self._node.incarnation
+        return Call(process, incarnation, self._number, method, arguments, named, schema, time(), client, client_number)
 
     async def wait_for(self, future: asyncio.Future[Result], hint: str) -> Result:
         """Wait for something that the group has to deliver; `GroupBlocked` when the group is blocked meanwhile."""
@@ -84,6 +100,7 @@ class Calls:
 
     def close(self, error: BaseException | None) -> None:
         """No result will come any more."""
+        self.outcomes.close(error or NodeClosed("the node is closed; the call may be applied all the same"))
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(error or NodeClosed("the node is closed; the call may be applied all the same"))

@@ -14,6 +14,9 @@ logger = logging.getLogger("ordercast.node")
 
 State = TypeVar("State")
 
+LOOK_SECONDS = 0.1
+"""Between two looks whether everybody is there who has to be: nobody says that a seed was found."""
+
 
 class Joining(Generic[State]):
     """One replica on its way into its group."""
@@ -37,7 +40,7 @@ class Joining(Generic[State]):
                 if told != reason:
                     told = reason
                     logger.warning("replica %s waits: %s", machine.node.process, self.why_not_ready())
-                await asyncio.wait((machine.lineage.changed(),))
+                await asyncio.wait((machine.lineage.changed(),), timeout=LOOK_SECONDS)
             else:
                 return
         raise machine.end

@@ -134,7 +134,8 @@ class Machine(Generic[State]):
         if not one_history:
             self._division = Division(internals, self.name, self._schema.name, self._hooks(), self._quorum, self._merge)
         elif internals.engine.is_open:
-            self.lineage.guard(self._quorum)
+            by_majority = internals.engine.contract.minority_may_die
+            self.lineage.guard(self._quorum, by_majority, internals.engine.apart_seeds)
         group.on_view(self._on_view)
         group.on_end(self._close)
         group.on_gap(self._on_gap)
@@ -233,8 +234,10 @@ class Machine(Generic[State]):
         elif message is None:
             self._skip(delivery)
         elif isinstance(message, Want):
+            self.lineage.note_replica(message.asker)
             self._on_want(offset, message)
         elif isinstance(message, Announce):
+            self.lineage.note_replica(message.process)
             self._versions.on_announce(message)
         elif isinstance(message, Check):
             self._on_check(offset, message)
@@ -245,7 +248,7 @@ class Machine(Generic[State]):
             if self._division is not None:
                 self._division.on_stand(message)
         elif isinstance(message, Hold | Part) and self.is_live:
-            self.lineage.on_said(message, self.state is not None)
+            self.lineage.on_said(message, self._is_safe)
         self._pass(offset, offset + 1)
 
     def _pass(self, offset: int, end: int) -> None:
@@ -266,7 +269,7 @@ class Machine(Generic[State]):
         # Unpacked first: a call that is not understood must not count as applied in a snapshot.
         arguments = self._applying.unpack(call)
         self.applied += 1
-        self.lineage.count_call(call.time)
+        self.lineage.count_call(call)
         if arguments is not None:
             self._applying.apply(state, call, arguments, self.applied - 1, self.lineage.time)
         self.changes.tell()
@@ -462,15 +465,19 @@ class Machine(Generic[State]):
                 return
         asyncio.get_running_loop().call_soon(self._catch_up)
 
+    @property
+    def _is_safe(self) -> bool:
+        """Whether the state is here, and outlives a crash."""
+        return self.state is not None and (self._keeping is None or self._keeping.done())
+
     def _tell_held(self) -> None:
         """Let the others know that they may leave; but not before the state outlives a crash here."""
-        keeping, self._keeping = self._keeping, None
         if self.is_configured or not self.is_live or self.state is None or self.end is not None:
             return
-        if keeping is None or keeping.done():
+        if self._keeping is None or self._is_safe:
             self.lineage.say_held()
         else:
-            keeping.add_done_callback(lambda _: self._tell_held())
+            self._keeping.add_done_callback(lambda _: self._tell_held())
 
     def _arrive(self) -> None:
         """Whoever waits for the state need not wait any more."""

@@ -42,6 +42,8 @@ class Call(msgspec.Struct, frozen=True, tag="call", array_like=True):
     """The caller's clock."""
     client: ClientName = ""
     """On whose behalf the process calls; empty: on its own."""
+    client_number: Number = 0
+    """Which run of that client it is."""
 
 
 class Want(msgspec.Struct, frozen=True, tag="want", array_like=True):
@@ -78,6 +80,10 @@ class Hold(msgspec.Struct, frozen=True, tag="hold", array_like=True):
     process: SiteId
     asks: bool
     """Whether everybody else who has it shall say so, too."""
+    number: Number = 0
+    """Of the question; or of the one that is answered."""
+    answers: SiteId = ""
+    """Who has asked that one; empty when nobody did."""
 
 
 class Part(msgspec.Struct, frozen=True, tag="part", array_like=True):

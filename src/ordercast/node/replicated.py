@@ -26,6 +26,7 @@ from ordercast.node.replica_joining import Joining
 from ordercast.node.replica_machine import Machine
 from ordercast.node.replica_reads import Barriers
 from ordercast.node.replica_schema import BARRIER, Schema
+from ordercast.node.replica_serving import ServedReplica
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -101,15 +102,17 @@ class Replicated(Generic[State]):
             async with limit:
                 await joining.wait_ready()
         except BaseException as error:
-            why = joining.why_not_ready()
+            ran_out = isinstance(error, TimeoutError) and limit.expired()
+            why = joining.why_not_ready() if ran_out else ""
             self._is_waiting = not await joining.undo()
             self._joined = machine if self._is_waiting else None
-            if isinstance(error, TimeoutError) and limit.expired():
+            if ran_out:
                 raise TimeoutError(
                     f"process {node.process} has no state of group {group} after {timeout} s: {why}"
                 ) from None
             raise
         self._is_waiting = False
+        node.internals.served[group] = ServedReplica(machine, self._schema)
         return self
 
     def _check_rule(self, engine: Engine) -> None:
@@ -126,9 +129,9 @@ class Replicated(Generic[State]):
             )
 
     async def leave(self, timeout: float | None = None) -> None:
-        """Be a replica no more, and out of the group where no file puts this process into it. Who is the last to have
-        the state of such a group waits until another one has it, as long as any of it is fetched; the log says so when
-        nobody does. `TimeoutError` after so many seconds, and then it is left all the same."""
+        """Be a replica no more, and out of the group where no file puts this process into it. Such a group is not left
+        before enough of those who stay have the state, also when that is after some have come back; the log says what
+        it waits for. `TimeoutError` after so many seconds, and then it is left all the same."""
         await self._machine.leave(timeout)
 
     # ------------------------------------------------------------------ calls

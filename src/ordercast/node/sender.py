@@ -25,7 +25,8 @@ from ordercast.node.bundles import (
 )
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
-from ordercast.node.letters import Letter, encode_letters
+from ordercast.node.letters import Letter
+from ordercast.node.runs import Run, encode_marked
 
 logger = logging.getLogger("ordercast.node")
 
@@ -38,6 +39,8 @@ can follow, and a third waits and grows."""
 
 _LETTERS: Address = (("",), None)
 """No message has this address: whatever is added behind letters ends their bundle, as another address would."""
+_RUNS: Address = (("", ""), None)
+"""Nor this one, which stands for runs."""
 
 
 class Sender:
@@ -63,8 +66,8 @@ class Sender:
         self._open: list[bytes] = []
         self._open_bytes = 0
         self._open_to: Address = ((), None)
-        self._letters: list[Letter] = []
-        """Like `_open`; one of them is empty."""
+        self._letters: list[Letter | Run] = []
+        """Like `_open`; one of them is empty, and in this one all are letters, or all are runs."""
         self._letters_to: Address = ((), None)
         self._closed: deque[tuple[bytes, Address, int]] = deque()
         self._closed_bytes = 0
@@ -160,18 +163,19 @@ class Sender:
         self._open.append(payload)
         self._open_bytes += size
 
-    def add_letter(self, to: Address, letter: Letter) -> bool:
-        """Take a letter if there is room; whether there was. It keeps its place among the messages."""
+    def add_letter(self, to: Address, letter: Letter | Run) -> bool:
+        """Take a letter or a run if there is room; whether there was. It keeps its place among the messages."""
         check_thread(self._thread)
         if not self.has_room:
             return False
         size = letter.size
-        if self._open_to is not _LETTERS or to != self._letters_to or size + self._open_bytes > BUNDLE_BYTES_MAX:
+        kind = _RUNS if isinstance(letter, Run) else _LETTERS
+        if self._open_to is not kind or to != self._letters_to or size + self._open_bytes > BUNDLE_BYTES_MAX:
             self._close()
-            self._open_to, self._letters_to = _LETTERS, to
+            self._open_to, self._letters_to = kind, to
             if size > BUNDLE_BYTES_MAX:
-                self._check_size(len(letter.payload))
-                self._add_pieces(to, encode_letters((letter,)), LETTER_PIECE_MARK)
+                self._check_size(letter.largest)
+                self._add_pieces(to, encode_marked((letter,)), LETTER_PIECE_MARK)
                 return True
         if not self._flush_due:
             self._flush_soon()
@@ -248,8 +252,8 @@ class Sender:
             self._open.clear()
             self._open_bytes = 0
         elif self._letters:
-            bundle = encode_letters(self._letters)
-            self._closed.append((bundle, self._letters_to, len(self._letters)))
+            bundle = encode_marked(self._letters)
+            self._closed.append((bundle, self._letters_to, sum(letter.count for letter in self._letters)))
             self._closed_bytes += len(bundle)
             self._letters.clear()
             self._open_bytes = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,12 @@ class _Stay(NamedTuple):
         own = [each for each in self.activations if each.service == service and each.is_about(None, source)]
         return own[-1] if own else None
 
+    def chosen_at(self, service: int, source: int) -> float:
+        """When it has chosen the service last for a source, in this view or before it."""
+        return max(
+            (each.time for each in self.chosen if each.service == service and each.is_about(None, source)), default=-inf
+        )
+
     def delivered_before(self, messages: Ints, point: Activation | None, moment: float) -> Bools:
         """Of each message, whether it was delivered here before that moment, at which a service was activated, here or
         at the other site."""
@@ -105,7 +112,7 @@ class _Pair:
         if self._common is not None:
             messages = messages[self._common[messages]]
         messages = messages[self._is_had(messages, service)]
-        if not any(each.service == service for own in (self._x, self._y) for each in own.activations):
+        if not any(each.service == service for own in (self._x, self._y) for each in own.chosen):
             return messages
         source = self._facts.messages.source[messages]
         early = np.zeros(len(messages), dtype=bool)
@@ -126,11 +133,12 @@ class _Pair:
     def _is_before_an_activation_point(self, messages: Ints, service: int, source: int) -> Bools:
         points = [(stay, stay.point(service, source)) for stay in (self._x, self._y)]
         moments = [point.time for _, point in points if point is not None]
-        before = np.zeros(len(messages), dtype=bool)
+        # What had begun by then, others may deliver later, also in a later view; here it may have been delivered with
+        # the service before.
+        chosen_at = max(stay.chosen_at(service, source) for stay in (self._x, self._y))
+        before: Bools = self._facts.messages.begin[messages] <= chosen_at
         if not moments:
             return before
-        # What had begun by then, others may deliver later.
-        before |= self._facts.messages.begin[messages] <= max(moments)
         for stay, point in points:
             before |= stay.delivered_before(messages, point, max(moments))
             if point is not None and source >= 0:

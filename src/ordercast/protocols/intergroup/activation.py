@@ -120,7 +120,7 @@ class Activation(Part):
         group.service = service
         if group.member is None or not group.member.entered:
             return
-        self._tell(group, service)
+        self.tell(group, service)
         if not service.reliable:
             for stream, data in left:
                 service.arrive(stream, data)
@@ -266,7 +266,7 @@ class Activation(Part):
         group.service = service
         if isinstance(service, GroupTimestamp):
             service.join()
-        self._tell(group, service)
+        self.tell(group, service)
         for stream in group.others:
             stream.gaps.clear()
             if not service.reliable or not service.means(stream.sender):
@@ -280,7 +280,7 @@ class Activation(Part):
             core.reception.begin(group, stream)
         service.advance()
 
-    def _tell(self, group: ProcessGroup, service: Service) -> None:
+    def tell(self, group: ProcessGroup, service: Service) -> None:
         """The application hears what it has from now on."""
         outbox = self._core.outbox
         if service.sources is None:

@@ -108,6 +108,8 @@ class InterGroup(Protocol):
         self.process_groups: dict[GroupId, ProcessGroup] = {}
         self._channels: dict[str | None, ProcessGroup] = {}
         self._orders: dict[GroupId, TimestampOrder] = {}
+        self.told = 0
+        """The latest timestamp of a message of another process that the application has got, in any group."""
         self._given: deque[Stream | None] = deque()
         """Of what was handed to the application and not taken yet, the stream, where that holds an acknowledgement
         back."""
@@ -240,6 +242,7 @@ class InterGroup(Protocol):
         misses what comes without reliability."""
         if service.reliable:
             stream.unread.append(data.timestamp)
+            stream.ordered_at = data.timestamp
             self._given.append(stream)
         elif len(self._given) >= self.options.outstanding_messages_max:
             self.branch("overrun")
@@ -248,6 +251,8 @@ class InterGroup(Protocol):
             self._given.append(None)
         if data.seq > stream.delivered:
             stream.delivered = data.seq
+        if data.timestamp > self.told and stream.sender != self.site:
+            self.told = data.timestamp
         key = (data.timestamp, *self._rank(stream.sender)) if service.name in TIMESTAMP_SERVICES else None
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
         if stream.gaps and data.seq in stream.gaps:

@@ -28,6 +28,7 @@ class Stream:
         "high",
         "last",
         "ordered",
+        "ordered_at",
         "parked_seq",
         "parked_time",
         "passed",
@@ -64,6 +65,8 @@ class Stream:
         wait for their turn."""
         self.ordered = 0
         """The number of the last message that has had its turn among those of all senders, where views change."""
+        self.ordered_at = 0
+        """The timestamp of the latest one that has, or that was delivered before its turn by a reliable service."""
         self.unread: deque[int] = deque()
         """The timestamps of what was delivered reliably and the application has not taken."""
 

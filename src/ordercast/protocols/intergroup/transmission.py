@@ -44,6 +44,8 @@ class Sending:
         self.asked = 0
         """The latest timestamp that waits for a later one of this sender."""
         self.loss_at = 0.0
+        self.depends = 0
+        """The last Data message may depend on messages up to this time, in whatever group the application got them."""
 
 
 class Transmission(Part):
@@ -163,6 +165,7 @@ class Transmission(Part):
         sending.seq += 1
         sending.spoke_at = core.now
         timestamp = sending.said = core.clock.tick(core.now)
+        sending.depends = core.told
         data = Data(group.senders.epoch, core.control.coordinator, sending.seq, timestamp, multicast, change)
         group.buffer.keep_own(data)
         sending.outstanding.append(data)

@@ -44,7 +44,7 @@ class Membership:
     def is_outside(self) -> bool:
         """Whether the site is in no group of a dynamic protocol: nobody takes what its application multicasts."""
         instance = self._site.instances.get(MAIN_INSTANCE)
-        if instance is None or not instance.core.contract.dynamic:
+        if instance is None or not instance.contract.dynamic:
             return False
         return not any(self._site.name in members for members in instance.core.groups.values())
 
@@ -92,7 +92,9 @@ class Membership:
             else:
                 instance.choose_service(now, change.group, change.service, change.sources)
         except UsageError as error:
-            if before is not None and was_open:
+            # (A join and a leave were both asked for before the start: the instance has never heard of the join, and
+            # the leave that it refuses now has come about.)
+            if before is not None and was_open and before is not change:
                 self._wishes[group] = before
             else:
                 self._open.discard(group)
@@ -173,7 +175,7 @@ class Membership:
     def _tell(self) -> None:
         event = Discovered(tuple(sorted(self._found)), self._settled)
         for instance in self._site.instances.values():
-            if instance.core.contract.dynamic:
+            if instance.contract.dynamic:
                 self._site.processor.do(self._hand_over, (instance, event))
 
     def _hand_over(self, now: float, told: tuple[Instance, Discovered]) -> None:

@@ -49,6 +49,8 @@ class CutReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Which view."""
     last: dict[SiteId, int]
     """Sender -> the last number that somebody has, without a gap before it."""
+    time: int
+    """The timestamp of the last message that somebody has delivered in the order of all senders."""
     reporters: int
     """How many have said so."""
 
@@ -60,17 +62,17 @@ class CutReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
         last = dict(self.last)
         for sender, seq in other.last.items():
             last[sender] = max(last.get(sender, 0), seq)
-        return CutReport(self.epoch, last, self.reporters + other.reporters)
+        return CutReport(self.epoch, last, max(self.time, other.time), self.reporters + other.reporters)
 
     def elsewhere(self) -> CutReport:
         """The same from somebody who is counted elsewhere."""
-        return CutReport(self.epoch, self.last, 0)
+        return CutReport(self.epoch, self.last, self.time, 0)
 
     def check(self) -> None:
         """Refuse what nobody can have reported."""
         if len(self.last) > CUT_SENDERS_MAX or not 0 <= self.reporters < RECEIVERS_MAX:
             raise WireError(f"a cut of {len(self.last)} senders")
-        if any(not 0 <= seq < TIMESTAMP_MAX for seq in self.last.values()):
+        if any(not 0 <= seq < TIMESTAMP_MAX for seq in (self.time, *self.last.values())):
             raise WireError("a cut at a number that no message has")
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
-from ordercast.core.effects import Activate
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
     SENDERS_MAX,
@@ -123,7 +122,7 @@ class Bootstrap:
         member.install_view(packet.came)
         if again:
             # It begins in the middle of the view: what was delivered in it before is not made up for.
-            core.outbox.append(Activate(member.group.name, member.group.service.name))
+            core.activation.tell(member.group, member.group.service)
         member.course.go(State.TO_SENDER if member.wants == "sender" else State.RECEIVER)
         member.resume()
         if member.state is State.TO_SENDER:

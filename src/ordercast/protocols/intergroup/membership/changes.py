@@ -63,15 +63,16 @@ class Changes:
         member.advance()
 
     # ------------------------------------------------------------------ taking them
-    def expect(self, change: PAdd, timestamp: int) -> None:
+    def expect(self, change: PAdd) -> None:
         """A PAdd has its turn in the order of its source: what the new sender says may come before it has its turn
-        among all."""
+        among all. (It is later than what had its turn so far, and not necessarily later than this PAdd: two sponsors
+        may have said the same, and the other one earlier.)"""
         member = self._member
         group, proc = member.group, change.proc
         if proc == member.core.site or proc in group.streams or change.first_seq <= member.left.get(proc, 0):
             return
         stream = group.streams[proc] = group.new_stream(proc)
-        stream.begin(change.first_seq, timestamp)
+        stream.begin(change.first_seq, member.order.reached)
         member.core.reception.catch_up(group, stream)
 
     def apply(self, sender: SiteId, data: Data) -> None:
@@ -97,7 +98,7 @@ class Changes:
             stream = group.streams[proc] = group.new_stream(proc)
             stream.last = stream.high = stream.ordered = change.first_seq - 1
         else:
-            self.expect(change, data.timestamp)
+            self.expect(change)
         group.streams[proc].passed = max(group.streams[proc].passed, data.timestamp)
         self._install(sponsor, data, tuple(sorted((*member.members, proc))))
         member.detector.refresh(proc)
@@ -109,11 +110,13 @@ class Changes:
     def _remove(self, sender: SiteId, data: Data) -> None:
         member = self._member
         group = member.group
-        member.left[sender] = data.seq
+        member.left[sender], member.left_at = data.seq, data.timestamp
         if sender not in member.members:
             return
-        group.streams.pop(sender)
-        member.core.repair.forget(group, sender)
+        if group.streams[sender].last <= data.seq:
+            group.streams.pop(sender)
+            member.core.repair.forget(group, sender)
+        # Else it is a sender again behind this, by a PAdd that waits for its turn, and what it has sent waits, too.
         self._install(sender, data, tuple(each for each in member.members if each != sender))
         if sender == member.core.site and member.state is State.TO_RECEIVER:
             member.course.go(State.RECEIVER)

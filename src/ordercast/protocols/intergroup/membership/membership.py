@@ -53,7 +53,7 @@ class Membership(Part):
         *BRANCHES,
         *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep"),
         *("blocked-out", "unblocked-again"),
-        *("consensus", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
+        *("consensus", "holes-told", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
         *("other-view", "asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
     )
@@ -83,11 +83,7 @@ class Membership(Part):
     def local_cuts(self) -> dict[GroupId, CutReport]:
         """What this process has of views that end, for the hierarchy."""
         return {
-            name: CutReport(
-                group.member.epoch.key,
-                {sender: stream.last for sender, stream in group.streams.items()},
-                1,
-            )
+            name: CutReport(group.member.epoch.key, group.member.numbers, group.member.order.last[0], 1)
             for name, group in self._core.process_groups.items()
             if group.member is not None and (group.member.repair is not None or group.member.reception is not None)
         }
@@ -219,6 +215,8 @@ class Membership(Part):
     def on_rec_info(self, sender: SiteId, packet: RecInfo, arrival: Arrival) -> None:
         """How far somebody is in its old view."""
         check_numbers({sender: packet.first_seq, **packet.seq_cut})
+        check_numbers(packet.times)
+        check_time(packet.cut)
         member = self._on_channel(sender, arrival)
         if member is not None:
             member.detector.hear(sender)
@@ -227,8 +225,10 @@ class Membership(Part):
 
     def on_rtc(self, sender: SiteId, packet: RTC, arrival: Arrival) -> None:
         """Somebody is ready."""
-        check_numbers({sender: packet.first_seq, **packet.cut})
+        check_numbers({sender: packet.first_seq, **packet.cut.last})
         check_time(packet.time)
+        check_time(packet.cut.time)
+        check_time(packet.cut.heard)
         member = self._on_channel(sender, arrival)
         if member is None:
             return

@@ -11,6 +11,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     MC,
     RTC,
     SENDERS_MAX,
+    Cut,
     Numbers,
     PFailBlock,
     PJoin,
@@ -18,7 +19,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     RecInfo,
 )
 from ordercast.protocols.intergroup.membership.states import REPAIR_WAYS, Course, Repair, State
-from ordercast.protocols.intergroup.packets import ViewId
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, ViewId
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.member import Member
@@ -53,7 +54,7 @@ class RepairRun:
         self._accused: tuple[SiteId, int] | None = None
         self._resigned: Numbers = {}
         """Who has resigned -> its last number."""
-        self._cut: Numbers = {}
+        self._cut = Cut({}, 0, 0)
         self._ready: RTC | None = None
         """Ours: while there is one, everything before the cut is ready. Rolling back is to have none."""
         self._readies: dict[SiteId, RTC] = {}
@@ -106,7 +107,7 @@ class RepairRun:
         state = self.state
         if state is Repair.RECOVERY:
             if core.now - self._progress_at > options.recovery_seconds and self._accused is None:
-                lacking = self._member.missing(self._cut)
+                lacking = self._member.missing(self._cut.last)
                 if lacking is not None:
                     self._accused = lacking
                     self._member.accuse(*lacking)
@@ -289,20 +290,44 @@ class RepairRun:
         sending = member.group.sending
         self._version += 1
         report = core.control.cut_of(member.group.name, member.epoch.key)
+        numbers = member.numbers
+        if member.group.own is None:
+            numbers.pop(core.site, None)
         heard = {} if report is None else report.last
-        numbers: Numbers = dict(member.left)
-        for sender, stream in member.group.streams.items():
-            if stream is member.group.own:
-                numbers[sender] = stream.last
-            elif sender != core.site:
-                numbers[sender] = max(stream.last, heard.get(sender, 0), self._resigned.get(sender, 0))
+        resigned = {sender: seq for sender, seq in self._resigned.items() if sender in numbers}
+        for sender, seq in (*heard.items(), *resigned.items()):
+            if sender != core.site:
+                numbers[sender] = max(numbers.get(sender, 0), seq)
+        times = self._times(numbers)
         for sender, most in self._lowered.items():
-            if sender in numbers:
-                numbers[sender] = min(numbers[sender], most)
+            if numbers.get(sender, 0) > most:
+                numbers[sender] = most
+                times[sender] = 0
+        delivered = max(
+            [stream.ordered_at for each, stream in member.group.streams.items() if each not in proposal.members],
+            default=0,
+        )
+        # What our messages may depend on counts as delivered: another group, or a service without an order, may have
+        # brought it before its turn here. (Else: f is silent in g; c's m1 to g waits, c's m2 to h does not; a has m2,
+        # multicasts m3 to g, and goes on without c and f: m3 belongs to the view, and m1 does not.)
+        depends = 0 if sending is None else sending.depends
+        delivered = max(delivered, member.order.last[0], depends, 0 if report is None else report.time)
         first = 1 if sending is None else sending.seq + 1
-        self._own_info = RecInfo(proposal.name, self._version, member.epoch, member.order.last[0], numbers, first)
+        self._own_info = RecInfo(proposal.name, self._version, member.epoch, delivered, numbers, times, first)
         self._infos[core.site] = self._own_info
         self._say(self._own_info)
+
+    def _times(self, numbers: Numbers) -> Numbers:
+        """Up to which time nothing is missing of each sender; whoever has left, or resigns, sends nothing more."""
+        member = self._member
+        times: Numbers = {}
+        for sender in numbers:
+            stream = member.group.streams.get(sender)
+            if stream is not None and self._resigned.get(sender, stream.last + 1) > stream.last:
+                times[sender] = stream.passed
+            elif stream is None and sender not in member.left:
+                times[sender] = 0
+        return times
 
     def on_rec_info(self, sender: SiteId, packet: RecInfo) -> None:
         """How far another one is."""
@@ -326,26 +351,30 @@ class RepairRun:
         proposal, member = self.proposal, self._member
         if proposal is None or set(self._infos) < set(proposal.members):
             return
+        infos = {sender: info for sender, info in self._infos.items() if info.epoch == member.epoch}
         cut: Numbers = {}
-        for info in self._infos.values():
-            if info.epoch == member.epoch:
-                for sender, seq in info.seq_cut.items():
-                    cut[sender] = max(cut.get(sender, 0), seq)
-        for sender, info in self._infos.items():
+        times: Numbers = {}
+        for info in infos.values():
+            for sender, seq in info.seq_cut.items():
+                cut[sender] = max(cut.get(sender, 0), seq)
+                times[sender] = max(times.get(sender, 0), info.times.get(sender, TIMESTAMP_MAX - 1))
+        for sender, info in infos.items():
             # Whoever was no sender there, and only wants to be one, has sent nothing there.
-            if info.epoch == member.epoch and sender in cut:
+            if sender in cut:
                 cut[sender] = info.first_seq - 1
         for sender, most in self._lowered.items():
             if sender in cut and sender not in proposal.members:
                 cut[sender] = min(cut[sender], most)
-        self._cut = cut
+        # What somebody has delivered counts in any case: everything before it is here, too.
+        time = min([times[sender] for sender in cut if sender not in infos], default=TIMESTAMP_MAX - 1)
+        self._cut = Cut(cut, max(time, *(info.cut for info in infos.values())), time)
         self._progress_at = self._core.now
         self._go(Repair.RECOVERY)
 
     # ------------------------------------------------------------------ Recovery
     def _recover(self) -> None:
         member, core, proposal = self._member, self._core, self.proposal
-        if proposal is None or member.missing(self._cut) is not None:
+        if proposal is None or member.missing(self._cut.last) is not None:
             return
         core.branch("recovered")
         sending = member.group.sending
@@ -399,7 +428,7 @@ class RepairRun:
         proposal, core, member = self.proposal, self._core, self._member
         if proposal is None or set(self._readies) < set(proposal.members):
             return
-        cuts: dict[ViewId, Numbers] = {}
+        cuts: dict[ViewId, Cut] = {}
         for ready in self._readies.values():
             if cuts.setdefault(ready.epoch, ready.cut) != ready.cut:
                 # Somebody knows of a cut that was lowered, and somebody does not yet.
@@ -434,7 +463,7 @@ class RepairRun:
         if message is None:
             return
         cut = message.cut_of(member.epoch)
-        if cut is None or member.missing(cut) is not None:
+        if cut is None or member.missing(cut.last) is not None:
             return
         if self.state is Repair.RECOVERY:
             self._go(Repair.WAIT_FOR_MESSAGE)

@@ -3,6 +3,7 @@ before."""
 
 from __future__ import annotations
 
+from collections.abc import Container
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -12,7 +13,7 @@ from ordercast.protocols.intergroup.packets import Data
 from ordercast.protocols.intergroup.stream import Stream
 
 if TYPE_CHECKING:
-    from ordercast.protocols.intergroup.membership.packets import Numbers
+    from ordercast.protocols.intergroup.membership.packets import Cut
     from ordercast.protocols.intergroup.membership.view import InView
 
 
@@ -58,12 +59,16 @@ class ViewOrder:
                 return
             self._settle(heappop(queue))
 
-    def flush(self, cut: Numbers) -> None:
+    def flush(self, cut: Cut, survivors: Container[SiteId]) -> None:
         """The view ends: settle what is before the cut, in order, and drop the rest."""
         queue = self._queue
+        told = cut.time <= cut.heard
         while queue:
             entry = heappop(queue)
-            if entry[2] <= cut.get(entry[1], 0):
+            if not told and entry[0] > cut.heard:
+                told = True
+                self._member.tell_holes(survivors)
+            if entry[2] <= cut.last.get(entry[1], 0) and (entry[1] in survivors or entry[0] <= cut.time):
                 self._settle(entry)
 
     def _settle(self, entry: tuple[int, SiteId, int, Stream, Data]) -> None:
@@ -73,7 +78,7 @@ class ViewOrder:
         self.last = (timestamp, sender)
         self.history = crc32(b"%d %s" % (timestamp, sender.encode()), self.history)
         self.reached = max(self.reached, timestamp)
-        stream.ordered = seq
+        stream.ordered, stream.ordered_at = seq, timestamp
         if data.change is not None:
             self._member.on_change(sender, data)
             return

@@ -29,6 +29,19 @@ Numbers = dict[SiteId, int]
 """Sender -> the number of a message."""
 
 
+class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
+    """Where a view ends."""
+
+    last: Numbers
+    """Sender of the epoch -> its last number."""
+    time: int
+    """Of senders that do not go on, nothing later than this belongs to the view. (Else: c's m1 is lost with c; a has
+    it, multicasts m2 and fails; d has m2 of a, and nobody here has m1, on which it depends: a causal hole.)"""
+    heard: int
+    """Up to here everything of those senders is there. Between this and `time` something may be missing on which
+    messages of others depend, by way of other groups, or of services without an order."""
+
+
 class PJoin(Packet, frozen=True):
     """Which processes its sender considers for the next view, and which of them it considers as failed."""
 
@@ -69,9 +82,11 @@ class RecInfo(Packet, frozen=True):
     epoch: ViewId
     """membID."""
     cut: int
-    """The timestamp of the last message that was delivered."""
+    """The timestamp of the last message that was delivered, of those whose senders do not go on."""
     seq_cut: Numbers
     """Every other sender of the epoch -> the last number that can be delivered."""
+    times: Numbers
+    """Those of them who may have sent more -> nothing up to this time is missing."""
     first_seq: int
     """The number of the first message of the sender in the next view: it sends none before that."""
 
@@ -83,8 +98,7 @@ class RTC(Packet, frozen=True):
 
     proposal: str
     epoch: ViewId
-    cut: Numbers
-    """Which cut: the last number of every sender of the epoch."""
+    cut: Cut
     first_seq: int
     time: int
     """Nothing that is to be delivered before the next view is later than this."""
@@ -100,16 +114,20 @@ class MC(Packet, frozen=True):
     """membID."""
     old: dict[SiteId, ViewId]
     """procs, and oldIDs: who is in the new view -> the epoch from which it comes."""
-    cuts: tuple[tuple[ViewId, Numbers], ...]
-    """cutInfo: for each of these epochs the last number of every sender."""
+    cuts: tuple[tuple[ViewId, Cut], ...]
+    """cutInfo: where each of these epochs ends."""
     first: Numbers
     """lastSeq: the number of the first message of each in the new view."""
 
     background: ClassVar[bool] = True
 
-    def cut_of(self, epoch: ViewId) -> Numbers | None:
+    def cut_of(self, epoch: ViewId) -> Cut | None:
         """The cut of an epoch, if somebody comes from there."""
-        return next((numbers for each, numbers in self.cuts if each == epoch), None)
+        return next((cut for each, cut in self.cuts if each == epoch), None)
+
+    def survivors(self, epoch: ViewId) -> Sites:
+        """Who comes from there."""
+        return tuple(site for site, each in self.old.items() if each == epoch)
 
 
 class ViewRequest(Packet, frozen=True):
@@ -201,8 +219,10 @@ def check_mc(packet: MC) -> None:
         raise WireError("a view whose members have no first numbers")
     if len(packet.cuts) > SENDERS_MAX or {epoch for epoch, _ in packet.cuts} != set(packet.old.values()):
         raise WireError("a view whose members come from nowhere")
-    for _, numbers in packet.cuts:
-        check_numbers(numbers)
+    for _, cut in packet.cuts:
+        check_numbers(cut.last)
+        check_time(cut.time)
+        check_time(cut.heard)
 
 
 def check_answer(packet: ViewAnswer) -> None:

@@ -102,7 +102,7 @@ class ReceiverRun:
         self.course.go(Reception.RECOVERY)
         self._message = packet
         self._since = self._core.now
-        if self._member.is_ahead_of(cut):
+        if self._member.is_ahead_of(cut, packet.survivors(self._member.epoch)):
             self._declare_failed()
         else:
             self.go_on()
@@ -129,7 +129,7 @@ class ReceiverRun:
         if message is None:
             return
         cut = message.cut_of(member.epoch)
-        if cut is None or member.missing(cut) is not None:
+        if cut is None or member.missing(cut.last) is not None:
             return
         self.course.go(Reception.DELIVER_AND_INSTALL)
         member.reception = None

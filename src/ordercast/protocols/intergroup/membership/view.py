@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
 from ordercast.core.effects import Activate, EnterGroup, InstallView
 from ordercast.protocols.intergroup.membership.detector import Detector
 from ordercast.protocols.intergroup.membership.order import ViewOrder
-from ordercast.protocols.intergroup.membership.packets import MC, Numbers
-from ordercast.protocols.intergroup.packets import Data, ViewId
+from ordercast.protocols.intergroup.membership.packets import MC, Cut, Numbers
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -38,6 +39,8 @@ class InView:
         """Member -> its view before this one."""
         self.left: Numbers = {}
         """Who was a sender in this epoch, and has left -> its last number."""
+        self.left_at = 0
+        """The timestamp of the last PLeave."""
         self.agreed: dict[SiteId, tuple[int, int]] = {}
         """Attempt and number of the PJoins by which the present epoch was agreed on: they start no other repair."""
         self.installed: MC | None = None
@@ -61,27 +64,39 @@ class InView:
         raise NotImplementedError
 
     # ------------------------------------------------------------------ installing
-    def missing(self, cut: Numbers) -> tuple[SiteId, int] | None:
+    def missing(self, last: Numbers) -> tuple[SiteId, int] | None:
         """The first message before a cut that is not here: its sender and number; None when all are."""
-        for sender in sorted(cut):
+        for sender in sorted(last):
             stream = self.group.streams.get(sender)
             if sender == self.core.site or (stream is None and sender in self.left):
                 continue
             if stream is None:
                 # Its PAdd is before the cut, and not here yet.
-                return sender, cut[sender]
-            if stream.last < cut[sender]:
-                self.core.reception.detect(self.group, stream, cut[sender])
+                return sender, last[sender]
+            if stream.last < last[sender]:
+                self.core.reception.detect(self.group, stream, last[sender])
                 return sender, stream.last + 1
         return None
 
-    def is_ahead_of(self, cut: Numbers) -> bool:
-        """Whether something behind the cut was delivered."""
-        return any(
-            max(stream.ordered, stream.delivered) > cut.get(sender, 0)
-            for sender, stream in self.group.streams.items()
-            if stream.state == "active" or sender == self.core.site
+    def is_ahead_of(self, cut: Cut, survivors: Container[SiteId]) -> bool:
+        """Whether something behind the cut was delivered: also the PLeave of whoever has left, for there is no stream
+        of it any more. (Without it: a delivers the PLeave of b, and with that a view without b; e never gets it, ends
+        the view before it, and both install the next one, from different views.)"""
+        return (
+            self.left_at > cut.time
+            or any(seq > cut.last.get(sender, 0) for sender, seq in self.left.items())
+            or any(
+                max(stream.ordered, stream.delivered) > cut.last.get(sender, 0)
+                or (sender not in survivors and stream.ordered_at > cut.time)
+                for sender, stream in self.group.streams.items()
+                if stream.state == "active" or sender == self.core.site
+            )
         )
+
+    @property
+    def numbers(self) -> Numbers:
+        """How far this process is in its epoch: sender -> the last number that it has, also of those who have left."""
+        return {**self.left, **{sender: stream.last for sender, stream in self.group.streams.items()}}
 
     def deliver_and_install(self, message: MC) -> None:
         """Deliver what is before the cut; then the new view begins (Figures 5.4 and 5.7)."""
@@ -91,7 +106,7 @@ class InView:
         if cut is not None:
             # Whoever is not among the survivors goes by the cut for its own messages, too.
             own = {} if group.own is None or core.site not in message.old else {core.site: group.own.last}
-            self.order.flush({**cut, **own})
+            self.order.flush(Cut({**cut.last, **own}, cut.time, cut.heard), message.survivors(epoch))
         view, members = message.view, tuple(sorted(message.old))
         core.clock.observe(view.start_time, core.now)
         gaps = []
@@ -119,8 +134,25 @@ class InView:
         self.install_view(came)
         for sender in gaps:
             # What it has sent in between belongs to views that this process has not seen.
-            core.outbox.append(Activate(group.name, group.service.name, sender))
+            if group.service.means(sender):
+                core.outbox.append(Activate(group.name, group.service.name, sender))
         self.resume()
+
+    def tell_holes(self, survivors: Container[SiteId]) -> None:
+        """Of senders that do not go on, something may be missing from here on, on which messages depend that belong to
+        the view all the same."""
+        core, group = self.core, self.group
+        core.branch("holes-told")
+        for sender in self.members:
+            if sender not in survivors and group.service.reliable and group.service.means(sender):
+                core.outbox.append(Activate(group.name, group.service.name, sender))
+
+    def end_alone(self) -> None:
+        """All other senders are lost to one that was about to leave the sender group: deliver what is here, as though
+        the view had ended for this process alone. (Else: its own messages are never delivered, though it stays.)"""
+        site = self.core.site
+        heard = min([stream.passed for stream in self.group.others], default=TIMESTAMP_MAX - 1)
+        self.order.flush(Cut(self.numbers, max(heard, self.core.told), heard), (site,))
 
     def _last_view_of(self, sender: SiteId, message: MC, epoch: ViewId) -> ViewId:
         """The view of a member before the new one. All who come from one epoch have delivered the same in it, so that
@@ -173,7 +205,7 @@ class InView:
             self.entered = True
             core.outbox.append(EnterGroup(group.name, self.order.count))
             core.outbox.append(InstallView(group.view, self.members, (), (group.name,)))
-            core.outbox.append(Activate(group.name, group.service.name))
+            core.activation.tell(group, group.service)
         else:
             transitional = tuple(site for site in self.members if came.get(site) == self.last_view)
             merged = tuple(site for site in self.members if came.get(site) != self.last_view)

@@ -1,0 +1,253 @@
+"""What a client has sent and has not heard of: it is sent again to the next member when one is lost.
+
+Messages of a group are collected in runs, each with a number. The members of the group take each number once, so it
+does not matter which of them gets it, nor how often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from ordercast.core import GroupId, OrdercastError, UsageError
+from ordercast.node.errors import GroupBlocked, WouldBlock
+from ordercast.node.receipts import AGAIN, MAY_BE_ORDERED, Receipt
+from ordercast.node.serving.packets import (
+    RUN_BYTES_MAX,
+    UNDER_WAY_MAX,
+    CallMethod,
+    Ordered,
+    Refused,
+    Result,
+    Send,
+    SendKeyed,
+)
+
+WAITING_BYTES_MAX = 4 * RUN_BYTES_MAX
+"""Messages that have not left; with more, `multicast` waits."""
+
+UNDER_WAY_FEW = 2
+"""With fewer runs under way than this a run that is not full leaves, too (as in `ordercast.node.sender`)."""
+
+_PAYLOAD_OVERHEAD = 5
+
+
+class Parcel(msgspec.Struct, eq=False):
+    """Something with a number, and who waits for it."""
+
+    request: Send | SendKeyed | CallMethod
+    size: int
+    receipts: list[tuple[int, asyncio.Future[Receipt]]] = []
+    """Which message of it -> who waits for its receipt."""
+    result: asyncio.Future[Result] | None = None
+
+    def fail(self, why: Exception) -> None:
+        """Whoever waits, waits no more; it is sent all the same."""
+        for _, receipt in self.receipts:
+            if not receipt.done():
+                receipt.set_exception(why)
+        self.receipts = []
+        if self.result is not None and not self.result.done():
+            self.result.set_exception(why)
+
+
+class Outgoing:
+    """Everything that one client sends, in its order."""
+
+    def __init__(self, say: Callable[[Send | SendKeyed | CallMethod], bool]) -> None:
+        """`say` sends something if there is a member; whether there is."""
+        self._loop = asyncio.get_running_loop()
+        self._say = say
+        self._numbers: dict[GroupId, int] = {}
+        self._group: GroupId = ""
+        self._open: list[bytes] = []
+        """Messages to that group, not yet a run."""
+        self._open_bytes = 0
+        self._open_receipts: list[tuple[int, asyncio.Future[Receipt]]] = []
+        self._closed: deque[Parcel] = deque()
+        self._closed_bytes = 0
+        self._under_way: dict[tuple[GroupId, int], Parcel] = {}
+        self._flush_due = False
+        self._room: list[asyncio.Future[None]] = []
+        self._idle: list[asyncio.Future[None]] = []
+        self._end: Exception | None = None
+
+    # ------------------------------------------------------------------ in
+    @property
+    def has_room(self) -> bool:
+        """Whether a message can be taken without waiting."""
+        return self._closed_bytes + self._open_bytes < WAITING_BYTES_MAX
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether everything is ordered."""
+        return not (self._open or self._closed or self._under_way)
+
+    async def wait_for_room(self) -> None:
+        """Until a message can be taken; `GroupBlocked` or `NoMember` when that takes long."""
+        while self._end is None and not self.has_room:
+            await self._wait(self._room)
+        if self._end is not None:
+            raise self._end
+
+    async def wait_idle(self) -> None:
+        """Until everything is ordered."""
+        while self._end is None and not self.is_idle:
+            await self._wait(self._idle)
+        if self._end is not None:
+            raise self._end
+
+    async def _wait(self, waiters: list[asyncio.Future[None]]) -> None:
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in waiters:
+                waiters.remove(waiter)
+
+    def refuse(self) -> None:
+        """A message was not taken: why."""
+        raise self._end or WouldBlock("the window is full: wait, or use multicast, which does")
+
+    def add(self, group: GroupId, payload: bytes, receipt: asyncio.Future[Receipt] | None = None) -> None:
+        """Take a message."""
+        self._check()
+        size = len(payload) + _PAYLOAD_OVERHEAD
+        if group != self._group or self._open_bytes + size > RUN_BYTES_MAX:
+            self._close()
+            self._group = group
+        if receipt is not None:
+            self._open_receipts.append((len(self._open), receipt))
+        self._open.append(payload)
+        self._open_bytes += size
+        self._flush_soon()
+
+    def add_keyed(self, group: GroupId, key: str, payload: bytes, receipt: asyncio.Future[Receipt]) -> None:
+        """Take a message with a key of the application's."""
+        self._check()
+        self._close()
+        request = SendKeyed(group, self._next(group), key, payload)
+        self._add_parcel(Parcel(request, len(payload), [(0, receipt)]))
+
+    def add_call(
+        self,
+        group: GroupId,
+        method: str,
+        arguments: list[msgspec.Raw],
+        named: dict[str, msgspec.Raw],
+        schema: str,
+    ) -> asyncio.Future[Result]:
+        """Take a call; what is given back becomes what the member answers."""
+        self._check()
+        self._close()
+        future: asyncio.Future[Result] = self._loop.create_future()
+        request = CallMethod(group, self._next(group), method, arguments, named, schema)
+        self._add_parcel(Parcel(request, sum(map(len, map(bytes, arguments))), result=future))
+        return future
+
+    def _check(self) -> None:
+        if self._end is not None:
+            raise self._end
+
+    def _next(self, group: GroupId) -> int:
+        number = self._numbers[group] = self._numbers.get(group, 0) + 1
+        return number
+
+    # ------------------------------------------------------------------ out
+    def _close(self) -> None:
+        if self._open:
+            request = Send(self._group, self._next(self._group), self._open)
+            self._add_parcel(Parcel(request, self._open_bytes, self._open_receipts))
+            self._open, self._open_bytes, self._open_receipts = [], 0, []
+
+    def _add_parcel(self, parcel: Parcel) -> None:
+        self._closed.append(parcel)
+        self._closed_bytes += parcel.size
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Send what may be sent."""
+        self._flush_due = False
+        if self._open and not self._closed and len(self._under_way) < UNDER_WAY_FEW:
+            self._close()
+            self._flush_due = False
+        while self._closed and len(self._under_way) < UNDER_WAY_MAX:
+            parcel = self._closed[0]
+            if not self._say(parcel.request):
+                return
+            self._closed.popleft()
+            self._closed_bytes -= parcel.size
+            self._under_way[parcel.request.group, parcel.request.number] = parcel
+        self._wake()
+
+    def _wake(self) -> None:
+        for waiters in (self._room if self.has_room else [], self._idle if self.is_idle else []):
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+
+    def send_again(self) -> None:
+        """There is another member: it gets everything that was not heard of, in its order."""
+        for parcel in self._under_way.values():
+            self._say(parcel.request)
+        self._flush_soon()
+
+    # ------------------------------------------------------------------ answers
+    def on_ordered(self, answer: Ordered) -> None:
+        """A run or a keyed message has its place."""
+        parcel = self._under_way.pop((answer.group, answer.number), None)
+        if parcel is None:
+            return
+        bundle, _, first = answer.message.rpartition("/")
+        for index, future in parcel.receipts:
+            if not future.done():
+                offset = -1 if answer.offset < 0 else answer.offset + index
+                message = f"{bundle}/{int(first) + index}" if bundle else ""
+                future.set_result(Receipt(message, {answer.group: offset}, answer.repeated))
+        self.flush()
+
+    def on_refused(self, answer: Refused) -> None:
+        """It never will have."""
+        parcel = self._under_way.pop((answer.group, answer.number), None)
+        if parcel is not None:
+            parcel.fail(UsageError(answer.why))
+            self.flush()
+
+    def on_result(self, answer: Result) -> None:
+        """What has come of a call."""
+        parcel = self._under_way.pop((answer.group, answer.number), None)
+        if parcel is not None:
+            if parcel.result is not None and not parcel.result.done():
+                parcel.result.set_result(answer)
+            self.flush()
+
+    # ------------------------------------------------------------------ when nothing goes on
+    def fail_waiting(self, why: OrdercastError, group: GroupId | None = None) -> None:
+        """Whoever waits hears why; what they have sent is sent on as soon as that is possible."""
+        kind = type(why)
+        for parcel in (*self._under_way.values(), *self._closed):
+            if group is None or parcel.request.group == group:
+                hint = AGAIN if isinstance(parcel.request, SendKeyed) else MAY_BE_ORDERED
+                parcel.fail(kind(f"{why}; {hint}"))
+        if group is None or group == self._group:
+            for _, receipt in self._open_receipts:
+                if not receipt.done():
+                    receipt.set_exception(kind(f"{why}; {MAY_BE_ORDERED}"))
+            self._open_receipts = []
+        for waiter in (*self._room, *self._idle):
+            if not waiter.done():
+                waiter.set_exception(kind(str(why)))
+
+    def end(self, why: Exception) -> None:
+        """Nothing will leave any more."""
+        self._end = why
+        self.fail_waiting(GroupBlocked(str(why)))

@@ -1,0 +1,81 @@
+"""What a client sends: runs of messages, numbered by the client, so that sending one again to any member is harmless.
+
+A run is ordered as a whole. The members of a group remember the last number of each client, and not every message, so
+what they have to remember does not grow with the rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+from ordercast.core import Payload, WireError
+from ordercast.node.letters import LETTER_OVERHEAD, LETTERS_MARK, Letter, decode_letters
+
+RUNS_MARK = b"\xc3"
+"""How a bundle of runs begins: the msgpack true, with which no list of messages does."""
+
+CLIENT_CHARACTERS_MAX = 64
+RUN_NUMBER_MAX = (1 << 62) - 1
+
+_PAYLOAD_OVERHEAD = 5
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Messages of one client, consecutive in the order."""
+
+    client: Annotated[str, msgspec.Meta(min_length=1, max_length=CLIENT_CHARACTERS_MAX)]
+    number: Annotated[int, msgspec.Meta(ge=1, le=RUN_NUMBER_MAX)]
+    """Of the runs of a client to a group, those are delivered whose number is higher than all before."""
+    payloads: Annotated[list[bytes], msgspec.Meta(min_length=1)]
+    ticket: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Under this number somebody in the sending process waits for its place; 0: nobody."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes in a bundle, at most."""
+        payloads = self.payloads
+        return sum(map(len, payloads)) + _PAYLOAD_OVERHEAD * len(payloads) + len(self.client) + LETTER_OVERHEAD
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether it may be one that was sent before."""
+        return True
+
+    @property
+    def count(self) -> int:
+        """How many messages it holds."""
+        return len(self.payloads)
+
+    @property
+    def largest(self) -> int:
+        """The bytes of its largest message."""
+        return max(map(len, self.payloads))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(list[Run]).decode
+
+
+def encode_marked(those: Sequence[Letter | Run]) -> bytes:
+    """Letters, or runs, and not both -> the payload of one multicast."""
+    return (RUNS_MARK if isinstance(those[0], Run) else LETTERS_MARK) + _encode(those)
+
+
+def decode_runs(payload: Payload, count: int) -> list[Run]:
+    """The runs of a bundle; `WireError` when it is none."""
+    try:
+        runs = _decode(payload[len(RUNS_MARK) :])
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a bundle of runs: {error}") from None
+    held = sum(run.count for run in runs)
+    if held != count:
+        raise WireError(f"a bundle of runs holds {held} messages and says that it holds {count}")
+    return runs
+
+
+def decode_marked(payload: Payload, count: int) -> list[Letter] | list[Run]:
+    """The letters or the runs of a bundle that begins as one; `WireError` when it is neither."""
+    return decode_runs(payload, count) if payload[:1] == RUNS_MARK else decode_letters(payload, count)

@@ -1,0 +1,163 @@
+"""Listens for clients at the address that the configuration names."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from typing import Any
+
+from ordercast.core import UsageError
+from ordercast.core.forks import disown_in_forks
+from ordercast.node.addresses import HostPort, show_address
+from ordercast.node.configuration import Configuration
+from ordercast.node.internals import Internals
+from ordercast.node.serving.session import LOOK_SECONDS, Session
+from ordercast.wire.keys import ClusterKeys
+
+logger = logging.getLogger("ordercast.node")
+
+CLIENTS_MAX = 10_000
+"""Of one member: each may make it hold about 100 kB."""
+
+STRANGERS_MAX = 500
+"""Connections of whoever has not proved yet that it holds the key; with more, the oldest is closed."""
+
+STRANGER_SECONDS = 5.0
+"""For which it may be one."""
+
+SLOTS = 4
+"""Clients that may send a record of more than 256 kB at the same time."""
+
+RECORD_OVERHEAD = 4096
+"""Bytes of a record besides the message that it holds, at most."""
+
+BACKLOG = 1024
+"""Connections that the kernel holds while the process is busy: a member that is back has all clients of another."""
+
+
+class ClientServer:
+    """All clients of one member."""
+
+    def __init__(self, internals: Internals, configuration: Configuration, address: HostPort) -> None:
+        self.internals = internals
+        self.configuration = configuration
+        self.loop = asyncio.get_running_loop()
+        self.record_bytes_max = configuration.payload_max + RECORD_OVERHEAD
+        self.counters: Counter[str] = Counter()
+        """Clients that were cut, and why."""
+        self._address = address
+        self._listening: asyncio.Server | None = None
+        self._sessions: dict[Session, None] = {}
+        """Those who hold the key."""
+        self._strangers: dict[Session, None] = {}
+        """Those who have not proved it; the oldest first."""
+        self._slots = SLOTS
+        self._waiting_for_slot: deque[Session] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        disown_in_forks(self)
+
+    @property
+    def keys(self) -> ClusterKeys | None:
+        """Those of the cluster, as the key file was read last."""
+        return self.internals.engine.keys
+
+    async def start(self) -> None:
+        """Begin to listen; `UsageError` when that cannot be."""
+        host, port = self._address
+        try:
+            self._listening = await self.loop.create_server(lambda: Session(self), host, port, backlog=BACKLOG)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UsageError(
+                f"cannot listen for clients on {show_address(self._address)} ({reason}): correct [clients]"
+            ) from None
+
+    def disown(self) -> None:
+        """A fork of the process does not listen."""
+        if self._listening is not None:
+            for listening in self._listening.sockets:
+                listening.close()
+
+    def stop(self) -> None:
+        """Tell all clients to go elsewhere."""
+        if self._listening is not None:
+            self._listening.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        for session in (*self._sessions, *self._strangers):
+            session.cut("the member is closing")
+
+    def kill(self) -> None:
+        """Be gone at once, as after a crash."""
+        self.stop()
+        for session in (*self._sessions, *self._strangers):
+            session.abort()
+
+    def status(self) -> dict[str, Any]:
+        """For `Node.status`."""
+        return {"address": show_address(self._address), "connected": len(self._sessions), "cut": dict(self.counters)}
+
+    # ------------------------------------------------------------------ who is there
+    def opened(self, session: Session) -> None:
+        """Somebody has connected."""
+        self._strangers[session] = None
+        if len(self._strangers) > STRANGERS_MAX:
+            self.counters["strangers"] += 1
+            next(iter(self._strangers)).cut("too many connections without a key")
+        if self._timer is None:
+            self._timer = self.loop.call_later(LOOK_SECONDS, self._look)
+
+    def greeted(self, session: Session) -> None:
+        """It holds the key."""
+        self._strangers.pop(session, None)
+        self._sessions[session] = None
+        if len(self._sessions) > CLIENTS_MAX:
+            session.cut(f"this member has {CLIENTS_MAX} clients: go to another one")
+
+    def closed(self, session: Session) -> None:
+        """It is gone."""
+        self._strangers.pop(session, None)
+        self._sessions.pop(session, None)
+
+    def note_cut(self, session: Session, why: str) -> None:
+        """A client was cut."""
+        if session.client:
+            self.counters["cut"] += 1
+            logger.info("client %s is cut: %s", session.client, why)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self.internals.over.is_set():
+            self.stop()
+            return
+        now = self.loop.time()
+        for stranger in tuple(self._strangers):
+            if now - stranger.heard_at > STRANGER_SECONDS:
+                stranger.cut("it has not said who it is")
+        for session in tuple(self._sessions):
+            session.look(now)
+        if self._sessions or self._strangers:
+            self._timer = self.loop.call_later(LOOK_SECONDS, self._look)
+
+    # ------------------------------------------------------------------ large records
+    def take_slot(self, session: Session) -> bool:
+        """Whether a client may go on with a large record; if not, it is told when it may."""
+        if self._slots:
+            self._slots -= 1
+            return True
+        if session not in self._waiting_for_slot:
+            self._waiting_for_slot.append(session)
+        return False
+
+    def give_slot_back(self) -> None:
+        """One of them is done."""
+        if self._waiting_for_slot:
+            self._waiting_for_slot.popleft().give_slot()
+        else:
+            self._slots += 1
+
+    def wait_for_slot_no_more(self, session: Session) -> None:
+        """It is gone."""
+        if session in self._waiting_for_slot:
+            self._waiting_for_slot.remove(session)

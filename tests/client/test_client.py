@@ -1,0 +1,274 @@
+"""Clients: sealed, exactly once whatever becomes of their member, and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ordercast
+from ordercast.net.ports import free_ports
+from ordercast.node.serving.session import Session
+from ordercast.wire.keys import create_key_file
+from tests.node.cluster import make_configuration, open_nodes, run
+
+
+def with_clients(names: str = "abc", **keys: Any) -> dict[str, Any]:
+    """A cluster whose processes all listen for clients."""
+    clients = {name: f"127.0.0.1:{port}" for name, port in zip(names, free_ports(len(names)), strict=True)}
+    return make_configuration(names, clients=clients, **keys)
+
+
+def where(configuration: dict[str, Any], names: str = "") -> list[str]:
+    clients = configuration["clients"]
+    return [clients[name] for name in names or clients]
+
+
+@asynccontextmanager
+async def open_cluster(configuration: dict[str, Any]) -> AsyncIterator[list[ordercast.Node]]:
+    """Nodes whose group g only passes by."""
+    async with open_nodes(configuration) as nodes:
+        for node in nodes:
+            (await node.join("g")).on_batch(lambda batch: None)
+        yield nodes
+
+
+async def take(deliveries: AsyncIterator[ordercast.Delivery], count: int) -> list[ordercast.Delivery]:
+    return [await anext(deliveries) for _ in range(count)]
+
+
+@pytest.mark.parametrize("protocol", ["sequencer", "three-step"])
+def test_a_client_multicasts_and_follows_like_a_member(protocol: str, tmp_path: Path) -> None:
+    create_key_file(tmp_path / "key")
+
+    async def main() -> None:
+        configuration = with_clients(protocol=protocol, key_file=str(tmp_path / "key"))
+        async with (
+            open_cluster(configuration) as nodes,
+            ordercast.connect(where(configuration), tmp_path / "key") as client,
+        ):
+            assert client.cluster == "test"
+            group = client.group("g")
+            receipts = [await group.multicast(b"%d" % number, confirm=True) for number in range(3)]
+            assert [receipt.offset for receipt in receipts] == [0, 1, 2]
+            await group.multicast_many([b"%d" % number for number in range(3, 2000)])
+            large = bytes(300_000)
+            assert (await group.multicast(large, confirm=True)).offset == 2000
+            followed = group.subscribe(0)
+            seen = await take(followed, 2001)
+            assert [delivery.payload for delivery in seen[:2000]] == [b"%d" % number for number in range(2000)]
+            assert seen[2000].payload == large
+            assert [delivery.offset for delivery in seen] == list(range(2001))
+            assert [seen[n].message for n in range(3)] == [receipt.message for receipt in receipts]
+            assert all(node.status()["offsets"]["g"] == 2001 for node in nodes[:1])
+
+    run(main())
+
+
+def test_who_has_another_key_is_refused_in_words(tmp_path: Path) -> None:
+    create_key_file(tmp_path / "key")
+    create_key_file(tmp_path / "other")
+
+    async def main() -> None:
+        configuration = with_clients("a", key_file=str(tmp_path / "key"))
+        async with open_cluster(configuration) as (node,):
+            for wrong in ({"key": tmp_path / "other"}, {"insecure": True}):
+                with pytest.raises(ordercast.UsageError, match="no member takes this key"):
+                    async with ordercast.connect(where(configuration), **wrong):
+                        pass
+            assert node.status()["clients"]["cut"]["clients-with-another-key"] == 2
+
+    run(main())
+
+
+def test_every_message_is_delivered_once_in_its_order_while_members_are_killed_and_come_back(tmp_path: Path) -> None:
+    """The member that the client is with dies three times, each time another one, and comes back with its log."""
+    count, kills = 1_500, 3
+
+    async def main() -> None:
+        configuration = with_clients(protocol="three-step", log_directory=str(tmp_path), retain_bytes=1 << 26)
+        nodes: dict[str, ordercast.Node] = {}
+
+        async def start(name: str) -> None:
+            node = nodes[name] = ordercast.open(configuration, name)
+            await node.__aenter__()
+            (await node.join("g")).on_batch(lambda batch: None)
+
+        for name in "abc":
+            await start(name)
+        async with ordercast.connect(where(configuration), insecure=True) as client:
+            group, killed = client.group("g"), 0
+            for number in range(count):
+                await group.multicast(b"%d" % number)
+                if number % (count // kills) == count // kills // 2:
+                    victim = client.member
+                    nodes[victim].kill()
+                    killed += 1
+                    await group.multicast(b"killed %d" % killed, confirm=True)
+                    await start(victim)
+            await client.flush()
+            assert (killed, client.connections) == (kills, kills + 1)
+        await asyncio.sleep(0)
+        reader = nodes["a"].internals.history("g")
+        while reader.next_offset < count + kills:
+            await anext(reader.follow(None))
+        numbers = [d.payload async for d in _until(reader.follow(0), reader.next_offset)]
+        assert [p for p in numbers if not p.startswith(b"killed")] == [b"%d" % number for number in range(count)]
+        for node in nodes.values():
+            await node.__aexit__(None, None, None)
+
+    run(main())
+
+
+async def _until(deliveries: AsyncIterator[ordercast.Delivery], end: int) -> AsyncIterator[ordercast.Delivery]:
+    async for delivery in deliveries:
+        yield delivery
+        if delivery.offset == end - 1:
+            return
+
+
+def test_a_key_that_clients_choose_belongs_to_all_of_them() -> None:
+    async def main() -> None:
+        configuration = with_clients()
+        async with open_cluster(configuration):
+            receipts = []
+            for name in "abc":
+                async with ordercast.connect(where(configuration, name), insecure=True) as client:
+                    receipts.append(await client.group("g").multicast(b"pay", confirm=True, key="order 17"))
+            assert {receipt.offset for receipt in receipts} == {0}
+            assert [receipt.repeated for receipt in receipts] == [False, True, True]
+
+    run(main())
+
+
+@dataclass
+class Bank:
+    balances: dict[str, int] = field(default_factory=dict)
+
+    def deposit(self, account: str, amount: int) -> int:
+        self.balances[account] = self.balances.get(account, 0) + amount
+        return self.balances[account]
+
+    def withdraw(self, account: str, amount: int) -> int:
+        if self.balances.get(account, 0) < amount:
+            raise ValueError(f"account {account} has less than {amount}")
+        return self.deposit(account, -amount)
+
+    def caller(self, context: ordercast.Context) -> str:
+        return context.caller
+
+
+def test_a_client_calls_a_replicated_object_and_gets_its_results_and_exceptions() -> None:
+    async def main() -> None:
+        configuration = with_clients()
+        async with open_nodes(configuration) as nodes:
+            replicas = [await ordercast.Replicated(Bank()).join(node, "g") for node in nodes]
+            async with ordercast.connect(where(configuration), insecure=True) as client:
+                bank = client.replicated(Bank, "g")
+                results = await asyncio.gather(*(bank.call(Bank.deposit, "42", 1) for _ in range(100)))
+                assert results == list(range(1, 101))
+                with pytest.raises(ValueError, match="account 7 has less than 1"):
+                    await bank.call(Bank.withdraw, "7", 1)
+                assert await bank.call(Bank.caller) == client.name
+                with pytest.raises(TypeError):
+                    await bank.call(Bank.deposit, "42", "much")  # type: ignore[call-overload]
+                with pytest.raises(ordercast.UsageError, match="install the same version at both"):
+                    await client.replicated(Bank, "g", version="2").call(Bank.deposit, "42", 1)
+                with pytest.raises(ordercast.UsageError, match="holds no replicated object in group 'h'"):
+                    await client.replicated(Bank, "h").call(Bank.deposit, "42", 1)
+            for replica in replicas:
+                assert await replica.read(lambda bank: bank.balances["42"], linearizable=True) == 100
+
+    run(main())
+
+
+def _break(session: Session, _answer: object) -> None:
+    session.abort()
+
+
+def test_a_call_whose_member_is_lost_before_it_answers_is_applied_once() -> None:
+    async def main() -> None:
+        configuration = with_clients(protocol="three-step")
+        async with open_nodes(configuration) as nodes:
+            replicas = {node.process: await ordercast.Replicated(Bank()).join(node, "g") for node in nodes}
+            async with ordercast.connect(where(configuration), insecure=True) as client:
+                bank = client.replicated(Bank, "g")
+                for lost in range(2):
+                    member = next(node for node in nodes if node.process == client.member)
+                    clients = member._clients
+                    assert clients is not None
+                    # The answers of this member never arrive: it has sent the call, and its connections break.
+                    (session,) = clients._sessions
+                    session.say = partial(_break, session)  # type: ignore[method-assign]
+                    assert await bank.call(Bank.deposit, "42", 1) == lost + 1
+            assert client.connections == 3
+            for replica in replicas.values():
+                assert await replica.read(lambda bank: bank.balances["42"], linearizable=True) == 2
+
+    run(main())
+
+
+def test_a_client_that_reads_too_slowly_is_told_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ordercast.node.history.KEPT_BYTES_MAX", 1 << 20)
+
+    async def main() -> None:
+        configuration = with_clients("a")
+        async with open_cluster(configuration) as (node,):
+            group = node.internals
+            async with ordercast.connect(where(configuration), insecure=True) as client:
+                followed = client.group("g").subscribe(0)
+                await node.multicast(b"first", ["g"])
+                assert (await anext(followed)).payload == b"first"
+                for _ in range(500):
+                    await node.multicast(bytes(10_000), ["g"])
+                await node.flush()
+                with pytest.raises(ordercast.ClientCut, match="delivers faster than this reads"):
+                    await take(followed, 501)
+                # It may go on from where the members are.
+                again = client.group("g").subscribe(group.history("g").first_offset)
+                assert len((await anext(again)).payload) == 10_000
+
+    run(main())
+
+
+def test_who_waits_hears_that_the_group_is_blocked_and_what_was_sent_is_ordered_later() -> None:
+    async def main() -> None:
+        configuration = with_clients("ab")
+        async with ordercast.open(configuration, "b") as b:
+            (await b.join("g")).on_batch(lambda batch: None)
+            async with ordercast.connect(where(configuration, "b"), insecure=True) as client:
+                with pytest.raises(ordercast.GroupBlocked, match="may be ordered all the same"):
+                    await client.group("g").multicast(b"x", confirm=True)
+                async with ordercast.open(configuration, "a") as a:
+                    (await a.join("g")).on_batch(lambda batch: None)
+                    await client.flush()
+                    assert (await client.group("g").multicast(b"y", confirm=True)).offset == 1
+
+    run(main())
+
+
+def test_what_is_wrong_with_a_request_is_told_to_whoever_made_it() -> None:
+    async def main() -> None:
+        configuration = with_clients("ab", groups={"g": ["a", "b"], "h": ["a"]})
+        async with (
+            open_cluster(configuration),
+            ordercast.connect(where(configuration, "b"), insecure=True) as client,
+        ):
+            with pytest.raises(ordercast.UsageError, match="process b is not in h"):
+                await client.group("h").multicast(b"x", confirm=True)
+            with pytest.raises(ordercast.ClientCut, match="sees nothing of it"):
+                await anext(client.group("h").subscribe(0))
+            with pytest.raises(TypeError, match="a message is bytes, not str"):
+                await client.group("g").multicast("x")  # type: ignore[call-overload]
+            assert (await client.group("g").multicast(b"y", confirm=True)).offset == 0
+        with pytest.raises(ordercast.NoMember, match="no member answers"):
+            async with ordercast.connect(where(configuration), insecure=True, timeout=0.1):
+                pass
+
+    run(main())

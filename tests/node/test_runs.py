@@ -1,0 +1,83 @@
+"""Runs of clients: each number once, in every member's order alike."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ordercast.core import MessageId, WireError
+from ordercast.node.keys import CLIENTS, CLIENTS_MAX, KEYS_OF_OWNER_MAX, PLACES_OF_CLIENT_MAX, Keys, Place
+from ordercast.node.runs import Run, decode_marked, decode_runs, encode_marked
+
+
+def place(offset: int) -> Place:
+    return Place(offset, MessageId("a", 0, offset), 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(1, 20)), max_size=60), st.integers(0, 60))
+def test_a_number_counts_if_it_is_higher_than_all_before_and_a_checkpoint_remembers(
+    runs: list[tuple[str, int]], cut: int
+) -> None:
+    keys = Keys()
+    last: dict[str, int] = {}
+    for offset, (client, number) in enumerate(runs):
+        if offset == cut:
+            keys = Keys.restore(keys.at(offset))
+        own = place(offset)
+        first = keys.use_number(client, number, own)
+        assert (first is own) == (number > last.get(client, 0))
+        last[client] = max(number, last.get(client, 0))
+
+
+@given(st.lists(st.integers(1, 30), min_size=1, max_size=30, unique=True).map(sorted), st.data())
+def test_what_is_taken_back_was_never_used(numbers: list[int], data: st.DataObject) -> None:
+    keys = Keys()
+    for offset, number in enumerate(numbers):
+        keys.use_number("x", number, place(offset))
+    back = data.draw(st.integers(0, len(numbers) - 1))
+    keys.take_back(back)
+    for offset, number in enumerate(numbers):
+        assert (keys.find_number("x", number) is not None) == (offset < back)
+
+
+def test_the_places_of_old_runs_are_forgotten_and_their_numbers_are_not() -> None:
+    keys = Keys()
+    for number in range(1, 1_000):
+        keys.use_number("x", number, place(number))
+    remembered = keys.find_number("x", 1_000 - PLACES_OF_CLIENT_MAX)
+    forgotten = keys.find_number("x", 999 - PLACES_OF_CLIENT_MAX)
+    assert remembered is not None
+    assert remembered.offset == 1_000 - PLACES_OF_CLIENT_MAX
+    assert forgotten is not None
+    assert forgotten.offset == -1
+
+
+def test_of_too_many_clients_who_was_silent_for_the_longest_time_is_forgotten() -> None:
+    keys = Keys()
+    for client in range(CLIENTS_MAX):
+        keys.use_number(str(client), 1, place(client))
+    keys.use_number("0", 2, place(CLIENTS_MAX))
+    keys.use_number("one more", 1, place(CLIENTS_MAX + 1))
+    assert keys.find_number("0", 2) is not None
+    assert keys.find_number("1", 1) is None
+    assert len(keys.at(0).numbers) == CLIENTS_MAX
+
+
+def test_keys_of_all_clients_together_have_the_bound_of_the_group_alone() -> None:
+    keys = Keys()
+    for offset in range(2 * KEYS_OF_OWNER_MAX):
+        keys.use(CLIENTS, str(offset), place(offset))
+        keys.use("process", str(offset), place(offset))
+    assert keys.find(CLIENTS, "0") is not None
+    assert keys.find("process", "0") is None
+
+
+def test_a_bundle_of_runs_says_how_much_it_holds() -> None:
+    runs = [Run("x", 1, [b"1", b"2"]), Run("y", 7, [b"3"], ticket=5)]
+    packed = encode_marked(runs)
+    assert decode_marked(packed, 3) == runs
+    with pytest.raises(WireError, match="holds 3 messages and says that it holds 2"):
+        decode_runs(packed, 2)
+    with pytest.raises(WireError, match="not a bundle of runs"):
+        decode_runs(packed[:-1], 3)
