@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from ordercast.check import EVERYTHING, judge
-from ordercast.core import MessageId, Multicast, UsageError, WireError
+from ordercast.core import MessageId, Multicast, Packet, UsageError, WireError
 from ordercast.core.events import MulticastRequested, Recovered, Started, TimerFired
 from ordercast.protocols.tree_5 import Tree5, Tree5Options
 from ordercast.protocols.tree_5.packets import Answer, Heartbeat, NewRoot, NewTree, Null, Pass, RequestOfSource, Submit
@@ -129,11 +131,11 @@ def test_a_site_that_has_failed_stays_out_and_says_so() -> None:
     ],
     ids=["a stranger", "no member", "another group", "another's message", "a tree with strangers", "an empty tree"],
 )
-def test_what_nobody_may_say_is_refused_and_changes_nothing(sender: str, packet: object) -> None:
+def test_what_nobody_may_say_is_refused_and_changes_nothing(sender: str, packet: Packet) -> None:
     site = hand("c")
     with pytest.raises(WireError):
         site.receive(sender, packet)
-    assert site.core.members["g"].epoch == 0
+    assert cast(Tree5, site.core).members["g"].epoch == 0
 
 
 def test_a_silence_that_jitter_alone_can_make_is_refused_as_an_option() -> None:
