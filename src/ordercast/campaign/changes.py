@@ -43,10 +43,10 @@ def add_changes(scenario: Scenario, attempt: int) -> tuple[Scenario, tuple[SiteI
     """The scenario, in two seeds of three with changes, and the sites that never leave anything."""
     name = scenario.protocol.contract.name
     random = random_stream(scenario.seed, "changes", name)
-    if not scenario.protocol.contract.dynamic or random.random() >= SHARE:
+    if not scenario.contract.dynamic or random.random() >= SHARE:
         return scenario, scenario.sites
     apart = random_stream(scenario.seed, "changes", name, "moments", attempt)
-    moments = [story for story, fault in _MOMENTS if fault in scenario.protocol.contract.faults]
+    moments = [story for story, fault in _MOMENTS if fault in scenario.contract.faults]
     if moments and apart.random() < MOMENTS_SHARE:
         cast = _Cast(scenario, apart)
         apart.choice(moments)(cast)
@@ -197,7 +197,7 @@ class _Cast:
         """Something happens to somebody while one of them comes about."""
         if not changes:
             return
-        random, faults = self.random, self._before.protocol.contract.faults
+        random, faults = self.random, self._before.contract.faults
         change = random.choice(changes)
         about = round(max(0.0, change.at + random.uniform(-0.05, 0.4)), 3)
         asks = random.choice(change.sites)
@@ -242,7 +242,7 @@ class _Cast:
 
     def _may_die(self, site: SiteId) -> bool:
         """Whether the dead are a minority even of those who never leave, and nothing brings this one back."""
-        if not self._before.protocol.contract.minority_may_die or site in self._leavers or not self._some_die:
+        if not self._before.contract.minority_may_die or site in self._leavers or not self._some_die:
             return False
         if any(needs_log(fault) and site in fault.sites for fault in (*self._before.faults, *self._faults)):
             return False

@@ -13,7 +13,17 @@ from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.services import add_services
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
 from ordercast.campaign.varied import vary
-from ordercast.core import GroupId, Protocol, SiteId, Situation, Tuning, UsageError, log_uniform, random_stream
+from ordercast.core import (
+    GroupId,
+    OptionValues,
+    Protocol,
+    SiteId,
+    Situation,
+    Tuning,
+    UsageError,
+    log_uniform,
+    random_stream,
+)
 from ordercast.protocols import find_protocol
 from ordercast.sim.network_table import (
     BroadcastTable,
@@ -96,6 +106,10 @@ def draw_scenario(
     contract = protocol.contract
     tuning = protocol.arrangement.campaign
     random = random_stream(seed, "campaign", contract.name, attempt)
+    mode: OptionValues = {}
+    if tuning.modes and not calm and network is None and sources == "promised":
+        mode = random_stream(seed, "mode", contract.name, attempt).choice(tuning.modes)
+        contract = contract.with_options(contract.options(**mode))
     sites = _draw_sites(random, 2 if sources == "promised" else 4, SITES_MAX if calm else tuning.sites_max or SITES_MAX)
     publishers = sites[: random.randint(1, 2)] if sources == "outside" else ()
     groups = _draw_groups(random, sites[len(publishers) :])
@@ -149,7 +163,8 @@ def draw_scenario(
         if calm
         else tuning.options(
             Situation(random, sites, members, round_trip(table, sites), bool(dying), _sources_of(workloads))
-        ),
+        )
+        | mode,
         workloads=workloads,
         faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
     )

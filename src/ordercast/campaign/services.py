@@ -37,7 +37,7 @@ END: Final = 0.8
 
 def add_services(scenario: Scenario, attempt: int) -> Scenario:
     """The scenario with what applications choose, where there is something to choose."""
-    contract = scenario.protocol.contract.with_options(scenario.protocol_options())
+    contract = scenario.contract
     if not contract.services and not contract.roles:
         return scenario
     random = random_stream(scenario.seed, "services", contract.name, attempt)

@@ -98,7 +98,7 @@ def _made_long(scenario: Scenario, _fragile: tuple[SiteId, ...], _random: Random
 def _with_return(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Random) -> Scenario:
     """Somebody whose crash the others survive comes back, although the protocol has nothing to bring it back with: to
     them it is a stranger."""
-    contract = scenario.protocol.contract
+    contract = scenario.contract
     dying = [fault for fault in scenario.faults if isinstance(fault, Crash) and fault.forever]
     if "crash" in contract.faults or not dying:
         return scenario

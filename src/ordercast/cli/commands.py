@@ -24,6 +24,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "node": CommandEntry("ordercast.cli.node", "Run one process of a cluster."),
     "send": CommandEntry("ordercast.cli.send", "Multicast from a shell, through a running node."),
     "tail": CommandEntry("ordercast.cli.tail", "Follow what a running node delivers to a group."),
+    "gateway": CommandEntry(
+        "ordercast.cli.gateway.command", "A cluster for whoever speaks HTTP: publish and follow.", ("dashboard",)
+    ),
     "status": CommandEntry("ordercast.cli.status", "Who is up, how far each group is, and who holds whom up."),
     "members": CommandEntry("ordercast.cli.members", "Who is in which group, as a running node knows it."),
     "join": CommandEntry("ordercast.cli.members", "Let a running node join a group."),
@@ -47,6 +50,9 @@ COMMANDS: dict[str, CommandEntry] = {
     ),
     "verify": CommandEntry(
         "ordercast.cli.verify.command", "Every property of a trace, checked, with counterexamples.", ("lab",)
+    ),
+    "watch": CommandEntry(
+        "ordercast.cli.watch", "The guarantees of a running cluster, looked after while it runs.", ("lab", "spark")
     ),
     "measure": CommandEntry(
         "ordercast.cli.measure.command", "Latency, throughput, packets and load of a trace.", ("lab",)

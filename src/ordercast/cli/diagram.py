@@ -62,7 +62,7 @@ _ALWAYS = ("fail", "awake", "recover", "view", "join", "leave", "activate")
 
 
 _LEGEND = "M multicast  D delivery  · receipt that delivers nothing yet  x lost packet  F fails  A awake  R recovered"
-_GROUPS_LEGEND = "  J joins a group  L leaves it  S service  V view"
+_GROUPS_LEGEND = "  J joins a group  L leaves it  S service  V view (who comes along + who else)"
 
 
 def legend(events: pa.Table) -> str:
@@ -160,7 +160,20 @@ def short_name(message: str) -> str:
 # ---------------------------------------------------------------------- what is shown
 def what_happens(events: pa.Table, only_messages: set[str] | None = None, packets: bool = True) -> Iterator[Happening]:
     """The rows of the diagram, in order of time; a receipt and the deliveries that it leads to are one row."""
-    columns = ["site", "seq", "time", "kind", "message", "source", "groups", "peer", "messages", "view", "members"]
+    columns = [
+        "site",
+        "seq",
+        "time",
+        "kind",
+        "message",
+        "source",
+        "groups",
+        "peer",
+        "messages",
+        "view",
+        "members",
+        "transitional",
+    ]
     columns.append("service")
     table = events.select(columns).filter(pc.not_equal(events.column("kind"), "send"))
     several_groups = _names_several_groups(events)
@@ -237,7 +250,10 @@ def _alone(row: dict[str, Any], several_groups: bool) -> Iterator[Happening]:
     elif kind == "drop":
         text = " ".join(["x", *map(short_name, row["messages"])])
     elif kind == "view":
-        text = f"V {row['view']}" + _ADDRESS + ",".join(row["members"] or ())
+        members, along = row["members"] or (), row["transitional"] or ()
+        others = [member for member in members if member not in along]
+        # Who comes along from the view before, and who else, where both are there.
+        text = f"V {row['view']}" + _ADDRESS + "+".join(",".join(some) for some in (along, others) if some)
     elif kind == "activate":
         of = f" of {row['source']}" if row["source"] else ""
         text = f"S {row['service']}{of}" + _ADDRESS + ",".join(row["groups"] or ())

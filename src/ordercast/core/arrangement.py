@@ -67,6 +67,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     channels: bool = False
     """Whether the protocol broadcasts on channels, with a TTL: then wide-area networks have hops for each two regions,
     and regions that lose packets as a whole."""
+    modes: tuple[OptionValues, ...] = ()
+    """Options with which the contract is another one: each run has one of them. None: the defaults."""
     sites_max: int | None = None
     """More sites than usual, in one run of sixteen and never in calm ones, for many sites make many events; None: the
     usual few."""

@@ -375,7 +375,7 @@ class LiveSite(Requests):
             self._roll_call.cancel()
             self._roll_call = self._loop.call_later(FOUND_SECONDS, self._enter, self._begin)
         for instance in tuple(self._awake.values()):
-            if instance.core.contract.dynamic:
+            if instance.contract.dynamic:
                 self._enter(instance.handle, Discovered(sites, settled))
 
     def consumed(self) -> None:

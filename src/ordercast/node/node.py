@@ -19,6 +19,7 @@ from ordercast.node.control import ControlServer
 from ordercast.node.errors import check_thread
 from ordercast.node.group import Group
 from ordercast.node.internals import CLOSE_BLOCKED_SECONDS, CLOSE_SECONDS, CLOSE_STILL_SECONDS, Internals
+from ordercast.node.metrics import MetricsServer
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
 from ordercast.node.serving.server import ClientServer
@@ -40,6 +41,7 @@ class Node:
         self._entered: Internals | None = None
         self._control: ControlServer | None = None
         self._clients: ClientServer | None = None
+        self._metrics: MetricsServer | None = None
         self._began = time.monotonic()
 
     @property
@@ -67,6 +69,9 @@ class Node:
                 where = self.configuration.clients[self.process]
                 self._clients = ClientServer(internals, self.configuration, where)
                 await self._clients.start()
+            if self.process in self.configuration.metrics:
+                self._metrics = MetricsServer(self.configuration.metrics[self.process], self.status, self._failure)
+                await self._metrics.start()
             internals.engine.start()
         except BaseException:
             internals.end(settled=False)
@@ -93,6 +98,8 @@ class Node:
     async def _stop_serving(self) -> None:
         if self._clients is not None:
             self._clients.stop()
+        if self._metrics is not None:
+            self._metrics.stop()
         if self._control is not None:
             await self._control.stop()
 
@@ -111,6 +118,12 @@ class Node:
         self.internals.end(settled=False)
         if self._clients is not None:
             self._clients.kill()
+        if self._metrics is not None:
+            self._metrics.stop()
+
+    def _failure(self) -> str:
+        internals = self.internals
+        return str(internals.failure or "the node is closed") if internals.over.is_set() else ""
 
     async def wait_failed(self) -> None:
         """Wait until the node is over; raises when that is because it failed."""

@@ -34,7 +34,7 @@ _OWN = {
     "scalatom": "ordercast.protocols.scalatom:Scalatom",
     "three-step": "ordercast.protocols.three_step:ThreeStep",
     "selective-total": "ordercast.protocols.selective_total:SelectiveTotal",
-    "intergroup": "ordercast.protocols.intergroup:InterGroup",
+    "intergroup": "ordercast.protocols.intergroup:DynamicInterGroup",
 }
 
 PROTOCOL_NAMES: tuple[str, ...] = tuple(_OWN)

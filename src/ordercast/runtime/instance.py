@@ -163,7 +163,8 @@ class Instance:
         self._recorder = recorder
         self._check_invariants = check_invariants
         self._numbers = numbers
-        self._contract = core.contract.with_options(core.context.options)
+        self.contract = core.contract.with_options(core.context.options)
+        """What holds with its options."""
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before. (Where groups come and go, it may
         no longer be.)"""
@@ -228,8 +229,8 @@ class Instance:
         """The application multicasts; `UsageError` when the address or the core does not allow it."""
         if (groups, destinations) != self._last_address:
             # A node has asked before, where the mistake was made; a simulation asks here.
-            check_address(self._contract, self.core.groups, self.core.sites, (groups, destinations))
-            if not self._contract.dynamic:
+            check_address(self.contract, self.core.groups, self.core.sites, (groups, destinations))
+            if not self.contract.dynamic:
                 self._last_address = (groups, destinations)
         number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)

@@ -94,9 +94,14 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(self.groups) | joined_groups(self.changes)
 
     @property
+    def contract(self) -> Contract:
+        """What the protocol promises with the options of this run."""
+        return self.protocol.contract.with_options(self.protocol_options())
+
+    @property
     def outside_contract(self) -> tuple[str, ...]:
         """What of this scenario the protocol makes no promises for, in words; its claims may fail then."""
-        contract = self.protocol.contract.with_options(self.protocol_options())
+        contract = self.contract
         # Where a minority may die, a crash is no fault that the protocol does not know; whoever comes back from one is
         # a stranger, and what is claimed of the run says so.
         # A site that has lost its memory, or its configuration, is refused; what is claimed of such a run says so.
@@ -135,16 +140,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             network = self.network.make(self.sites)
         except UsageError as error:
             raise UsageError(f"[network]: {error}") from error
+        contract = self.contract
         for number, change in enumerate(self.changes, 1):
             try:
-                change.check(self.sites, self.all_groups, self.protocol.contract)
-                self._check_members(change)
+                change.check(self.sites, self.all_groups, contract)
+                self._check_members(change, contract)
                 if change.at >= self.duration:
                     raise UsageError(f"at = {change.at} is not before the end, duration = {self.duration}")
             except UsageError as error:
                 raise UsageError(f"[[change]] {number}: {error}") from error
-        # Before the workloads, or the first of them would be blamed for an option.
-        contract = self.protocol.contract.with_options(self.protocol_options())
         for number, workload in enumerate(self.workloads, 1):
             try:
                 _check_workload(self, workload, contract)
@@ -172,11 +176,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             )
         self._check_core()
 
-    def _check_members(self, change: Change) -> None:
+    def _check_members(self, change: Change, contract: Contract) -> None:
         """Where nobody can join, only a member can choose."""
         members = self.groups.get(change.group, ())
         for site in change.sites:
-            if not self.protocol.contract.dynamic and site not in members:
+            if not contract.dynamic and site not in members:
                 raise UsageError(f"{site!r} is not in {change.group}; its members are {', '.join(members)}")
 
     def _check_core(self, changes: Mapping[str, Any] = {}, where: str = "[options]") -> None:

@@ -104,6 +104,8 @@ class Simulation:
         self.network = network
         self.seed = seed
         self.options = protocol.contract.options() if options is None else options
+        self.contract = protocol.contract.with_options(self.options)
+        """What the protocol promises with them."""
         self.faults = tuple(faults)
         for fault in self.faults:
             if isinstance(fault, Crash) and fault.instance and fault.instance not in self.protocols:
@@ -309,7 +311,7 @@ class Simulation:
 
     def header(self) -> Run:
         """The run's line in `runs.jsonl`."""
-        contract = self.protocol.contract.with_options(self.options)
+        contract = self.contract
         bounds = self.bounds()
         described: dict[str, Any] = {"phi_p": bounds.phi_p, "phi_n": bounds.phi_n}
         if contract.message_size is not None:
@@ -334,7 +336,7 @@ class Simulation:
 
     def _claims(self) -> tuple[str, ...]:
         """What the protocol claims; only what is safe, where a fault strikes that it survives by a refusal."""
-        contract = self.protocol.contract.with_options(self.options)
+        contract = self.contract
         claimed = contract.guarantees
         if "crash" not in contract.faults and any(isinstance(each, Crash) and not each.forever for each in self.faults):
             # Whoever comes back is a stranger to the others, and never gets what it has missed.

@@ -32,7 +32,7 @@ def run(*faults: Fault, changes: tuple[Change, ...] = (), duration: float = 10.0
         DynamicInterGroup,
         {"g": SITES},
         NETWORK.make(SITES),
-        options=MembershipOptions(),
+        options=MembershipOptions(views="change"),
         faults=faults,
         changes=changes,
         workloads=[Workload(sources=("a", "c"), groups=("g",), rate=10.0, count=int(5 * duration))],
@@ -144,4 +144,4 @@ def test_what_makes_no_sense_is_refused_in_one_line(change: Change, reason: str)
 
 def test_one_order_across_groups_needs_configured_senders() -> None:
     with pytest.raises(UsageError, match="order_across_groups"):
-        MembershipOptions(order_across_groups=True)
+        MembershipOptions(views="change", order_across_groups=True)

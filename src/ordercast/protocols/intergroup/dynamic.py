@@ -1,20 +1,21 @@
 """InterGroup with sender groups that change (chapter 5): processes come, go, crash, are cut off and return, and every
-application sees views."""
+application sees views. With fixed views it is the InterGroup of chapters 2 to 4."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 import msgspec
 
-from ordercast.core import Context, GroupId, SiteId
+from ordercast.core import Context, Contract, GroupId, Options, SiteId
 from ordercast.core.events import JoinRequested, LeaveRequested, RoleChosen
 from ordercast.protocols.intergroup.arrangement import DYNAMIC_ARRANGEMENT
 from ordercast.protocols.intergroup.control import CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup
 from ordercast.protocols.intergroup.membership import ROLES, Membership
 from ordercast.protocols.intergroup.membership.member import RECEIVER, SENDER, Member
-from ordercast.protocols.intergroup.membership.options import MembershipOptions
+from ordercast.protocols.intergroup.membership.options import CHANGE, MembershipOptions
 from ordercast.protocols.intergroup.membership.services import IN_VIEWS
 from ordercast.protocols.intergroup.membership.states import State
 from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX
@@ -23,32 +24,44 @@ from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.services import GroupTimestamp
 
 _VIEWS = ("view-agreement", "transitional-set", "virtual-synchrony")
+_FIXED = msgspec.structs.replace(
+    InterGroup.contract,
+    branches=tuple(dict.fromkeys((*InterGroup.contract.branches, *Membership.branches))),
+    options=MembershipOptions,
+)
+_CHANGING = msgspec.structs.replace(
+    _FIXED,
+    guarantees=(*_FIXED.guarantees, *_VIEWS),
+    faults=(*_FIXED.faults, "crash"),
+    crash="the others go on without it in a new view; whoever comes back is another process",
+    dynamic=True,
+    another_process=True,
+    minority_may_die=True,
+    partitionable=True,
+    roles=ROLES,
+    services={
+        name: (*promises, "virtual-synchrony") if name == GroupTimestamp.name else promises
+        for name, promises in _FIXED.services.items()
+    },
+)
+
+
+def _adapted(contract: Contract, options: Options) -> Contract:
+    """What is promised where sender groups change, and where they do not."""
+    if isinstance(options, MembershipOptions) and options.views == CHANGE:
+        return _CHANGING
+    return InterGroup.contract.adapted(contract, options)
 
 
 class DynamicInterGroup(InterGroup):
     """Senders come and go; each view has the same messages for all who go on from it together."""
 
-    contract = msgspec.structs.replace(
-        InterGroup.contract,
-        guarantees=(*InterGroup.contract.guarantees, *_VIEWS),
-        faults=(*InterGroup.contract.faults, "crash"),
-        crash="the others go on without it in a new view; whoever comes back is another process",
-        branches=tuple(dict.fromkeys((*InterGroup.contract.branches, *Membership.branches))),
-        options=MembershipOptions,
-        dynamic=True,
-        another_process=True,
-        minority_may_die=True,
-        partitionable=True,
-        roles=ROLES,
-        services={
-            name: (*promises, "virtual-synchrony") if name == GroupTimestamp.name else promises
-            for name, promises in InterGroup.contract.services.items()
-        },
-    )
+    contract = msgspec.structs.replace(_FIXED, adapted=_adapted)
     arrangement = DYNAMIC_ARRANGEMENT
     parts = (*InterGroup.parts, Membership)
 
     def __init__(self, context: Context) -> None:
+        self._changes = cast(MembershipOptions, context.options).views == CHANGE
         # Before anything else: a configured group that is entered has a view.
         self.membership = Membership(self, context)
         super().__init__(context)
@@ -56,7 +69,10 @@ class DynamicInterGroup(InterGroup):
 
     @property
     def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
-        """The groups in which this process is, with their senders and itself."""
+        """The groups in which this process is, with their senders and itself; those of the configuration, where
+        nothing changes."""
+        if not self._changes:
+            return super().groups
         return {
             name: tuple(sorted({*group.senders.members, self.site}))
             for name, group in self.process_groups.items()
@@ -65,8 +81,9 @@ class DynamicInterGroup(InterGroup):
 
     # ------------------------------------------------------------------ groups
     def _follow_views(self, group: ProcessGroup) -> None:
-        group.service = IN_VIEWS[self.options.service](self, group, None)
-        group.member = Member(self, group, SENDER if group.own is not None else RECEIVER)
+        if self._changes:
+            group.service = IN_VIEWS[self.options.service](self, group, None)
+            group.member = Member(self, group, SENDER if group.own is not None else RECEIVER)
 
     def _start_views(self) -> None:
         self.membership.start()
@@ -75,8 +92,8 @@ class DynamicInterGroup(InterGroup):
         return self.membership.local_cuts()
 
     def _rank(self, sender: SiteId) -> tuple[int, ...]:
-        # No file names all senders.
-        return tuple(sender.encode())
+        # Where senders change, no file names all of them.
+        return tuple(sender.encode()) if self._changes else super()._rank(sender)
 
     def enter_group(self, name: GroupId, service: str, senders: SenderGroup) -> ProcessGroup:
         """A group that comes and goes."""
@@ -94,12 +111,21 @@ class DynamicInterGroup(InterGroup):
     # ------------------------------------------------------------------ what the application wants
     def on_join_requested(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""
-        self.membership.join(event)
+        if self._changes:
+            self.membership.join(event)
+        else:
+            super().on_join_requested(event)
 
     def on_leave_requested(self, event: LeaveRequested) -> None:
         """The application wants to be out of a group."""
-        self.membership.leave(event)
+        if self._changes:
+            self.membership.leave(event)
+        else:
+            super().on_leave_requested(event)
 
     def on_role_chosen(self, event: RoleChosen) -> None:
         """The application wants another role in a group."""
-        self.membership.choose_role(event)
+        if self._changes:
+            self.membership.choose_role(event)
+        else:
+            super().on_role_chosen(event)

@@ -44,7 +44,7 @@ class Membership:
     def is_outside(self) -> bool:
         """Whether the site is in no group of a dynamic protocol: nobody takes what its application multicasts."""
         instance = self._site.instances.get(MAIN_INSTANCE)
-        if instance is None or not instance.core.contract.dynamic:
+        if instance is None or not instance.contract.dynamic:
             return False
         return not any(self._site.name in members for members in instance.core.groups.values())
 
@@ -175,7 +175,7 @@ class Membership:
     def _tell(self) -> None:
         event = Discovered(tuple(sorted(self._found)), self._settled)
         for instance in self._site.instances.values():
-            if instance.core.contract.dynamic:
+            if instance.contract.dynamic:
                 self._site.processor.do(self._hand_over, (instance, event))
 
     def _hand_over(self, now: float, told: tuple[Instance, Discovered]) -> None:

@@ -121,7 +121,7 @@ class SimulatedSite:
         """Start every instance now."""
         self._start(tuple(self.simulation.protocols))
         self._log_is_new = False
-        if self.simulation.protocol.contract.dynamic:
+        if self.simulation.contract.dynamic:
             self.simulation.announce(self)
 
     def _start(self, names: tuple[InstanceId, ...]) -> None:
@@ -179,7 +179,7 @@ class SimulatedSite:
         """Run again after a crash, as a new incarnation."""
         if self.up or self.refused or not self.begun:
             return
-        if self.simulation.protocol.contract.another_process:
+        if self.simulation.contract.another_process:
             self.simulation.succeed(self)
             return
         if self._log_is_lost:
@@ -339,7 +339,7 @@ class SimulatedSite:
                 self.simulation.multicast_bytes += len(request.payload)
                 return
             except UsageError:
-                if not instance.core.contract.dynamic:
+                if not instance.contract.dynamic:
                     raise
                 # The application multicasts to a group that is not there, or in which the site is not, yet or any
                 # more. The credit is for the next one.

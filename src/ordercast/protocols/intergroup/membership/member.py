@@ -258,6 +258,8 @@ class Member(InView):
 
     def lose_all(self) -> None:
         """All senders have failed, or are gone for good: as though this process had just come (5.3.2)."""
+        if self.group.own is not None:
+            self.end_alone()
         lost = self.members
         self.course.go(State.BOOTSTRAP_RECEIVER)
         self.reception = None
@@ -276,7 +278,9 @@ class Member(InView):
             self.repair.consider(site)
         elif self.reception is not None:
             self.reception.on_foreign(site)
-        elif state is State.RECEIVER and site in self.members:
+        elif state in (State.RECEIVER, State.TO_RECEIVER) and site in self.members:
+            # (A leaver that does nothing: the others have gone on without it, its PLeave never has its turn, they are
+            # heard, and so it waits for ever.)
             self.wait_for_change().on_foreign(site)
         elif state is State.RECEIVER and not self.members:
             self.course.go(State.BOOTSTRAP_RECEIVER)

@@ -53,7 +53,7 @@ class Membership(Part):
         *BRANCHES,
         *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep"),
         *("blocked-out", "unblocked-again"),
-        *("consensus", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
+        *("consensus", "holes-told", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
         *("other-view", "asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
     )
@@ -228,6 +228,7 @@ class Membership(Part):
         check_numbers({sender: packet.first_seq, **packet.cut.last})
         check_time(packet.time)
         check_time(packet.cut.time)
+        check_time(packet.cut.heard)
         member = self._on_channel(sender, arrival)
         if member is None:
             return

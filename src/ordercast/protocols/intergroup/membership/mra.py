@@ -54,7 +54,7 @@ class RepairRun:
         self._accused: tuple[SiteId, int] | None = None
         self._resigned: Numbers = {}
         """Who has resigned -> its last number."""
-        self._cut = Cut({}, 0)
+        self._cut = Cut({}, 0, 0)
         self._ready: RTC | None = None
         """Ours: while there is one, everything before the cut is ready. Rolling back is to have none."""
         self._readies: dict[SiteId, RTC] = {}
@@ -367,7 +367,7 @@ class RepairRun:
                 cut[sender] = min(cut[sender], most)
         # What somebody has delivered counts in any case: everything before it is here, too.
         time = min([times[sender] for sender in cut if sender not in infos], default=TIMESTAMP_MAX - 1)
-        self._cut = Cut(cut, max(time, *(info.cut for info in infos.values())))
+        self._cut = Cut(cut, max(time, *(info.cut for info in infos.values())), time)
         self._progress_at = self._core.now
         self._go(Repair.RECOVERY)
 

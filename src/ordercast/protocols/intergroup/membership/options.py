@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ordercast.core import UsageError
 from ordercast.protocols.intergroup.options import InterGroupOptions
+
+FIXED, CHANGE = "fixed", "change"
 
 
 class MembershipOptions(InterGroupOptions, frozen=True):
     """Every time of the membership, with a reason for its value."""
 
+    views: str = FIXED
+    """Whether the senders are those of the configuration for good (`fixed`), or the sender groups change (`change`):
+    processes come, go, crash, are cut off and return. Live processes have the first."""
     membership_seconds: float = 0.25
     """How often a membership message is said again until it is answered, and silence is looked for: a round trip around
     the world."""
@@ -29,9 +36,14 @@ class MembershipOptions(InterGroupOptions, frozen=True):
     bootstrap_seconds: float = 1.0
     """How long a process looks for senders before there are none, and how long a sponsor has."""
 
+    shared: ClassVar[frozenset[str]] = InterGroupOptions.shared | {"views"}
+    """Besides: whoever lets nobody in does not understand who does."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.silent_keep_alives < 1:
             raise UsageError(f"options of intergroup: silent_keep_alives is at least 1, not {self.silent_keep_alives}")
-        if self.order_across_groups:
-            raise UsageError("options of intergroup: order_across_groups needs senders that are configured")
+        if self.views not in (FIXED, CHANGE):
+            raise UsageError(f"options of intergroup: views is {FIXED!r} or {CHANGE!r}, not {self.views!r}")
+        if self.order_across_groups and self.views == CHANGE:
+            raise UsageError(f"options of intergroup: order_across_groups needs views = {FIXED!r}")

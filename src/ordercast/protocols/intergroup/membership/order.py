@@ -62,8 +62,12 @@ class ViewOrder:
     def flush(self, cut: Cut, survivors: Container[SiteId]) -> None:
         """The view ends: settle what is before the cut, in order, and drop the rest."""
         queue = self._queue
+        told = cut.time <= cut.heard
         while queue:
             entry = heappop(queue)
+            if not told and entry[0] > cut.heard:
+                told = True
+                self._member.tell_holes(survivors)
             if entry[2] <= cut.last.get(entry[1], 0) and (entry[1] in survivors or entry[0] <= cut.time):
                 self._settle(entry)
 

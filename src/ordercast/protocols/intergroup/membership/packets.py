@@ -37,6 +37,9 @@ class Cut(msgspec.Struct, frozen=True, array_like=True, gc=False, order=True):
     time: int
     """Of senders that do not go on, nothing later than this belongs to the view. (Else: c's m1 is lost with c; a has
     it, multicasts m2 and fails; d has m2 of a, and nobody here has m1, on which it depends: a causal hole.)"""
+    heard: int
+    """Up to here everything of those senders is there. Between this and `time` something may be missing on which
+    messages of others depend, by way of other groups, or of services without an order."""
 
 
 class PJoin(Packet, frozen=True):
@@ -219,6 +222,7 @@ def check_mc(packet: MC) -> None:
     for _, cut in packet.cuts:
         check_numbers(cut.last)
         check_time(cut.time)
+        check_time(cut.heard)
 
 
 def check_answer(packet: ViewAnswer) -> None:

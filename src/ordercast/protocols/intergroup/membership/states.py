@@ -81,13 +81,12 @@ WAYS: Ways[State] = MappingProxyType(
         # Figure 5.3
         (_S.SENDER, _S.TO_RECEIVER): "the process wants to send no more: PLeave",
         (_S.TO_RECEIVER, _S.RECEIVER): "PLeave is delivered",
-        (_S.TO_RECEIVER, _S.WAIT_FOR_CHANGE): "PJoin of a sender",
+        (_S.TO_RECEIVER, _S.WAIT_FOR_CHANGE): "PJoin of a sender, or a sender is in another view",
         (_S.SENDER, _S.MRA): "PFailure, PJoin, PFailBlock or PForeign",
         (_S.MRA, _S.SENDER): "the repair algorithm has installed a view",
         # Ours: a process leaves the group altogether.
         (_S.RECEIVER, _S.OUT): "the process leaves the group",
         (_S.BOOTSTRAP_RECEIVER, _S.OUT): "the process leaves the group before it is in",
-        (_S.OUT, _S.BOOTSTRAP_RECEIVER): "the process joins the group again",
     }
 )
 

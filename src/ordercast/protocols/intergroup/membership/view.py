@@ -11,7 +11,7 @@ from ordercast.core.effects import Activate, EnterGroup, InstallView
 from ordercast.protocols.intergroup.membership.detector import Detector
 from ordercast.protocols.intergroup.membership.order import ViewOrder
 from ordercast.protocols.intergroup.membership.packets import MC, Cut, Numbers
-from ordercast.protocols.intergroup.packets import Data, ViewId
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -106,7 +106,7 @@ class InView:
         if cut is not None:
             # Whoever is not among the survivors goes by the cut for its own messages, too.
             own = {} if group.own is None or core.site not in message.old else {core.site: group.own.last}
-            self.order.flush(Cut({**cut.last, **own}, cut.time), message.survivors(epoch))
+            self.order.flush(Cut({**cut.last, **own}, cut.time, cut.heard), message.survivors(epoch))
         view, members = message.view, tuple(sorted(message.old))
         core.clock.observe(view.start_time, core.now)
         gaps = []
@@ -137,6 +137,22 @@ class InView:
             if group.service.means(sender):
                 core.outbox.append(Activate(group.name, group.service.name, sender))
         self.resume()
+
+    def tell_holes(self, survivors: Container[SiteId]) -> None:
+        """Of senders that do not go on, something may be missing from here on, on which messages depend that belong to
+        the view all the same."""
+        core, group = self.core, self.group
+        core.branch("holes-told")
+        for sender in self.members:
+            if sender not in survivors and group.service.reliable and group.service.means(sender):
+                core.outbox.append(Activate(group.name, group.service.name, sender))
+
+    def end_alone(self) -> None:
+        """All other senders are lost to one that was about to leave the sender group: deliver what is here, as though
+        the view had ended for this process alone. (Else: its own messages are never delivered, though it stays.)"""
+        site = self.core.site
+        heard = min([stream.passed for stream in self.group.others], default=TIMESTAMP_MAX - 1)
+        self.order.flush(Cut(self.numbers, max(heard, self.core.told), heard), (site,))
 
     def _last_view_of(self, sender: SiteId, message: MC, epoch: ViewId) -> ViewId:
         """The view of a member before the new one. All who come from one epoch have delivered the same in it, so that

@@ -1,0 +1,1 @@
+"""`ordercast gateway`: a cluster for whoever speaks HTTP."""
