@@ -50,7 +50,7 @@ def e_accepts_with_gaps(self: Ordering, acceptances: list[Acceptance]) -> None:
         last = self.places[-1].timestamp if self.places else 0
         if (entry is None or entry.multicast is not None) and proposal.timestamp > last:
             del self._early[place]
-            acceptances.append(self._place(proposal.message, proposal.timestamp))
+            self._place(acceptances, proposal.message, entry, proposal.timestamp)
 
 
 @mutant(ThreeStep, "primary._install")

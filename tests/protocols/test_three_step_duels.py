@@ -41,7 +41,7 @@ def b_starts_with_its_own_clock(self: Primary, reports: list[Promise]) -> int:
     return max((own.clock, *(place.timestamp for place in Primary.choose(self, reports).places)))
 
 
-def d_does_not_wait_for_a_majority(self: Delivery, t: int) -> bool:
+def d_does_not_wait_for_a_quorum(self: Delivery, t: int) -> bool:
     """(d) Without (ii): the clock of the primary counts, though it may be alone with it."""
     return True
 
@@ -50,7 +50,7 @@ def f_counts_words_of_later_epochs(self: Delivery, t: int) -> bool:
     """(f) For (ii) words of later epochs count, which were said after the promise."""
     voices = self._core.ordering.own_voices
     clocks = [voice.clock for voice in voices.said.values() if voice.epoch >= self._core.primary.started]
-    return sum(clock >= t for clock in clocks) >= voices.majority
+    return sum(clock >= t for clock in clocks) >= voices.quorum
 
 
 def h_adds_words_of_two_epochs(
@@ -58,7 +58,7 @@ def h_adds_words_of_two_epochs(
 ) -> bool:
     """(h) A timestamp is fixed when a majority has accepted so many places, of whichever epochs."""
     is_news = Ordering._hear(self, voices, site, epoch, count, clock)
-    voices._count = sorted(voice.count for voice in voices.said.values())[-voices.majority]
+    voices._count = sorted(voice.count for voice in voices.said.values())[-voices.quorum]
     return is_news
 
 
@@ -73,7 +73,7 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
-    ("delivery.is_majority_past", d_does_not_wait_for_a_majority, 11),
+    ("delivery.is_quorum_past", d_does_not_wait_for_a_quorum, 4),
     ("ordering.recall_accepted", i_forgets_its_clock, 24),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
@@ -134,7 +134,7 @@ def test_a_new_primary_gives_nothing_below_a_clock_that_was_said(protocol: type[
     assert given == ([8] if protocol is ThreeStep else [1])
 
 
-@pytest.mark.parametrize("protocol", [ThreeStep, mutated("delivery.is_majority_past", f_counts_words_of_later_epochs)])
+@pytest.mark.parametrize("protocol", [ThreeStep, mutated("delivery.is_quorum_past", f_counts_words_of_later_epochs)])
 def test_words_of_a_later_epoch_are_no_majority_for_a_clock(protocol: type[ThreeStep]) -> None:
     """(f) Only a and e have said a clock of 7 in epoch 0. What b says in epoch 1 it says after its promise, and d,
     which gives places later with the reports of b, c and itself, may know of nothing above 2. Runs bring

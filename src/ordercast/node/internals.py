@@ -83,7 +83,7 @@ class Internals:
             [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
-            with_history=configuration.control is not None or process in configuration.clients,
+            history_bytes=configuration.history_bytes if configuration.is_looked_at(process) else 0,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,

@@ -150,4 +150,4 @@ class Keeping(Part):
             return
         core.multicast.finish(entry.message)
         core.on_forgotten(entry)
-        core.source.note_finished(entry)
+        core.source.note_finished((entry,))

@@ -76,13 +76,19 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
     def note(self, message: MessageId, address: Destinations) -> AnyKept | None:
         """What we know of a message from now on; None when it is over."""
         entry = self.get(message)
+        if entry is None and not self._core.multicast.is_finished(message):
+            entry = self.begin(message, address)
+        return entry
+
+    def begin(self, message: MessageId, address: Destinations) -> AnyKept:
+        """What we know of a message that is neither known nor over."""
         core = self._core
-        if entry is None and not core.multicast.is_finished(message):
-            if message.source not in core.ranks:
-                raise WireError(f"{message.source} is not a site of the system")
-            self.ordinal += 1
-            entry = self[message] = self.make(message, address, self.ordinal, core.watching.tick)
-            core.watching.keep_watching()
+        if message.source not in core.ranks:
+            raise WireError(f"{message.source} is not a site of the system")
+        self.ordinal += 1
+        entry: AnyKept = self.make(message, address, self.ordinal, core.watching.tick)
+        self[message] = entry
+        core.watching.keep_watching()
         return entry
 
     def keep(self, entry: AnyKept, multicast: Multicast) -> None:
@@ -162,6 +168,10 @@ class Keeper(Protocol):
     def is_lost(self) -> bool:
         """Whether the site has lost its log and counts for nothing yet."""
         return False
+
+    def whom_to_tell_first(self, multicast: Multicast, address: Destinations) -> tuple[SiteId, ...]:
+        """To whom a message of ours goes at first; the others hear of it, and ask for it where they must."""
+        return address.others
 
     @abstractmethod
     def on_own(self, multicast: Multicast) -> None:

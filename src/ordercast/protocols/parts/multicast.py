@@ -179,7 +179,9 @@ class ReliableMulticast(Part):
             raise WireError(f"{message.source} is not a site of the system")
         if self._host.site not in self._destinations(multicast):
             raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
-        self._take_floor(self.source(message.source), data)
+        finished = self.source(message.source)
+        if data.floor > finished.floor or data.began != finished.began or finished.offered is not None:
+            self._take_floor(finished, data)
         self.take(sender, multicast)
         self._link.acknowledge(sender, data)
 

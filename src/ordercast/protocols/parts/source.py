@@ -54,7 +54,7 @@ class Source(Part):
         self._raise_floor()
         if member:
             core.on_own(multicast)
-        core.multicast.multicast(multicast, address.others)
+        core.multicast.multicast(multicast, core.whom_to_tell_first(multicast, address))
         self._is_held_up = self._available() == 0
         if self._is_held_up:
             core.branch("window-full")
@@ -98,15 +98,19 @@ class Source(Part):
         entry.taken = True
         self._under_way -= 1
 
-    def note_finished(self, entry: Kept) -> None:
+    def note_finished(self, entries: Iterable[Kept]) -> None:
         """All destinations have.
 
         It may be over before anybody said that it was taken. (Else: a message to the source alone is in the log as
         delivered; after a crash it is over at once, and its credit is gone for ever.)
         """
-        if entry.message.source == self._core.site:
-            if not entry.taken:
-                self._take_back_credit(entry)
+        is_own = False
+        for entry in entries:
+            if entry.message.source == self._core.site:
+                is_own = True
+                if not entry.taken:
+                    self._take_back_credit(entry)
+        if is_own:
             own = self._own
             if own and own[0] not in self._core.entries:
                 while own and own[0] not in self._core.entries:

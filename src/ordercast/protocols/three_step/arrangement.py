@@ -26,6 +26,8 @@ def _options(situation: Situation) -> OptionValues:
         "suspicion_seconds_max": random.choice((10.0, max(1.0, 2 * suspicion), max(4.0, 2 * suspicion))),
         "retry_seconds": situation.timeout(0.2),
         "blocked_seconds": situation.seconds(0.2, 2.0),
+        # Drawn last: what comes before keeps its draws.
+        "direct_bytes": random.choice((1, 8192)),
     }
 
 

@@ -241,5 +241,5 @@ class Asking(Watch):
             if cell not in entry.standings:
                 return f"{entry.message} has no place in the cell {', '.join(cells[cell])}"
             if cell not in entry.fixed:
-                return f"{entry.message} is not accepted by a majority of {', '.join(cells[cell])}"
+                return f"{entry.message} is not accepted by enough of {', '.join(cells[cell])}"
         return f"{entry.message} has no final timestamp"

@@ -43,9 +43,8 @@ class Delivery(Handover):
         self._pending.clear()
 
     def on_placed(self, entry: Entry, timestamp: int) -> None:
-        """A message stands at a place of our cell; timestamps ascend."""
-        if not entry.delivered:
-            self._open.append((timestamp, entry.message))
+        """A message that is not delivered stands at a place of our cell; timestamps ascend."""
+        self._open.append((timestamp, entry.message))
 
     def hear_primary(self, count: int, clock: int) -> bool:
         """The primary has said, in S, a clock with so many places; it counts when we have accepted these. Whether it
@@ -71,9 +70,9 @@ class Delivery(Handover):
     def on_final(self, entry: Entry, sequence: int) -> None:
         """The final timestamp of a message is known; what can be delivered is, at the end of the turn."""
         entry.sequence = sequence
-        if self._core.site not in entry.address.sites or entry.delivered:
+        if entry.delivered or self._core.site not in entry.address.sites:
             return
-        key = entry.key
+        key = (sequence, entry.message)
         if self.mark is not None and key <= self.mark:
             raise InvariantViolation(f"{key} is final after {self.mark} was delivered")
         heappush(self._final, key)
@@ -87,14 +86,21 @@ class Delivery(Handover):
         for needed, said in self._pending:
             if needed <= core.ordering.count:
                 self._complete = max(self._complete, said)
-        ready = []
-        while (entry := self._first()) is not None and self.is_next(entry):
-            heappop(self._final)
-            if self._final and self._final[0][0] == entry.sequence:
+        ready: list[Entry] = []
+        keys: list[Mark] = []
+        final = self._final
+        # (i) and (ii) hold for all that come before one for which they hold: mostly all of them.
+        past = final[-1][0]
+        if not (self.is_primary_past(past) and self.is_quorum_past(past)):
+            past = 0
+        while (entry := self._first()) is not None and self.is_next(entry, past):
+            keys.append(heappop(final))
+            if final and final[0][0] == entry.sequence:
                 core.branch("tie")
             ready.append(entry)
         if ready:
-            core.append(Delivered(tuple([entry.key for entry in ready])))
+            if core.context.stable:
+                core.append(Delivered(tuple(keys)))
             for entry in ready:
                 self.hand_over(entry, Deliver)
             core.source.note_delivered(ready)
@@ -108,19 +114,21 @@ class Delivery(Handover):
             heappop(self._final)
         return None
 
-    def is_next(self, entry: Entry) -> bool:
-        """Whether nothing can come before it any more."""
+    def is_next(self, entry: Entry, past: int) -> bool:
+        """Whether nothing can come before it any more; (i) and (ii) are known to hold up to a timestamp."""
         t = entry.sequence
         return (
-            entry.multicast is not None and self.is_primary_past(t) and self.is_majority_past(t) and self.is_lowest(t)
+            entry.multicast is not None
+            and (t <= past or (self.is_primary_past(t) and self.is_quorum_past(t)))
+            and self.is_lowest(t)
         )
 
     def is_primary_past(self, t: int) -> bool:
         """(i): the primary gives no timestamp up to t any more in S, and we have all that it gave."""
         return self._complete >= t
 
-    def is_majority_past(self, t: int) -> bool:
-        """(ii): nor does any later primary: a majority has said, in S, a clock of at least t, and one of them reports
+    def is_quorum_past(self, t: int) -> bool:
+        """(ii): nor does any later primary: a quorum has said, in S, a clock of at least t, and one of them reports
         for every later start.
 
         (Else: the primary alone had 7, and dies, and the next one gives 6.)
@@ -157,7 +165,7 @@ class Delivery(Handover):
             return f"{entry.message} is known by name only"
         if not self.is_primary_past(t):
             return f"{entry.message} waits for {core.primary.primary_of(core.primary.promised)}, which orders"
-        if not self.is_majority_past(t):
+        if not self.is_quorum_past(t):
             voices = core.ordering.own_voices
             started = core.primary.started
             silent = [site for site, voice in voices.said.items() if voice.epoch != started or voice.clock < t]

@@ -9,6 +9,7 @@ import msgspec
 from ordercast.core import MessageId
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.kept import Kept, KeptMessages
+from ordercast.protocols.parts.multicast import Data
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
@@ -26,18 +27,28 @@ class Entry(Kept):
     """What a destination, or the source, knows of a message until it is over everywhere. `sequence` is its final
     timestamp."""
 
-    __slots__ = ("fixed", "highest", "logged", "place", "standings")
+    __slots__ = ("data", "fixed", "highest", "logged", "place", "standings")
 
     def __init__(self, message: MessageId, address: Destinations, ordinal: int, tick: int) -> None:
-        super().__init__(message, address, ordinal, tick)
+        # As in `Kept`, without a call: there is one for each message at every site.
+        self.message = message
+        self.address = address
+        self.ordinal = ordinal
+        self.born_tick = tick
+        self.multicast = None
+        self.sequence = 0
+        self.delivered = self.taken = False
+        self.settled = set()
         self.place = 0
         """In our cell, in the epoch that we have started; 0: none."""
+        self.data: Data | None = None
+        """As it came from its source, which may have sent it to nobody else."""
         self.logged = False
         """Whether the body is in the log."""
         self.standings: dict[int, Standing] = {}
         """Cell -> where it stands there, of the latest epoch that is known."""
         self.fixed: dict[int, int] = {}
-        """Cell -> its timestamp there, which a majority has accepted."""
+        """Cell -> its timestamp there, which a quorum has accepted."""
         self.highest = 0
         """The highest timestamp for which we have raised our clock and said so; 0: none yet."""
 
@@ -53,13 +64,11 @@ class Entries(KeptMessages[Entry]):
         self.here = 0
         """Those of which this site is a destination."""
 
-    def note(self, message: MessageId, address: Destinations) -> Entry | None:
-        """What we know of a message from now on; None when it is over."""
-        entry = self.get(message)
-        if entry is None:
-            entry = super().note(message, address)
-            if entry is not None and self._core.site in address.sites:
-                self.here += 1
+    def begin(self, message: MessageId, address: Destinations) -> Entry:
+        """What we know of a message that is neither known nor over."""
+        entry = super().begin(message, address)
+        if self._core.site in address.sites:
+            self.here += 1
         return entry
 
     def forget(self, entry: Entry) -> bool:

@@ -13,6 +13,10 @@ class ThreeStepOptions(CellOptions, frozen=True):
     turn_seconds: float = 0.0
     """How long a site gathers what comes before it answers with one record and one packet for each address. 0: as long
     as there is something to read. On a slow network, where each packet counts, it can be as long as a packet takes."""
+    direct_bytes: int = 8192
+    """Messages of this size and more, and those to several cells, go from their source straight to all destinations;
+    smaller ones to the primary, which sends them on with their places. As of the sequencer: from there on, carrying
+    them twice costs more than the additional packets."""
     ask_seconds: float = 0.1
     """How often a site looks at what it keeps. What is there for two such intervals is asked about, then ever more
     seldom: some round trips of a wide network."""

@@ -6,6 +6,7 @@ What comes in a turn is answered together at its end: one record in the log, one
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
@@ -17,13 +18,11 @@ from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.lacking import Lacking
 from ordercast.protocols.three_step.packets import Acceptance, Accepted, Body, Proposal, Propose, Word
 from ordercast.protocols.three_step.refusals import check_proposals, check_resumption
+from ordercast.protocols.three_step.telling import send_proposals, standings_by_address
 from ordercast.protocols.three_step.voices import Voices
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
-
-PROPOSALS_MAX = 256
-"""Proposals in one packet: some kilobytes."""
 
 
 class Ordering(Part):
@@ -38,6 +37,7 @@ class Ordering(Part):
         self._core = core
         self.cell = core.cells.of_site(core.site)
         self.voices: dict[int, Voices] = {cell: Voices(core, cell) for cell in range(len(core.cells.cells))}
+        self._own_voices = None if self.cell is None else self.voices[self.cell]
         self.clock = 0
         """Never below a timestamp that was given or accepted here, or a clock that was said."""
         self.base = 0
@@ -56,6 +56,7 @@ class Ordering(Part):
         self._heard: set[int] = set()
         """Cells of which something was heard since the last turn."""
         self.lacking = Lacking(core)
+        self._logs = core.context.stable
         self._dirty = False
         self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
         self._said = (0, 0, 0)
@@ -88,16 +89,15 @@ class Ordering(Part):
         entries, epoch, is_own = core.entries, packet.epoch, cell == self.cell
         if is_own:
             core.primary.hear(sender, epoch)
+            self._keep_early(epoch, packet.proposals)
         for proposal in packet.proposals:
             entry = entries.get(proposal.message)
             if entry is None:
                 entry = entries.note(proposal.message, address)
-            if is_own:
-                self._keep_early(epoch, proposal)
             if entry is not None:
                 if entry.multicast is None:
                     entries.want(entry, sender)
-                if voices.stand(entry, epoch, proposal.place, proposal.timestamp) and not is_own:
+                if not is_own and voices.stand(entry, epoch, proposal.place, proposal.timestamp):
                     self._complete.append(entry)
         if sender == primary and packet.proposals:
             last = packet.proposals[-1]
@@ -105,13 +105,17 @@ class Ordering(Part):
         self._heard.add(cell)
         self.touch()
 
-    def _keep_early(self, epoch: int, proposal: Proposal) -> None:
-        """A place of our cell; its epoch may begin here later."""
+    def _keep_early(self, epoch: int, proposals: tuple[Proposal, ...]) -> None:
+        """Places of our cell; their epoch may begin here later."""
+        early = self._early
         if epoch > self._early_epoch:
-            self._early.clear()
+            early.clear()
             self._early_epoch = epoch
-        if epoch == self._early_epoch and (epoch > self._core.primary.started or proposal.place > self.count):
-            self._early[proposal.place] = proposal
+        if epoch == self._early_epoch:
+            known = 0 if epoch > self._core.primary.started else self.count
+            for proposal in proposals:
+                if proposal.place > known:
+                    early[proposal.place] = proposal
 
     def on_word(self, sender: SiteId, packet: Word, arrival: Arrival) -> None:
         """How far a site of some cell has come."""
@@ -165,13 +169,20 @@ class Ordering(Part):
             self._propose(acceptances, proposed)
         else:
             self._accept(acceptances)
-        if acceptances:
+        if self.count >= first:
+            self._heard.add(self._own)
             self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         words = self._raise_clock(leads)
-        if acceptances or self.clock > clock:
+        if self._logs and (acceptances or self.clock > clock):
             self._core.append(Accepted(first, tuple(acceptances), self.clock))
         for address, proposals in proposed.items():
-            self._send_proposals(address.others, address, proposals)
+            # In the same datagram, and first.
+            for proposal in proposals:
+                entry = self._core.entries[proposal.message]
+                if entry.data is not None:
+                    self._core.forwarding.forward(address.others, entry.data)
+                    entry.data = None
+            send_proposals(self._core, address.others, address, proposals)
         self._speak(words)
         if (proposed or words) and self._core.keeping.is_report_due:
             # In the same datagram.
@@ -179,11 +190,14 @@ class Ordering(Part):
 
     def _propose(self, acceptances: list[Acceptance], proposed: dict[Destinations, list[Proposal]]) -> None:
         """Rule 2: the primary gives the next place, and a timestamp above its clock."""
-        for entry in list(self._unplaced.values()):
-            self.clock += 1
-            acceptances.append(self._place(entry.message, self.clock))
-            proposed.setdefault(entry.address, []).append(Proposal(entry.place, entry.message, self.clock))
-        self._unplaced.clear()
+        unplaced, self._unplaced = self._unplaced, {}
+        for entry in unplaced.values():
+            clock = self.clock = self.clock + 1
+            self._place(acceptances, entry.message, entry, clock)
+            proposals = proposed.get(entry.address)
+            if proposals is None:
+                proposals = proposed[entry.address] = []
+            proposals.append(Proposal(entry.place, entry.message, clock))
 
     def _accept(self, acceptances: list[Acceptance]) -> None:
         """Rule 3: a follower accepts in the order of places, with the body.
@@ -193,43 +207,41 @@ class Ordering(Part):
         early = self._early
         if not early or self._early_epoch != self._core.primary.started:
             return
-        following = self.count + 1
+        following, entries = self.count + 1, self._core.entries
         while (proposal := early.get(following)) is not None:
-            entry = self._core.entries.get(proposal.message)
+            entry = entries.get(proposal.message)
             if entry is not None and entry.multicast is None:
                 return
             del early[following]
             if self.places and proposal.timestamp <= self.places[-1].timestamp:
                 return  # it came before the epoch began here, and no primary has given it
-            acceptances.append(self._place(proposal.message, proposal.timestamp))
+            self._place(acceptances, proposal.message, entry, proposal.timestamp)
             following += 1
         if early:
             self._core.branch("early-proposal")
 
-    def _place(self, message: MessageId, timestamp: int) -> Acceptance:
+    def _place(self, acceptances: list[Acceptance], message: MessageId, entry: Entry | None, timestamp: int) -> None:
         """One more place."""
-        core = self._core
         self.places.append(Place(message, timestamp))
         self.count += 1
         if timestamp > self.clock:
             self.clock = timestamp
-        entry = core.entries.get(message)
         multicast: Multicast | None = None
         if entry is not None:
             self._stand(entry, self.count, timestamp)
             if not entry.logged:
                 multicast = entry.multicast
                 entry.logged = True
-        return Acceptance(message, timestamp, multicast)
+        if self._logs:
+            acceptances.append(Acceptance(message, timestamp, multicast))
 
     def _stand(self, entry: Entry, place: int, timestamp: int) -> None:
         entry.place = place
         if self._unplaced:
             self._unplaced.pop(entry.message, None)
-        if self.cell is not None:
-            self.voices[self.cell].stand(entry, self._core.primary.started, place, timestamp)
-            self._heard.add(self.cell)
-        self._core.delivery.on_placed(entry, timestamp)
+        self.own_voices.stand_here(entry, self._core.primary.started, place, timestamp)
+        if not entry.delivered:
+            self._core.delivery.on_placed(entry, timestamp)
         self._complete.append(entry)
 
     def _raise_clock(self, leads: bool) -> dict[Destinations | None, MessageId]:
@@ -267,7 +279,9 @@ class Ordering(Part):
     @property
     def own_voices(self) -> Voices:
         """What our cell has said."""
-        return self.voices[self._own]
+        if self._own_voices is None:
+            raise InvariantViolation("a site outside all cells takes part")
+        return self._own_voices
 
     def advance(self, clock: int) -> None:
         """Raise the clock; who has skipped so far gives nothing below."""
@@ -291,10 +305,10 @@ class Ordering(Part):
             core.send(to, Word(*said, (message,)))
 
     def _who_needs_word(self, address: Destinations | None) -> tuple[SiteId, ...]:
-        """In a cell of three, a follower has a majority with the primary: it needs no word of the other one."""
+        """In a cell of three or four, a follower is a quorum with the primary: it needs no word of another one."""
         core = self._core
         others = core.cellmates if address is None else address.others
-        if len(core.cellmates) != 2 or core.primary.leads:
+        if self.own_voices.quorum > 2 or core.primary.leads:
             return others
         primary = core.primary.primary_of(core.primary.started)
         return tuple(site for site in others if site == primary or site not in core.cellmates)
@@ -304,19 +318,14 @@ class Ordering(Part):
         if self._core.primary.may_speak:
             self._core.send(to, Word(*self._said, messages))
 
-    def _send_proposals(self, to: tuple[SiteId, ...], address: Destinations, proposals: list[Proposal]) -> None:
-        for first in range(0, len(proposals), PROPOSALS_MAX):
-            part = tuple(proposals[first : first + PROPOSALS_MAX])
-            self._core.send(to, Propose(self._core.primary.started, address.cells, part))
-
     def tell_standings(self, site: SiteId, entries: list[Entry]) -> None:
         """Say to somebody who asked where messages stand in our cell."""
-        by_address: dict[Destinations, list[Proposal]] = {}
-        for entry in entries:
-            standing = entry.standings[self._own]
-            by_address.setdefault(entry.address, []).append(Proposal(entry.place, entry.message, standing.timestamp))
-        for address, proposals in by_address.items():
-            self._send_proposals((site,), address, sorted(proposals, key=lambda proposal: proposal.place))
+        for address, proposals in standings_by_address(self._own, entries).items():
+            send_proposals(self._core, (site,), address, proposals)
+
+    def unplaced(self) -> Iterable[Entry]:
+        """Messages that are here and stand at no place of our cell."""
+        return self._unplaced.values()
 
     # ------------------------------------------------------------------ what the epochs ask
     def report(self) -> tuple[int, tuple[Place, ...], int]:
@@ -367,6 +376,7 @@ class Ordering(Part):
         self.places.clear()
         self.clock = max(self.clock, clock)
         core.delivery.begin()
+        self.own_voices.begin()
         voice = self.own_voices.said[core.primary.primary_of(epoch)]
         if voice.epoch == epoch:
             # A start of the epoch that we are in may be older than a word that we have. (Else: we take it, and forget
@@ -395,19 +405,14 @@ class Ordering(Part):
         if core.primary.leads:
             if self._unplaced:
                 core.branch("proposed-by-the-next")
-            elsewhere: dict[Destinations, list[Proposal]] = {}
-            for entry in core.entries.values():
-                if entry.place and len(entry.address.cells) > 1:
-                    standing = entry.standings[self._own]
-                    elsewhere.setdefault(entry.address, []).append(
-                        Proposal(entry.place, entry.message, standing.timestamp)
-                    )
-            for address, proposals in elsewhere.items():
+            elsewhere = (each for each in core.entries.values() if each.place and len(each.address.cells) > 1)
+            for address, proposals in standings_by_address(self._own, elsewhere).items():
                 to = tuple(site for site in address.others if site not in core.cellmates)
-                self._send_proposals(to, address, sorted(proposals, key=lambda proposal: proposal.place))
+                send_proposals(core, to, address, proposals)
         else:
             self._speak({})
             core.send(core.cellmates, Word(*self._said, ()))
+            core.forwarding.send_again()
         self._complete.extend(entry for entry in core.entries.values() if entry.place)
         core.watching.begin_anew()
         self.touch()
@@ -425,18 +430,19 @@ class Ordering(Part):
         self._core.returning.go_behind(resumption)
 
     # ------------------------------------------------------------------ what is over
-    def forget(self, entry: Entry) -> None:
-        """A message is over."""
+    def forget_all(self, over: Iterable[Entry]) -> None:
+        """Messages are over."""
         if self._unplaced:
-            self._unplaced.pop(entry.message, None)
-        if self.places and self.places[0].message == entry.message:
-            self.trim()
+            for entry in over:
+                self._unplaced.pop(entry.message, None)
+        self.trim()
 
     def trim(self) -> None:
         """Places of messages that are over go, from the first on; the numbers go on."""
         places, core = self.places, self._core
         entries = core.entries
-        while places and (message := places[0].message) not in entries and core.is_over(message):
+        is_finished = core.multicast.is_finished
+        while places and (message := places[0].message) not in entries and is_finished(message):
             places.popleft()
             self.base += 1
 
@@ -452,7 +458,7 @@ class Ordering(Part):
         for acceptance in record.acceptances:
             if acceptance.multicast is not None:
                 self._core.recall(acceptance.multicast)
-            self._place(acceptance.message, acceptance.timestamp)
+            self._place([], acceptance.message, self._core.entries.get(acceptance.message), acceptance.timestamp)
         if record.acceptances:
             self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         self.clock = max(self.clock, record.clock)

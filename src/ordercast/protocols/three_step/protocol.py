@@ -17,6 +17,7 @@ from ordercast.protocols.three_step.arrangement import ARRANGEMENT
 from ordercast.protocols.three_step.asking import Asking
 from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.entries import Entries, Entry
+from ordercast.protocols.three_step.forwarding import Forwarding
 from ordercast.protocols.three_step.options import ThreeStepOptions
 from ordercast.protocols.three_step.ordering import Ordering
 from ordercast.protocols.three_step.packets import Ask, State
@@ -39,8 +40,11 @@ class ThreeStep(Keeper):
     keeping: Taking
     logs_what_it_sends = True
     reports_with_its_turns = True
+    checkpoint_records = 3 * Keeper.checkpoint_records
+    """A message takes three records: sent, accepted, delivered. Only one of them has the body."""
     parts = (
         FailureDetector,
+        Forwarding,
         ReliableMulticast,
         Primary,
         Ordering,
@@ -109,6 +113,8 @@ class ThreeStep(Keeper):
             )
         )
         self.ordering = self.attach(Ordering(self))
+        # Before the reliable multicast: it hands that what comes.
+        self.forwarding = self.attach(Forwarding(self))
         self.delivery = self.attach(Delivery(self))
         cell = self.cells.of_site(self.site)
         self.primary = self.attach(
@@ -156,6 +162,10 @@ class ThreeStep(Keeper):
         """Whether nobody needs it any more."""
         return message not in self.entries and self.multicast.is_finished(message)
 
+    def whom_to_tell_first(self, multicast: Multicast, address: Destinations) -> tuple[SiteId, ...]:
+        """To whom a message of ours goes at first."""
+        return self.forwarding.whom_to_tell_first(multicast, address)
+
     def on_own(self, multicast: Multicast) -> None:
         """A message of ours is in the log."""
         entry = self.entries[multicast.id]
@@ -163,18 +173,17 @@ class ThreeStep(Keeper):
         self.ordering.on_body(entry)
 
     def on_delivered(self, multicast: Multicast) -> None:
-        """A message is here, for the first time."""
-        entries = self.entries
-        entry = entries.get(multicast.id) or entries.note(multicast.id, self.addresses.of(multicast))
-        if entry is not None:
-            entries.keep(entry, multicast)
-            self.ordering.on_body(entry)
-            if self.ordering.lacking.is_last(multicast.id):
-                self.primary.on_bodies()
+        """A message is here, for the first time, and is not over."""
+        entries, ordering = self.entries, self.ordering
+        entry = entries.get(multicast.id) or entries.begin(multicast.id, self.addresses.of(multicast))
+        entries.keep(entry, multicast)
+        ordering.on_body(entry)
+        if ordering.lacking.is_last(multicast.id):
+            self.primary.on_bodies()
 
     def on_forgotten(self, entry: Entry) -> None:
         """A message is over."""
-        self.ordering.forget(entry)
+        self.ordering.forget_all((entry,))
 
     def drop(self, entry: Entry) -> None:
         """Nobody has a message: be as if we had never heard of it."""

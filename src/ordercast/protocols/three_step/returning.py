@@ -92,7 +92,7 @@ class Returning(Part):
                 entry.sequence = passed.sequence
                 entry.delivered = True
                 entry.settled.add(core.site)
-                core.ordering.forget(entry)
+                core.ordering.forget_all((entry,))
                 if entry.multicast is None:
                     core.entries.want(entry, entry.message.source)
         take_finished(core, resumption.finished)

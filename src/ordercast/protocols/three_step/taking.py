@@ -16,6 +16,7 @@ from ordercast.protocols.parts.kept import Kept
 from ordercast.protocols.parts.multicast import Mark
 from ordercast.protocols.parts.primary import TIMESTAMP_MAX
 from ordercast.protocols.parts.source import NOWHERE
+from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Taken
 
 if TYPE_CHECKING:
@@ -107,14 +108,27 @@ class Taking(Keeping):
 
     def _forget_taken(self, address: Destinations, kept: deque[Kept]) -> None:
         entries, absence = self._core.entries, self._core.absence
-        through = min(self._taken_by.get(site, NOWHERE) for site in address.sites)
+        through = min([self._taken_by.get(site, NOWHERE) for site in address.sites])
+        over: list[Entry] = []
         while kept:
             entry = kept[0]
-            if entry.message in entries:
-                if entry.key > through and not (absence.given_up and self.is_over(entry)):
+            message = entry.message
+            if message in entries:
+                if (entry.sequence, message) > through and not (absence.given_up and self.is_over(entry)):
                     break
-                self.forget(entry)
+                over.append(entries[message])
             kept.popleft()
+        if over:
+            self._forget_all(over)
+
+    def _forget_all(self, over: list[Entry]) -> None:
+        """As `forget`, of many at once."""
+        core = self._core
+        for entry in over:
+            core.entries.forget(entry)
+            core.multicast.finish(entry.message)
+        core.ordering.forget_all(over)
+        core.source.note_finished(over)
 
     def has_taken(self, site: SiteId, entry: Kept) -> bool:
         """Whether a site is known to have taken a message."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -32,24 +33,30 @@ class Voices:
         self._core = core
         self.cell = cell
         self.sites = core.cells.cells[cell]
-        self.majority = len(self.sites) // 2 + 1
+        self.quorum = (len(self.sites) + 1) // 2
+        """So many meet every majority, and each later start needs the reports of a majority: half of an even cell is
+        enough (Howard, Malkhi, Spiegelman 2016). In a cell of four, as in one of three, a follower and the primary are
+        a quorum."""
         self.said: dict[SiteId, Voice] = {site: Voice() for site in self.sites}
         self._latest = 0
         """The latest epoch of which anybody has spoken; of that one:"""
         self._count = 0
-        """what a majority has accepted,"""
+        """what a quorum has accepted,"""
         self._clock = 0
-        """and the clock that a majority has said."""
+        """and the clock that a quorum has said."""
         self._waiting: dict[int, list[tuple[int, MessageId]]] = {}
         """Epoch -> messages that stand in it and are not fixed, by place, as a heap; dead items are dropped later."""
+        self._here: deque[Entry] = deque()
+        """In our own cell instead: what is accepted here in S and not fixed, by place. What we have not accepted we
+        cannot deliver, so it need not be fixed."""
         self._epoch = 0
-        """The latest epoch in which a majority has spoken: in earlier ones nothing is fixed any more that is not."""
+        """The latest epoch in which a quorum has spoken: in earlier ones nothing is fixed any more that is not."""
 
     def hear(self, site: SiteId, epoch: int, count: int, clock: int) -> bool:
-        """A word; an older one does not take a later one back. Whether a majority has said more by it.
+        """A word; an older one does not take a later one back. Whether a quorum has said more by it.
 
         Only the words of the latest epoch are kept, and words of two epochs are never added. (Else: place 4 of epoch 0
-        at a, and another place 4 of epoch 1 at b, are no majority for either.)
+        at a, and another place 4 of epoch 1 at b, are no quorum for either.)
         """
         voice = self.said[site]
         if epoch > voice.epoch:
@@ -67,37 +74,51 @@ class Voices:
         if epoch < self._latest:
             return True
         if count <= self._count and clock <= self._clock:
-            # A majority has said as much before.
+            # A quorum has said as much before.
             return False
         before_count, before_clock = self._count, self._clock
         spoken = [voice for voice in self.said.values() if voice.epoch == epoch]
-        if len(spoken) >= self.majority:
-            # As in `_majority_of`, without two calls for every word.
-            self._count = sorted([voice.count for voice in spoken])[-self.majority]
-            self._clock = sorted([voice.clock for voice in spoken])[-self.majority]
+        if len(spoken) >= self.quorum:
+            # As in `_quorum_of`, without two calls for every word.
+            self._count = sorted([voice.count for voice in spoken])[-self.quorum]
+            self._clock = sorted([voice.clock for voice in spoken])[-self.quorum]
         return self._count != before_count or self._clock != before_clock
 
     def count_in(self, epoch: int) -> int:
-        """So many places a majority has accepted in an epoch."""
+        """So many places a quorum has accepted in an epoch."""
         if epoch == self._latest:
             return self._count
-        return self._majority_of([voice.count for voice in self.said.values() if voice.epoch == epoch])
+        return self._quorum_of([voice.count for voice in self.said.values() if voice.epoch == epoch])
 
     def clock_in(self, epoch: int) -> int:
-        """Of a majority, everyone has said at least this clock in an epoch.
+        """Of a quorum, everyone has said at least this clock in an epoch.
 
         (Words of later epochs do not count: they were said after the promise, whose reports may not have known the
         clock that a start took from elsewhere.)
         """
         if epoch == self._latest:
             return self._clock
-        return self._majority_of([voice.clock for voice in self.said.values() if voice.epoch == epoch])
+        return self._quorum_of([voice.clock for voice in self.said.values() if voice.epoch == epoch])
 
-    def _majority_of(self, numbers: list[int]) -> int:
-        return sorted(numbers, reverse=True)[self.majority - 1] if len(numbers) >= self.majority else 0
+    def _quorum_of(self, numbers: list[int]) -> int:
+        return sorted(numbers, reverse=True)[self.quorum - 1] if len(numbers) >= self.quorum else 0
+
+    def begin(self) -> None:
+        """In our own cell: another epoch has begun."""
+        self._here.clear()
+
+    def stand_here(self, entry: Entry, epoch: int, place: int, timestamp: int) -> None:
+        """In our own cell: we have accepted a message at the next place of S."""
+        if entry.standings:
+            known = entry.standings.get(self.cell)
+            if known is not None and known.timestamp != timestamp:
+                self._core.branch("proposed-again")
+        entry.standings[self.cell] = Standing(epoch, place, timestamp)
+        if not entry.sequence and self.cell not in entry.fixed:
+            self._here.append(entry)
 
     def stand(self, entry: Entry, epoch: int, place: int, timestamp: int) -> bool:
-        """A message stands at a place of this cell; whether that was not known."""
+        """A message stands at a place of another cell; whether that was not known."""
         known = entry.standings.get(self.cell)
         if known is not None:
             if known.epoch >= epoch:
@@ -132,21 +153,35 @@ class Voices:
                 del self._waiting[epoch]
 
     def fix(self) -> None:
-        """Fix what a majority has accepted."""
+        """Fix what a quorum has accepted."""
         cell, entries = self.cell, self._core.entries
+        here = self._here
+        if here:
+            count = self.count_in(self._core.primary.started)
+            on_final = self._core.delivery.on_final
+            while here and here[0].place <= count:
+                entry = here.popleft()
+                if entry.message in entries and not entry.sequence:
+                    timestamp = entry.fixed[cell] = entry.standings[cell].timestamp
+                    if len(entry.address.cells) == 1:
+                        on_final(entry, timestamp)
+                    elif len(entry.fixed) == len(entry.address.cells):
+                        on_final(entry, max(entry.fixed.values()))
+        if not self._waiting:
+            return
         for epoch, waiting in tuple(self._waiting.items()):
             count = self._count if epoch == self._latest else self.count_in(epoch)
             if count and epoch > self._epoch:
                 self._epoch = epoch
             while waiting and waiting[0][0] <= count:
                 place, message = heappop(waiting)
-                entry = entries.get(message)
-                if entry is None or cell in entry.fixed:
+                found = entries.get(message)
+                if found is None or cell in found.fixed:
                     continue
-                standing = entry.standings[cell]
+                standing = found.standings[cell]
                 if standing.place == place and standing.epoch == epoch:
-                    entry.fixed[cell] = standing.timestamp
-                    if len(entry.fixed) == len(entry.address.cells) and not entry.sequence:
-                        self._core.delivery.on_final(entry, max(entry.fixed.values()))
+                    found.fixed[cell] = standing.timestamp
+                    if len(found.fixed) == len(found.address.cells) and not found.sequence:
+                        self._core.delivery.on_final(found, max(found.fixed.values()))
             if not waiting or epoch < self._epoch:
                 del self._waiting[epoch]
