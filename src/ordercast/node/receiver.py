@@ -12,7 +12,7 @@ import msgspec
 
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.node.bundles import LETTER_PIECE_MARK, MARKS, PIECE_MARK, Assembly, TooLarge, is_first_piece
+from ordercast.node.bundles import ASKING_MARK, LETTER_PIECE_MARK, MARKS, PIECE_MARK, Assembly, TooLarge, is_first_piece
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.deliveries import Batch, Shared, View
 from ordercast.node.history import History
@@ -61,6 +61,8 @@ class Receiver:
         self.on_lacking: Callable[[GroupId, int], None] = self._learn_nothing
         """Called when keys of a group are needed that others have to tell, with the offset from which on everything is
         known here."""
+        self.on_asked: Callable[[Multicast, Payload, bool], None] = lambda *_: None
+        """Gets questions to groups and answers, and whether they come from the log."""
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
@@ -91,6 +93,10 @@ class Receiver:
             if mark in (LETTERS_MARK, RUNS_MARK):
                 self._hear(multicast)
                 self._deliver_letters(multicast, payload, effect)
+                return
+            if mark == ASKING_MARK:
+                self._on_taken()
+                self.on_asked(multicast, payload, type(effect) is Replay)
                 return
             unpacked = self._add_piece(multicast, payload)
             if unpacked is None:
