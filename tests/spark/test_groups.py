@@ -175,6 +175,28 @@ def test_spark_says_when_no_node_answers(spark: SparkSession, tmp_path: Path) ->
         spark.read.format("ordercast").options(**asked).load().count()
 
 
+def test_a_query_goes_on_where_its_checkpoint_says_and_what_it_writes_is_there_once(
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
+) -> None:
+    source = spark.readStream.format("ordercast").options(
+        **cluster.options(startingOffset="earliest", maxOffsetsPerTrigger="40")
+    )
+
+    def run_query() -> None:
+        copy = source.load().selectExpr("payload").writeStream.format("ordercast").options(**cluster.options("h"))
+        copy = copy.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True)
+        assert copy.start().awaitTermination(900)
+
+    cluster.send(0, 60)
+    run_query()
+    cluster.send(60, 40)
+    cluster.stop("c")
+    run_query()
+    found = spark.read.format("ordercast").options(**cluster.options("h")).load().orderBy("offset").collect()
+    assert [row.offset for row in found] == list(range(100))
+    assert [bytes(row.payload) for row in found] == [str(number).encode() for number in range(100)]
+
+
 def test_rows_are_written_in_their_order_and_need_a_payload(spark: SparkSession, cluster: Cluster) -> None:
     frame = spark.createDataFrame(pa.table({"payload": [f"row {number}" for number in range(20)]}))
     frame.coalesce(1).write.format("ordercast").mode("append").options(**cluster.options()).save()
