@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,17 +78,21 @@ class Keeper:
     def __init__(self, config: Path) -> None:
         self._node = ordercast.open_synchronous(config, KEEPER)
         self._node.__enter__()
-        self._sent = 0
+        for group in ("in", "out"):
+            # Whoever does not take what it gets holds the others up.
+            batches = self._node.join(group).batches()
+            threading.Thread(target=deque, args=(batches, 0), daemon=True).start()
+        self.sent = 0
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._send, args=())
         self.rate = 0.0
 
     def send(self, count: int) -> None:
         """So many, at once."""
-        payloads = [_payload(number) for number in range(self._sent, self._sent + count)]
+        payloads = [_payload(number) for number in range(self.sent, self.sent + count)]
         self._node.multicast_many(payloads[:-1], ["in"])
         self._node.multicast(payloads[-1], ["in"], confirm=True)
-        self._sent += count
+        self.sent += count
 
     def begin(self, rate: float) -> None:
         """At a rate, until `end`."""
@@ -95,9 +100,9 @@ class Keeper:
         self._thread.start()
 
     def _send(self) -> None:
-        began, first = time.monotonic(), self._sent
+        began, first = time.monotonic(), self.sent
         while not self._ending.wait(SEND_SECONDS):
-            owed = int((time.monotonic() - began) * self.rate) - (self._sent - first)
+            owed = int((time.monotonic() - began) * self.rate) - (self.sent - first)
             if owed > 1:
                 self.send(min(owed, 50_000))
 
@@ -105,7 +110,7 @@ class Keeper:
         """How many there were."""
         self._ending.set()
         self._thread.join()
-        return self._sent
+        return self.sent
 
     def close(self) -> None:
         self._node.__exit__(None, None, None)
@@ -152,7 +157,8 @@ def be_application(folder: Path) -> None:
                 (folder / "runs").touch()
             time.sleep(0.1)
         for query in queries:
-            query.awaitTermination(0)
+            if query.exception() is not None:
+                raise SystemExit(str(query.exception()))
 
 
 def finish(folder: Path) -> list[str]:
@@ -228,7 +234,7 @@ def endure(kills: int, node_kills: int, rate: float, seed: int) -> dict[str, Any
                     time.sleep(draw.uniform(0, 3))
                     nodes[turn % 2].kill()
                     turn += 1
-                print(f"{number} of {len(moments)}: {victim} killed, {keeper._sent} sent", file=sys.stderr, flush=True)
+                print(f"{number} of {len(moments)}: {victim} killed, {keeper.sent} sent", file=sys.stderr, flush=True)
             await_file(folder / "runs")
             application.kill(again=False)
             sent, seconds = keeper.end(), time.monotonic() - began
@@ -360,6 +366,8 @@ def main() -> int:
     if asked.application:
         be_application(asked.application)
         return 0
+    # Whoever is ended takes along what it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     figures = measure(asked.rows) if asked.rows else endure(asked.kills, asked.node_kills, asked.rate, asked.seed)
     if asked.json:
         print(json.dumps(figures))
