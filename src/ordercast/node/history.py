@@ -89,12 +89,12 @@ class History:
         while True:
             if at < self.first_offset and self._kept:
                 raise UsageError(f"group {self.group!r} delivers faster than this reads: offset {at} is gone")
-            for batch in tuple(self._kept):
-                if batch.offset + batch.count > at:
-                    if batch.offset > at and not with_gaps:
-                        raise self._missing(at, batch.offset)
-                    yield batch
-                    at = batch.offset + batch.count
+            # From the end back to the place: what comes next is at the end as a rule, however much is held.
+            for batch, _ in tuple(self.since(at)):
+                if batch.offset > at and not with_gaps:
+                    raise self._missing(at, batch.offset)
+                yield batch
+                at = batch.offset + batch.count
             if self._ended:
                 return
             if self._kept and self._kept[-1].offset + self._kept[-1].count > at:
