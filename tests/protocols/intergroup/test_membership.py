@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from itertools import pairwise
+from random import Random
 
 import pytest
 
 from ordercast.campaign.outcome import run_seed
 from ordercast.check import CLAIMED, Choice, judge
-from ordercast.core import UsageError, WireError
+from ordercast.core import Context, UsageError, WireError
+from ordercast.core.events import Arrival, Received, Started, TimerFired
 from ordercast.protocols.intergroup.dynamic import DynamicInterGroup
+from ordercast.protocols.intergroup.group import channel_of
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import PJoin, check_pjoin
 from ordercast.protocols.intergroup.membership.states import RECEPTION_WAYS, REPAIR_WAYS, WAYS
@@ -98,6 +101,29 @@ def test_changes_of_roles_need_no_repair() -> None:
     assert views(simulation)["a"] == [SITES, without_b, SITES, ("a", "b", "c")]
     assert simulation.branches["sender>mra"] == 0
     assert violated(simulation) == []
+
+
+def test_so_many_joins_so_many_views_and_no_repair() -> None:
+    """5.2.2, 5.3.1: a sponsor's PAdd stands among the messages."""
+    joins = tuple(Change(kind="join", at=at, sites=(site,), group="g") for at, site in ((2.0, "p"), (4.0, "q")))
+    simulation = run(changes=joins)
+    assert views(simulation)["a"] == [SITES, (*SITES, "p"), (*SITES, "p", "q")]
+    assert simulation.branches["sender>mra"] == 0
+    assert violated(simulation) == []
+
+
+def test_whoever_floods_with_proposals_starts_one_repair_in_each_consensus_time() -> None:
+    options = MembershipOptions(views="change")
+    core = DynamicInterGroup(Context("a", {"g": ("a",)}, ("a",), options, Random(1)))
+    core.step(0.0, Started())
+    arrival = Arrival(channel_of("g"))
+    for number in range(1, 2001):
+        now = number / 500
+        stranger = PJoin(ViewId(7, "z", 0), number, 1, ("a", f"z{number % 50}"), (), 0)
+        core.step(now, Received(f"z{number % 50}", stranger, arrival))
+        core.step(now, TimerFired(("membership", "g")))
+        core.outbox.clear()
+    assert core.branches["invited"] <= 1 + 4.0 / options.consensus_seconds
 
 
 @pytest.mark.parametrize("seed", range(31, 47))
