@@ -70,6 +70,12 @@ class Stream:
         self.unread: deque[int] = deque()
         """The timestamps of what was delivered reliably and the application has not taken."""
 
+    @property
+    def taken(self) -> int:
+        """The number up to which everything has had its turn, or was delivered in the order of the source. (Not what a
+        service without reliability has delivered over a gap: whoever lacks 32 and has delivered 33 lacks 32.)"""
+        return max(self.ordered, min(self.delivered, self.last))
+
     # ------------------------------------------------------------------ beginning
     def begin(self, activation_point: int, time: int) -> None:
         """The source is active: the message with this number is the first one to be passed on, and later than the

@@ -392,7 +392,7 @@ class RepairRun:
         """Somebody cannot get a message: either it lies, or the holder of the message has failed (Figure 5.5)."""
         member, core = self._member, self._core
         stream = member.group.streams.get(packet.proc)
-        delivered = 0 if stream is None else max(stream.ordered, stream.delivered)
+        delivered = 0 if stream is None else stream.taken
         failed = sender if delivered >= packet.proc_seq or packet.proc in member.left else packet.proc
         if failed == core.site:
             return

@@ -86,8 +86,7 @@ class InView:
             self.left_at > cut.time
             or any(seq > cut.last.get(sender, 0) for sender, seq in self.left.items())
             or any(
-                max(stream.ordered, stream.delivered) > cut.last.get(sender, 0)
-                or (sender not in survivors and stream.ordered_at > cut.time)
+                stream.taken > cut.last.get(sender, 0) or (sender not in survivors and stream.ordered_at > cut.time)
                 for sender, stream in self.group.streams.items()
                 if stream.state == "active" or sender == self.core.site
             )
