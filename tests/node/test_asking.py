@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import pytest
 
@@ -50,3 +51,23 @@ def test_too_few_answers_are_told_with_the_reason() -> None:
                 await alone.ask(b"x", timeout=0.1)
 
     run(main())
+
+
+@dataclass
+class Counter:
+    value: int = 0
+
+    def add(self, amount: int) -> int:
+        self.value += amount
+        return self.value
+
+
+def test_a_program_without_an_event_loop_asks_and_replicates() -> None:
+    configuration = make_configuration("a", groups={"g": ["a"], "h": ["a"]})
+    with ordercast.open_synchronous(configuration, "a") as node:
+        group = node.join("g")
+        group.on_question(bytes.upper)
+        assert group.ask(b"who?", wait="all") == {"a": b"WHO?"}
+        replica = node.replicate(ordercast.Replicated(Counter()), "h", timeout=10.0)
+        assert [replica.call(Counter.add, 2), replica.call(Counter.add, 3)] == [2, 5]
+        assert replica.read(lambda counter: counter.value, linearizable=True) == 5

@@ -56,8 +56,9 @@ GROUP = {
     "views",
     "waiting_bytes",
 }
-SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many", "status", "try_multicast"}
+SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many", "replicate", "status", "try_multicast"}
 SYNCHRONOUS_GROUP = {
+    "ask",
     "batches",
     "choose",
     "choose_role",
@@ -67,6 +68,7 @@ SYNCHRONOUS_GROUP = {
     "multicast",
     "multicast_many",
     "name",
+    "on_question",
     "try_multicast",
     "views",
 }

@@ -11,12 +11,16 @@ from typing import Any, Literal, TypeVar, overload
 
 from ordercast.core import GroupId, SiteId
 from ordercast.node import node as asynchronous
+from ordercast.node.asking import Wait
 from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, View
 from ordercast.node.group import Group
 from ordercast.node.loop import run
 from ordercast.node.receipts import Confirm, Receipt
+from ordercast.node.replicated import Replicated
+from ordercast.node.synchronous_replica import SynchronousReplica
 
 Result = TypeVar("Result")
+State = TypeVar("State")
 
 
 class _NodeThread:
@@ -91,6 +95,14 @@ class SynchronousNode:
         """Be in a group and take its deliveries; of several, in one order. Done when the process is in."""
         joining = self._node.join(*names, role=role, service=service, timeout=timeout)
         return SynchronousGroup(self._thread, self._thread.wait_for(joining))
+
+    def replicate(
+        self, replica: Replicated[State], group: GroupId, timeout: float | None = None
+    ) -> SynchronousReplica[State]:
+        """Let a `Replicated` join a group; done when its state is there. `TimeoutError` after so many seconds."""
+        return SynchronousReplica(
+            self._thread.wait_for(replica.join(self._node, group, timeout)), self._thread.wait_for
+        )
 
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
         """Who is in a group, as far as this process knows."""
@@ -201,6 +213,14 @@ class SynchronousGroup:
     def __iter__(self) -> Iterator[Delivery]:
         for batch in self.batches():
             yield from batch.deliveries()
+
+    def ask(self, question: bytes, *, wait: Wait = "majority", timeout: float = 5.0) -> dict[SiteId, bytes]:
+        """Ask the members of the group, as `Group.ask` does; member -> its answer."""
+        return self._thread.wait_for(self._group.ask(question, wait=wait, timeout=timeout))
+
+    def on_question(self, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions to the group with a function, which is called in the node's thread."""
+        self._thread.wait_for(_call(lambda: self._group.on_question(answer)))
 
     def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:
         """Want another service for what is delivered here, of some sources or of all; done when it is active."""
