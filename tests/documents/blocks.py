@@ -14,8 +14,9 @@ DOCUMENTS = (
     *sorted((ROOT / "src").rglob("README.md")),
 )
 TUTORIAL = ROOT / "docs" / "write-a-protocol.md"
-LANGUAGES = ("python", "toml", "json", "console", "text")
-"""`console` is what one types (behind a `$` where the output is shown too); `text` is drawings and formats."""
+LANGUAGES = ("python", "toml", "json", "console", "text", "mermaid")
+"""`console` is what one types (behind a `$` where the output is shown too); `text` is drawings and formats; `mermaid` is
+diagrams that readers of Markdown draw."""
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
