@@ -296,6 +296,8 @@ def main() -> int:
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
+    # So that those who are measured end with this process.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="ordercast-failover-") as folder:
         rate = 0.0 if arguments.calm else arguments.rate
         members = members_of_ours(Path(folder), arguments.protocol, arguments.nodes, rate)

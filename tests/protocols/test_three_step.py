@@ -8,10 +8,11 @@ from random import Random
 import pytest
 
 from ordercast.check import judge
-from ordercast.core import UsageError
+from ordercast.core import Multicast, UsageError
 from ordercast.core.effects import Credit, SetTimer
-from ordercast.core.events import Consumed, Recovered, TimerFired
+from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
+from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.parts.primary_packets import Place, Start
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
@@ -118,6 +119,34 @@ def test_under_load_no_delivery_takes_longer_than_five_packet_delays() -> None:
     delays = [(row["time"] - begun[row["message"]]) / L for row in rows_of(simulation, "deliver")]
     assert max(delays) <= 5.001
     assert broken(simulation) == {}
+
+
+def test_a_small_message_goes_to_the_primary_which_sends_it_on_with_its_place() -> None:
+    b, a = hand("b"), hand("a")
+    mine = message("b", 1)
+    ((to, first),) = sent(b.step(MulticastRequested(Multicast(mine, ("g",)))))
+    assert to == ("a",)
+    a.receive("b", first)
+    said = sent(a.step(TimerFired("turn")))
+    assert said == [(("b", "c"), first), (("b", "c"), propose(0, (1, mine, 1)))], "as it came: with its floor"
+
+
+def test_a_large_message_and_one_from_outside_go_to_all_by_themselves() -> None:
+    b = Hand(ThreeStep, "b", ABC, ("a", "b", "c", "x"), ThreeStepOptions(direct_bytes=1))
+    asked = MulticastRequested(Multicast(message("b", 1), ("g",), b"large"))
+    assert [to for to, _ in sent(b.step(asked))] == [("a", "c")]
+    a = hand("a")
+    a.receive("x", data("x", 1))
+    assert [type(packet) for _, packet in sent(a.step(TimerFired("turn")))] == [Propose]
+
+
+def test_a_source_sends_its_message_to_whoever_orders_next() -> None:
+    """The old primary may have been the only one that had it."""
+    b = hand("b")
+    mine = message("b", 1)
+    b.step(MulticastRequested(Multicast(mine, ("g",))))
+    said = sent(b.receive("c", Start(2, 0, (), 0, None)))
+    assert [(to, packet.served()) for to, packet in said if isinstance(packet, Data)] == [(("c",), (mine,))]
 
 
 # ---------------------------------------------------------------------- flow
