@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 _PARENT, _USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _RESIDENT = 1, 11, 12, 13, 14, 21
@@ -21,9 +23,21 @@ def cpu_seconds(root: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def kill_tree(root: int) -> None:
+    """The process and all its descendants, which have no time to notice."""
+    for process in sorted(_descendants(root), reverse=True):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
 def _tree(root: int) -> Iterator[list[str]]:
+    yield from _descendants(root).values()
+
+
+def _descendants(root: int) -> dict[int, list[str]]:
+    """Process -> what is known of it; with the process itself."""
     children: dict[int, list[int]] = {}
-    found: dict[int, list[str]] = {}
+    known: dict[int, list[str]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             try:
@@ -31,10 +45,12 @@ def _tree(root: int) -> Iterator[list[str]]:
             except OSError:
                 continue
             children.setdefault(int(fields[_PARENT]), []).append(int(entry))
-            found[int(entry)] = fields
+            known[int(entry)] = fields
+    found: dict[int, list[str]] = {}
     waiting = [root]
     while waiting:
         process = waiting.pop()
-        if process in found:
-            yield found[process]
+        if process in known:
+            found[process] = known[process]
         waiting += children.get(process, [])
+    return found

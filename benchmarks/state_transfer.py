@@ -180,11 +180,12 @@ async def _until(members: list[Watched], what: Any, seconds: float, problem: str
 
 
 def _write_configurations(folder: Path, protocol: str, names: list[str]) -> None:
-    """One for each process, which knows where the others are and not who."""
+    """One for each process, which knows where those are who begin the state, and not who they are; the last one joins
+    them later. (They would wait for a seed that is not there.)"""
     create_key_file(folder / "bench.key")
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     for name, port in ports.items():
-        seeds = [f"127.0.0.1:{other}" for other in ports.values() if other != port]
+        seeds = [f"127.0.0.1:{ports[other]}" for other in names[:-1] if other != name]
         lines = [
             'cluster = "bench"',
             f'protocol = "{protocol}"',

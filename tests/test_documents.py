@@ -35,6 +35,7 @@ def test_the_table_of_guarantees_is_that_of_the_protocols() -> None:
 KEPT: dict[str, Callable[[Any], int]] = {
     "fan-2": lambda options: min(options.log_messages_max * BUNDLE_BYTES_MAX, options.log_bytes_max),
     "fan-3": lambda options: min(options.log_messages_max * BUNDLE_BYTES_MAX, options.log_bytes_max),
+    "tree-5": lambda options: min(options.log_messages_max * BUNDLE_BYTES_MAX, options.log_bytes_max),
     "sequencer": lambda options: min(options.history_messages_max * BUNDLE_BYTES_MAX, options.history_bytes_max),
     "two-phase": lambda options: min(options.window_messages * BUNDLE_BYTES_MAX, options.window_bytes_max),
     "lamport": lambda options: min(options.window_messages * BUNDLE_BYTES_MAX, options.window_bytes_max),

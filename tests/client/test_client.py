@@ -214,11 +214,9 @@ def test_a_call_whose_member_is_lost_before_it_answers_is_applied_once() -> None
     run(main())
 
 
-def test_a_client_that_reads_too_slowly_is_told_and_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ordercast.node.history.KEPT_BYTES_MAX", 1 << 20)
-
+def test_a_client_that_reads_too_slowly_is_told_and_cut() -> None:
     async def main() -> None:
-        configuration = with_clients("a")
+        configuration = with_clients("a", history_bytes=1 << 20)
         async with open_cluster(configuration) as (node,):
             group = node.internals
             async with ordercast.connect(where(configuration), insecure=True) as client:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from enum import Enum
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from ordercast.protocols.intergroup.control.states import TRANSITIONS, State
+from ordercast.protocols.intergroup.membership.states import RECEPTION_WAYS, REPAIR_WAYS, WAYS, Ways
 
 PROJECT = Path(__file__).parents[2]
 DOCUMENT = PROJECT / "src/ordercast/protocols/intergroup/README.md"
@@ -55,3 +60,19 @@ def drawn() -> str:
 
 def test_the_document_draws_the_states_as_the_table_has_them() -> None:
     assert f"```text\n{drawn()}```" in DOCUMENT.read_text(encoding="utf-8")
+
+
+def picture(ways: Ways[Any]) -> str:
+    """A table of chapter 5 as a picture: an arrow for each way, with its reason."""
+    arrows = [f"    {_name(before)} --> {_name(after)}: {why}" for (before, after), why in ways.items()]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *arrows, "```"]).replace(";", ",")
+
+
+def _name(state: Enum) -> str:
+    return state.value.replace("-", "_")
+
+
+@pytest.mark.parametrize("ways", [WAYS, REPAIR_WAYS, RECEPTION_WAYS], ids=["5.1-5.3", "5.4 and 5.6", "5.7"])
+def test_the_pictures_of_the_membership_are_drawn_from_its_tables(ways: Ways[Any]) -> None:
+    """Berket 2000, Figures 5.1 to 5.4, 5.6 and 5.7."""
+    assert picture(ways) in (PROJECT / "docs/intergroup.md").read_text(encoding="utf-8")

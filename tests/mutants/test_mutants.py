@@ -15,6 +15,7 @@ from tests.mutants.registry import CAUGHT, KNOWN_SEEDS, MUTANTS, REWRITE_SEEDS, 
 
 for module in (
     "fan",
+    "tree_5",
     "sequencer",
     "two_phase",
     "lamport",

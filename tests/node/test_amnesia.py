@@ -19,7 +19,11 @@ from ordercast.trace.read import read_events
 from tests.node.cluster import make_configuration, open_nodes, payloads, run, take
 
 WITH_A_LOG = tuple(
-    name for name in PROTOCOL_NAMES if find_protocol(name).records and not find_protocol(name).contract.single_source
+    name
+    for name in PROTOCOL_NAMES
+    if find_protocol(name).records
+    and not find_protocol(name).contract.single_source
+    and not find_protocol(name).contract.successive_deaths  # nobody comes back
 )
 TOTAL_ORDER = ("sequencer", "two-phase", "token", "propagation-graph", "scalatom")
 

@@ -98,7 +98,7 @@ def receiver(attachment: Attachment | None = None, in_source_order: bool = True)
         [View("1", "g", ("a",))],
         1 << 20,
         attachment or Attachment(),
-        with_history=False,
+        history_bytes=0,
         on_taken=lambda: None,
         in_source_order=in_source_order,
     )

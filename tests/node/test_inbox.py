@@ -21,7 +21,7 @@ class Kept(History):
     """A history that can be looked into."""
 
     def __init__(self) -> None:
-        super().__init__("g", 0)
+        super().__init__("g", 0, 1 << 20)
         self.batches: list[Batch] = []
 
     def add(self, batch: Batch) -> None:
@@ -194,12 +194,12 @@ def test_an_inbox_of_several_groups_has_the_views_of_each_in_the_order_of_delive
 
 
 def test_what_waited_before_a_restart_comes_back_to_several_groups_in_its_order() -> None:
-    receiver = Receiver([View("1", name, ("a",)) for name in "gh"], 1 << 20, Attachment(), False, lambda: None)
+    receiver = Receiver([View("1", name, ("a",)) for name in "gh"], 1 << 20, Attachment(), 0, lambda: None)
     for number, groups in enumerate((("g",), ("h",), ("g", "h"), ("g",)), start=1):
         multicast = Multicast(MessageId("a", 0, number), groups, encode_bundle([bytes([number])]))
         receiver.deliver("main", Deliver(multicast))
     kept = msgspec.msgpack.decode(msgspec.msgpack.encode(receiver.attachment({})), type=Attachment)
-    again = Receiver([View("2", name, ("a",)) for name in "gh"], 1 << 20, kept, False, lambda: None)
+    again = Receiver([View("2", name, ("a",)) for name in "gh"], 1 << 20, kept, 0, lambda: None)
     both = again.claim(("g", "h"), {})
 
     async def take() -> None:

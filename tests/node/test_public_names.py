@@ -30,6 +30,7 @@ NODE = {
     "wait_for_peers",
 }
 GROUP = {
+    "ask",
     "batches",
     "choose",
     "choose_role",
@@ -48,6 +49,7 @@ GROUP = {
     "on_delivery",
     "on_end",
     "on_gap",
+    "on_question",
     "on_rollback",
     "on_view",
     "try_multicast",

@@ -204,7 +204,7 @@ def plain(receiver: Receiver, number: int, *those: bytes) -> None:
 
 def make_receiver(attachment: Attachment | None = None) -> Receiver:
     view = View("1", "g", ("a", "b"))
-    return Receiver([view], 1 << 20, attachment or Attachment(), with_history=True, on_taken=lambda: None)
+    return Receiver([view], 1 << 20, attachment or Attachment(), history_bytes=1 << 20, on_taken=lambda: None)
 
 
 def seen(receiver: Receiver, group: str = "g") -> list[tuple[int, bytes, str]]:

@@ -28,7 +28,7 @@ def bundle(number: int, *payloads: bytes, groups: tuple[str, ...] = ("g",)) -> M
 
 def receiver(**keys: Any) -> Receiver:
     views = [View("1", name, ("a",)) for name in "gh"]
-    return Receiver(views, 1 << 20, Attachment(), keys.get("history", False), keys.get("taken", lambda: None))
+    return Receiver(views, 1 << 20, Attachment(), keys.get("history", 0), keys.get("taken", lambda: None))
 
 
 def deliver(to: Receiver, *multicasts: Multicast) -> None:
@@ -111,7 +111,7 @@ def test_whoever_does_not_listen_is_warned_and_it_is_counted(caplog: pytest.LogC
 
 def test_the_history_shows_what_came_instead() -> None:
     async def main() -> None:
-        held = receiver(history=True)
+        held = receiver(history=1 << 20)
         deliver(held, bundle(1, b"x"), bundle(2, b"y"))
         held.take_back(bundle(2, b"y"))
         deliver(held, bundle(3, b"z"))

@@ -105,11 +105,12 @@ class Hand:
             Context(site, groups, sites, options or protocol.contract.options(), Random(0), incarnation=incarnation)
         )
         self.log: list[Append] = []
+        self.now = 0.0
         self._number = 0
 
     def step(self, event: Event) -> list[Effect]:
         """The effects of one event."""
-        self.core.step(0.0, event)
+        self.core.step(self.now, event)
         self.core.check_invariants()
         effects, self.core.outbox = self.core.outbox, []
         self.log += [effect for effect in effects if isinstance(effect, Append)]

@@ -18,6 +18,7 @@ MINIMUM: dict[str, set[str]] = {
     "fan-1": {"R1-single-source", "P2"},
     "fan-2": {"R1-single-source", "P2"},
     "fan-3": {"R1-single-source", "P2", "Q2"},
+    "tree-5": {"R2-multiple-source", "agreement", "P2", "P4", "Q1"},
     "sequencer": TOTAL,
     "token": TOTAL | {"uniform-agreement"},
     "two-phase": TOTAL | {"uniform-agreement"},
@@ -48,6 +49,12 @@ PROMISED: dict[str, dict[str, float]] = {
     "fan-1": {"P2": PHI_N + PHI_P},
     "fan-2": {"P2": 3 * PHI_P + 3 * PHI_N},
     "fan-3": {"P2": 3 * PHI_P + 3 * PHI_N, "Q2": DELTA + 4 * PHI_P + 3 * PHI_N},
+    # Two sites; of its default options δ is 2 s.
+    "tree-5": {
+        "P2": 2 * 2.0 + 8 * PHI_N + 9 * PHI_P,
+        "P4": 4 * PHI_N + 3 * PHI_P,
+        "Q1": 2.0 + 3 * PHI_N + 5 * PHI_P,
+    },
     # Protocol 4; of its default options δ is two looks at the edges.
     "propagation-graph": dict.fromkeys(("P4", "Q3"), 2 * 0.1 + 4 * PHI_P + 3 * PHI_N),
 }

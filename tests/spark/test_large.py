@@ -1,6 +1,7 @@
 """A run too large for a worker gets the verdicts that the judges would give it.
 
-ORDERCAST_LARGE_TRACES sets how many random traces are judged one by one, 1 of each kind unless told otherwise.
+ORDERCAST_LARGE_TRACES sets how many random traces of each kind are judged one by one; unless told otherwise, they are
+judged side by side only, which takes a tenth of the time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from tests.naive import CHECKERS
 from tests.naive.generate import generate
 from tests.spark.plans import compiled
 
-TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "1"))
+TRACES = int(os.environ.get("ORDERCAST_LARGE_TRACES", "0"))
 PROFILES = ("order", "deliveries", "liveness", "divergence")
 SENDING = ["group-source-order", "source-order"]
 OF_FAILURES = [f"{name}{of}" for name in ("R1", "R2") for of in ("", "-single-source", "-multiple-source")]
@@ -265,6 +266,10 @@ def test_the_merge_holds_no_more_than_a_window_while_sites_agree() -> None:
 
 
 # --- The whole, on Spark ----------------------------------------------------------------------------------------
+
+
+def test_a_trace_of_each_kind_is_judged_as_by_the_judges_however_small_the_parts(spark: SparkSession) -> None:
+    assert_same(spark, *side_by_side([(profile, 0) for profile in PROFILES]), TINY._replace(knot_rows_max=1000))
 
 
 @pytest.mark.parametrize("seed", range(TRACES))

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Event
 
+import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -28,6 +30,17 @@ from tests.support import RUN_ORDERCAST, run_ordercast, run_python
 TEXT = "a multicast m g\na deliver m\nb deliver m\nc deliver m"
 START_SECONDS_MAX = 120.0
 """A deadline against hanging: a loaded machine takes half a minute to start Java and two workers."""
+
+
+def test_workers_have_pyspark_from_where_the_session_has_it_and_not_from_an_archive(spark: SparkSession) -> None:
+    """Out of the archive, every one of them compiles it anew."""
+
+    def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.record_batch([pa.array([pyspark.__file__])], names=["file"])
+
+    found = {row.file for row in spark.range(2).mapInArrow(tell, "file string").collect()}
+    assert found == {pyspark.__file__}
 
 
 # ---------------------------------------------------------------------- masters

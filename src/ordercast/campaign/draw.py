@@ -25,6 +25,7 @@ from ordercast.core import (
     random_stream,
 )
 from ordercast.protocols import find_protocol
+from ordercast.sim.faults import AnyFault, Crash
 from ordercast.sim.network_table import (
     BroadcastTable,
     Link,
@@ -37,6 +38,7 @@ from ordercast.sim.network_table import (
 )
 from ordercast.sim.random_servers import random_servers
 from ordercast.sim.scenario import SEED_MAX, Scenario
+from ordercast.sim.simulation import fragment_seconds
 from ordercast.sim.workload import Workload
 
 SITES_MAX = 6
@@ -149,6 +151,27 @@ def draw_scenario(
         dying = _draw_dying(random, sites) if parts is None else _draw_dying_of_each(random, sites, parts)
     fragile = tuple(site for site in fragile if site not in dying)
     arena = Arena(random, sites, fragile, duration, delay_max, links)
+    options: OptionValues = {}
+    faults: tuple[AnyFault, ...] = ()
+    if not calm:
+        made = table.make(sites)
+        situation = Situation(
+            random,
+            sites,
+            members,
+            round_trip(table, sites),
+            bool(dying),
+            _sources_of(workloads),
+            table.bound(made),
+            fragment_seconds(made, sync_seconds),
+        )
+        options = tuning.options(situation) | mode
+        faults = (*draw_faults(arena, kinds), *draw_deaths(arena, dying))
+        if tuning.deaths is not None and sources == "promised":
+            for site, moment, packets in tuning.deaths(random, groups, options, duration):
+                faults += (Crash(from_=moment, sites=(site,), forever=True, after_packets=packets),)
+                workloads += (_burst_at(random, speakers, tuple(groups), moment - situation.round_trip / 2),)
+            fragile = ()
     scenario = Scenario(
         protocol=protocol,
         name=f"campaign-{contract.name}",
@@ -159,14 +182,9 @@ def draw_scenario(
         duration=duration,
         settle=DELAY_SECONDS_MAX + tuning.settle,
         sync_seconds=0.0 if calm else sync_seconds,
-        options={}
-        if calm
-        else tuning.options(
-            Situation(random, sites, members, round_trip(table, sites), bool(dying), _sources_of(workloads))
-        )
-        | mode,
+        options=options,
         workloads=workloads,
-        faults=() if calm else (*draw_faults(arena, kinds), *draw_deaths(arena, dying)),
+        faults=faults,
     )
     if calm or network is not None or sources != "promised":
         return scenario
@@ -383,6 +401,20 @@ def _burst(
         count=random.randint(2, 8),
         rate=round(log_uniform(random, 20.0, 1000.0), 1),
         start=round(random.uniform(0.0, 0.8 * duration), 2),
+        size=_size(random),
+    )
+
+
+def _burst_at(random: Random, sources: tuple[SiteId, ...], groups: tuple[GroupId, ...], moment: float) -> Workload:
+    """Messages that are on their way, or being passed on, at about this moment: a site that crashes then has sent some
+    of what it had to send."""
+    return Workload(
+        sources=(random.choice(sources),),
+        groups=groups,
+        choose=1,
+        count=random.randint(4, 24),
+        rate=round(log_uniform(random, 500.0, 10_000.0), 1),
+        start=round(max(0.0, moment - random.uniform(0.0, 0.01)), 6),
         size=_size(random),
     )
 

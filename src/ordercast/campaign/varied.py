@@ -100,7 +100,7 @@ def _with_return(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Rando
     them it is a stranger."""
     contract = scenario.contract
     dying = [fault for fault in scenario.faults if isinstance(fault, Crash) and fault.forever]
-    if "crash" in contract.faults or not dying:
+    if "crash" in contract.faults or contract.successive_deaths or not dying:
         return scenario
     back = random.choice(dying)
     end = round(min(back.from_ + random.uniform(0.5, 0.4 * scenario.duration), 0.95 * scenario.duration), 3)

@@ -51,6 +51,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "verify": CommandEntry(
         "ordercast.cli.verify.command", "Every property of a trace, checked, with counterexamples.", ("lab",)
     ),
+    "watch": CommandEntry(
+        "ordercast.cli.watch", "The guarantees of a running cluster, looked after while it runs.", ("lab", "spark")
+    ),
     "measure": CommandEntry(
         "ordercast.cli.measure.command", "Latency, throughput, packets and load of a trace.", ("lab",)
     ),

@@ -91,6 +91,9 @@ def describe(protocol: type[Protocol]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------- bounds, in symbols
+_IN_THE_README = "what the README says"
+
+
 def bound_formulas(contract: Contract) -> dict[str, str]:
     """Property -> its promised time in terms of phi_p, phi_n and options: `delta + 4 phi_p + 3 phi_n`.
 
@@ -105,10 +108,12 @@ def _formula(contract: Contract, options: Options, name: str, constant: float) -
     def ask(phi_p: float, phi_n: float, given: Options = options) -> float:
         return contract.promised(Bounds(phi_p, phi_n), given)[name]
 
+    if contract.promised(Bounds(1.0, 1.0, sites=9), options)[name] != ask(1.0, 1.0):
+        return _IN_THE_README
     terms = list(_option_terms(contract, options, name, constant))
     of_phi_p, of_phi_n = ask(1.0, 0.0) - constant, ask(0.0, 1.0) - constant
     if not math.isclose(ask(3.0, 5.0), constant + 3 * of_phi_p + 5 * of_phi_n):
-        return "see the README"
+        return _IN_THE_README
     rest = constant - sum(getattr(options, option) * factor for factor, option in terms)
     words = [_term(factor, option) for factor, option in terms]
     words += [_term(of_phi_p, "phi_p"), _term(of_phi_n, "phi_n")]
@@ -121,8 +126,9 @@ def _option_terms(contract: Contract, options: Options, name: str, constant: flo
     for field in msgspec.structs.fields(contract.options):
         value = getattr(options, field.name)
         if isinstance(value, float):
-            changed = msgspec.structs.replace(options, **{field.name: value + 1.0})
-            factor = contract.promised(Bounds(0.0, 0.0), changed)[name] - constant
+            step = value or 1.0
+            changed = msgspec.structs.replace(options, **{field.name: value + step})
+            factor = (contract.promised(Bounds(0.0, 0.0), changed)[name] - constant) / step
             if abs(factor) > 1e-9:
                 yield factor, field.name
 

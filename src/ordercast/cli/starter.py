@@ -62,6 +62,7 @@ control = "{CONTROL_SCHEME}run/{PLACE_OF_PROCESS}.sock"    # how `ordercast send
 # busy_poll = {_DEFAULTS.busy_poll}    # microseconds awake after a datagram; more for fast answers, 0 for none
 # retain_bytes = {_DEFAULTS.retain_bytes}    # of the log, for an application that restarts
 # payload_max = {_DEFAULTS.payload_max}    # bytes of one message
+# history_bytes = {_DEFAULTS.history_bytes}    # of each group's last deliveries, kept for ordercast tail and for Spark
 # queue_bytes = {_DEFAULTS.queue_bytes}    # deliveries that may wait for the application
 
 {members}

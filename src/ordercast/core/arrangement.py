@@ -35,6 +35,10 @@ class Situation(msgspec.Struct, frozen=True):
     """Whether sites crash that never come back."""
     sources: tuple[SiteId, ...] = ()
     """The sites that multicast."""
+    phi_n: float = 0.0
+    """What the run promises: seconds that a packet takes at the most,"""
+    phi_p: float = 0.0
+    """and that a site takes for an operation."""
 
     def rarely(self, usual: int, low: int, high: int) -> int:
         """The default, or in one run of three something small. Where somebody dies, the default: what is kept for the
@@ -78,6 +82,9 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     """Draws the groups, for protocols whose promises depend on how groups overlap; None: as for every protocol."""
     majorities: Callable[[Groups], Iterable[tuple[SiteId, ...]]] | None = None
     """The sets of sites of which a minority may die each; None: all sites are one."""
+    deaths: Callable[[Random, Groups, OptionValues, float], Iterable[tuple[SiteId, float, int]]] | None = None
+    """Who crashes for good in a run of so many seconds, when, and after how many more packets: for protocols whose
+    contract allows `successive_deaths`."""
     repairable: Callable[[OptionValues, Groups], bool] = lambda _options, _groups: True
     """Whether a site that has lost its log can be given everything back with these options, for protocols whose
     contract `repairs`."""

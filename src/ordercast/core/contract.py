@@ -80,6 +80,8 @@ class Bounds(msgspec.Struct, frozen=True):
     promises no times where one can be."""
     payload_bytes: int = 0
     """And the bytes of their payloads."""
+    sites: int = 0
+    """Sites of the largest group."""
     changes: bool = False
     """Whether sites come into groups and leave them."""
 
@@ -125,6 +127,9 @@ class Contract(msgspec.Struct, frozen=True):
     6.4.2)."""
     minority_may_die: bool = False
     """Whether the guarantees also hold when fewer than half of the sites crash and never come back."""
+    successive_deaths: bool = False
+    """Whether the guarantees also hold when the sites that order crash one after the other and never come back, each
+    when its successor has taken its place (assumptions A6 to A8 of Spauster 7.2.2)."""
     repairs: bool = False
     """Whether a site that has lost its log can be given everything back by the others (`Recovered.lost`)."""
     explicit_destinations: bool = False

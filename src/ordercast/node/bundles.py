@@ -27,7 +27,9 @@ PIECE_MARK = b"\xc1"
 """How a part of a large message begins: the one byte with which no msgpack value does."""
 LETTER_PIECE_MARK = b"\xc2"
 """The same, of a large message that is a letter or a run. (It begins as no list of messages does, either.)"""
-MARKS = LETTERS_MARK + RUNS_MARK + PIECE_MARK + LETTER_PIECE_MARK
+ASKING_MARK = b"\xca"
+"""How a question to a group begins, or an answer (`ordercast.node.asking`); neither counts as a message."""
+MARKS = ASKING_MARK + LETTERS_MARK + RUNS_MARK + PIECE_MARK + LETTER_PIECE_MARK
 """How a payload begins that is not a list of messages."""
 _PIECE = struct.Struct("!III")
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size

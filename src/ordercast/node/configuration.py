@@ -76,6 +76,13 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """A payload is held in memory whole at every member."""
     queue_bytes: int = 1 << 26
     """Deliveries that wait for an application which is slower than the group."""
+    history_bytes: int = 1 << 24
+    """Of each group's last deliveries, for whoever looks at the node through its control socket: some hundred thousand
+    small messages."""
+
+    def is_looked_at(self, process: SiteId) -> bool:
+        """Whether others ask the process for what it has delivered: commands, or clients."""
+        return self.control is not None or process in self.clients
 
     def agreed(self) -> dict[str, Any]:
         """What the greetings and the logs of all processes must agree on (see `ordercast.core.agreement`). Where a
@@ -126,6 +133,7 @@ RANGES: dict[str, Range] = {
     "busy_poll": Range(0, 10_000_000, "it is a number of microseconds, up to ten seconds"),
     "retain_bytes": Range(0, 1 << 50, "it is a number of bytes"),
     "payload_max": Range(1, 1 << 32, "payloads are held in memory"),
+    "history_bytes": Range(1, 1 << 40, "deliveries are held in memory"),
     "queue_bytes": Range(1, 1 << 40, "deliveries are held in memory"),
 }
 _REQUIRED = {

@@ -1,15 +1,15 @@
 """How commands reach a running node: JSON lines over a local socket that only its owner can open.
 
-`{"command": "send", "groups": […], "key": … | null, "timeout": seconds}`, then `{"payload_base64": …}` for each
-message, then `{"end": true}`: answered by `{"sent": N, "ordered": …, "offset": …, "message": …, "why": …}` when they
-are ordered, or have not been for so long; `ordered` is null where this process cannot know, and the offset and the
+`{"command": "send", "groups": […], "key": … | null, "owner": …, "timeout": seconds}`, then `{"payload_base64": …}` for
+each message, then `{"end": true}`: answered by `{"sent": N, "ordered": …, "offset": …, "message": …, "why": …}` when
+they are ordered, or have not been for so long; `ordered` is null where this process cannot know, and the offset and the
 name are those of the last message. With a key, message N has the key `KEY/N`. A message that is too long for a line
 comes in several, with `"more": true` in all but its last. `{"command": "tail", "group": …, "from": N | null}`:
-answered by one line per delivery, until the other side closes. `{"command": "status"}`: one line. `{"command":
-"reload-keys"}`: answered by the fingerprints of the keys that the node has read. `{"command": "members"}`,
-`{"command": "join", "group": …}` and `{"command": "leave", "group": …}`: answered by one line, when the process is in
-or out. `{"command": "add-process", "name": …, "address": …}` and `{"command": "remove-process", "name": …}`: answered
-by the processes that there are then. Whatever goes wrong: `{"error": "…"}`.
+answered by one line per delivery, until the other side closes; `read` and `used`: see `ordercast.node.reading`.
+`{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the keys that the node
+has read. `{"command": "members"}`, `{"command": "join", "group": …}` and `{"command": "leave", "group": …}`: answered
+by one line, when the process is in or out. `{"command": "add-process", "name": …, "address": …}` and `{"command":
+"remove-process", "name": …}`: answered by the processes that there are then. Whatever goes wrong: `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from ordercast.core.forks import disown_in_forks
 from ordercast.node.addresses import parse_address
 from ordercast.node.configuration import check_name
 from ordercast.node.deliveries import Delivery
+from ordercast.node.letters import OWNER_CHARACTERS_MAX
 from ordercast.node.posting import Posting
+from ordercast.node.reading import ReadRequest, UsedRequest, find_used, read_stretch
 from ordercast.wire.keys import fingerprint
 
 if TYPE_CHECKING:
@@ -48,11 +50,17 @@ LINGER_SECONDS = 5.0
 """How long a command that was refused may go on writing before it is cut off; else it might not read why."""
 
 
+class NodeSilent(UsageError):
+    """No node answers, or not any more."""
+
+
 class SendRequest(msgspec.Struct, tag_field="command", tag="send"):
     """Messages follow."""
 
     groups: list[str]
     key: str | None = None
+    owner: Annotated[str, msgspec.Meta(max_length=OWNER_CHARACTERS_MAX)] = ""
+    """Whose key it is; empty: that of the process that is asked."""
     timeout: Annotated[float, msgspec.Meta(gt=0)] = 5.0
     """Until the answer says that they are not ordered yet."""
 
@@ -124,6 +132,8 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_request = msgspec.json.Decoder(
     SendRequest
     | TailRequest
+    | ReadRequest
+    | UsedRequest
     | StatusRequest
     | MembersRequest
     | JoinRequest
@@ -232,6 +242,10 @@ class ControlServer:
                 await self._send(request, reader, writer)
             case TailRequest(group, start):
                 await self._tail(group, start, reader, writer)
+            case ReadRequest(group, start, stop):
+                writer.write(_encode([read_stretch(self._node.internals.history(group), start, stop)]))
+            case UsedRequest():
+                writer.write(_encode([{"used": find_used(self._node.internals.receiver, request)}]))
             case StatusRequest():
                 writer.write(_encode([self._node.status()]))
             case MembersRequest():
@@ -255,7 +269,7 @@ class ControlServer:
 
     async def _send(self, request: SendRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         payload_max, begun, is_whole = self._node.configuration.payload_max, bytearray(), True
-        posting = Posting(self._node, request.groups, request.key)
+        posting = Posting(self._node, request.groups, request.key, request.owner)
         while line := await _read_line(reader):
             piece = _decode_piece(line)
             if piece.payload is not msgspec.UNSET:
@@ -353,20 +367,26 @@ async def _connect(path: Path) -> tuple[asyncio.StreamReader, asyncio.StreamWrit
     try:
         return await asyncio.open_unix_connection(str(path), limit=ANSWER_BYTES_MAX)
     except OSError as error:
-        raise UsageError(
+        raise NodeSilent(
             f"no node answers on {path} ({error.strerror or error}): start it with `ordercast node`"
         ) from None
 
 
 async def send(
-    path: Path, groups: list[str], payloads: Iterator[bytes], key: str | None = None, timeout: float = 5.0
+    path: Path,
+    groups: list[str],
+    payloads: Iterator[bytes],
+    key: str | None = None,
+    timeout: float = 5.0,
+    owner: str = "",
 ) -> dict[str, Any]:
     """Multicast through a running node; what it says about how many it took, and whether they are ordered."""
     reader, writer = await _connect(path)
     answer = asyncio.create_task(_read(reader))
     try:
         with suppress(ConnectionError):  # the answer, if there is one, says why
-            writer.write(_encode([{"command": "send", "groups": groups, "key": key, "timeout": timeout}]))
+            request = {"command": "send", "groups": groups, "key": key, "owner": owner, "timeout": timeout}
+            writer.write(_encode([request]))
             for payload in payloads:
                 for line in _lines(payload):
                     writer.write(line)
@@ -409,7 +429,7 @@ async def ask_once(path: Path, request: dict[str, Any]) -> dict[str, Any]:
 async def _read(reader: asyncio.StreamReader) -> dict[str, Any]:
     line = await read(reader)
     if line is None:
-        raise UsageError("the node ended before it answered")
+        raise NodeSilent("the node ended before it answered")
     return line
 
 

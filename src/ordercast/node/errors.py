@@ -30,6 +30,10 @@ class OutcomeUnknown(OrdercastError):
     """A client's call was applied, and the member that applied it could not say what came of it before it was gone."""
 
 
+class NotAnswered(OrdercastError):
+    """Too few members of a group answer a question; the text says why."""
+
+
 class NoMember(OrdercastError):
     """No member of the cluster answers a client; it goes on trying."""
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Literal, cast, overload
 
 from ordercast.core import Address, GroupId, SiteId, UsageError
+from ordercast.node.asking import Wait
 from ordercast.node.consumer import Consumer
 from ordercast.node.deliveries import Batch, CaughtUp, Delivery, Rollback, View
 from ordercast.node.inbox import Inbox
@@ -183,6 +184,25 @@ class Group:
         """Who is in the group: now, and whenever that changes, ahead of what waits to be taken."""
         async for view in self._internals.views.follow(self.names):
             yield view
+
+    # ------------------------------------------------------------------ questions
+    async def ask(self, question: bytes, *, wait: Wait = "majority", timeout: float = 5.0) -> dict[SiteId, bytes]:
+        """Ask the members of the group; member -> its answer, when there are enough: of the first, a majority, or all
+        that are members. `NotAnswered` when too few can answer, `TimeoutError` after so many seconds."""
+        asking = self._internals.asking
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                return await asking.ask(self.name, question, wait)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"too few answers from group {self.name} in {timeout} s") from None
+
+    def on_question(self, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions to the group with a function, at once and in the order of the group. What it raises is told
+        to whoever asks. It is called when a question comes, ahead of what waits to be taken."""
+        self._internals.asking.answer_with(self.name, answer)
 
     # ------------------------------------------------------------------ what is wanted of it
     async def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice, takewhile
+from time import time
 
 from ordercast.core import GroupId, UsageError
 from ordercast.node.deliveries import Batch, Delivery
-
-KEPT_BYTES_MAX = 16 << 20
-"""Per group. A look back of some hundred thousand small messages; whoever needs more reads the log or the trace."""
 
 
 class NotHeld(UsageError):
@@ -20,10 +19,13 @@ class NotHeld(UsageError):
 class History:
     """One group's last batches."""
 
-    def __init__(self, group: GroupId, offset: int) -> None:
+    def __init__(self, group: GroupId, offset: int, kept_bytes_max: int) -> None:
         self.group = group
         self.next_offset = offset
+        self._kept_bytes_max = kept_bytes_max
         self._kept: deque[Batch] = deque()
+        self._times: deque[float] = deque()
+        """Of each of them, when it was delivered."""
         self._bytes = 0
         self._grown = asyncio.Event()
         self._ended = False
@@ -31,10 +33,12 @@ class History:
     def add(self, batch: Batch) -> None:
         """A delivery. Kept packed: a copy that nobody has looked into yet."""
         self._kept.append(batch)
+        self._times.append(time())
         self.next_offset = batch.offset + batch.count
         self._bytes += len(batch.packed)
-        while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
+        while self._bytes > self._kept_bytes_max and len(self._kept) > 1:
             self._bytes -= len(self._kept.popleft().packed)
+            self._times.popleft()
         self._grown.set()
 
     def skip(self, offset: int) -> None:
@@ -47,6 +51,7 @@ class History:
         comes in its place."""
         while self._kept and self._kept[-1].offset >= offset:
             self._bytes -= len(self._kept.pop().packed)
+            self._times.pop()
         self.next_offset = offset
 
     def end(self) -> None:
@@ -58,6 +63,12 @@ class History:
     def first_offset(self) -> int:
         """The oldest delivery that is still here."""
         return self._kept[0].offset if self._kept else self.next_offset
+
+    def since(self, offset: int) -> Iterator[tuple[Batch, float]]:
+        """The batches that are here with anything from an offset on, each with the time at which it was delivered."""
+        wanted = sum(1 for _ in takewhile(lambda batch: batch.offset + batch.count > offset, reversed(self._kept)))
+        before = len(self._kept) - wanted
+        return zip(islice(self._kept, before, None), islice(self._times, before, None), strict=True)
 
     async def follow(self, offset: int | None) -> AsyncIterator[Delivery]:
         """Deliveries from an offset on (None: from now on), and those that come; `UsageError` when it is too old. What
@@ -78,12 +89,12 @@ class History:
         while True:
             if at < self.first_offset and self._kept:
                 raise UsageError(f"group {self.group!r} delivers faster than this reads: offset {at} is gone")
-            for batch in tuple(self._kept):
-                if batch.offset + batch.count > at:
-                    if batch.offset > at and not with_gaps:
-                        raise self._missing(at, batch.offset)
-                    yield batch
-                    at = batch.offset + batch.count
+            # From the end back to the place: what comes next is at the end as a rule, however much is held.
+            for batch, _ in tuple(self.since(at)):
+                if batch.offset > at and not with_gaps:
+                    raise self._missing(at, batch.offset)
+                yield batch
+                at = batch.offset + batch.count
             if self._ended:
                 return
             if self._kept and self._kept[-1].offset + self._kept[-1].count > at:

@@ -22,6 +22,7 @@ from ordercast.core.effects import (
     Rollback,
     ServiceUnavailable,
 )
+from ordercast.node.asking import Asking
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.configuration import Configuration
 from ordercast.node.engine import Engine
@@ -82,7 +83,7 @@ class Internals:
             [self.views.current(name) for name, members in engine.groups.items() if process in members],
             configuration.payload_max,
             engine.journal.attachment,
-            with_history=configuration.control is not None or process in configuration.clients,
+            history_bytes=configuration.history_bytes if configuration.is_looked_at(process) else 0,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
             in_source_order="single-source-order" in engine.contract.guarantees,
@@ -114,8 +115,8 @@ class Internals:
         self.hand_over: dict[GroupId, Callable[[bool], Coroutine[None, None, None]]] = {}
         """What a group that was joined is not left before: its state is given to others, or (patiently) to those who
         are still to come."""
-        self.served: dict[GroupId, Served] = {}
-        """What clients may call."""
+        self.served: dict[GroupId, Served] = {}  # what clients may call
+        self.asking = Asking(self)
 
     # ------------------------------------------------------------------ the end
     def end(self, settled: bool) -> None:
@@ -464,8 +465,7 @@ class Internals:
 
     # ------------------------------------------------------------------ what was delivered before
     def history(self, group: GroupId) -> History:
-        """The last deliveries of a group, where the configuration has a `control`, or an address
-        for clients."""
+        """The last deliveries of a group, where the configuration has a `control`, or `[clients]`."""
         self.views.members(group)
         if group not in self.receiver.histories:
             join = "; join it first" if self.is_dynamic else ""

@@ -51,6 +51,7 @@ KEYS: tuple[str, ...] = (
     "retain_bytes",
     "payload_max",
     "queue_bytes",
+    "history_bytes",
     *_TABLES,
 )
 """In the order in which people read them."""

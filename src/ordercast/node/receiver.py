@@ -12,7 +12,7 @@ import msgspec
 
 from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
-from ordercast.node.bundles import LETTER_PIECE_MARK, MARKS, PIECE_MARK, Assembly, TooLarge, is_first_piece
+from ordercast.node.bundles import ASKING_MARK, LETTER_PIECE_MARK, MARKS, PIECE_MARK, Assembly, TooLarge, is_first_piece
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.deliveries import Batch, Shared, View
 from ordercast.node.history import History
@@ -37,7 +37,7 @@ class Receiver:
         views: Iterable[View],
         payload_max: int,
         attachment: Attachment,
-        with_history: bool,
+        history_bytes: int,
         on_taken: Callable[[], None],
         callbacks: Callbacks | None = None,
         in_source_order: bool = True,
@@ -45,8 +45,9 @@ class Receiver:
         on_ordered: Ordered = lambda *_: None,
     ) -> None:
         """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
-        the start. `in_source_order`: what a source sends to a group is delivered in that order. `is_own` and
-        `on_ordered` are for letters (see `ordercast.node.letter_box`)."""
+        the start. Of each group's deliveries the last `history_bytes` are kept. `in_source_order`: what a source sends
+        to a group is delivered in that order. `is_own` and `on_ordered` are for letters (see
+        `ordercast.node.letter_box`)."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
@@ -60,10 +61,12 @@ class Receiver:
         self.on_lacking: Callable[[GroupId, int], None] = self._learn_nothing
         """Called when keys of a group are needed that others have to tell, with the offset from which on everything is
         known here."""
+        self.on_asked: Callable[[Multicast, Payload, bool], None] = lambda *_: None
+        """Gets questions to groups and answers, and whether they come from the log."""
         self._ordinal = max((waiting.ordinal for waiting in attachment.untaken), default=0)
         """That of the last bundle."""
         self._routes = AddressMemo(self._find_route)
-        self._with_history = with_history
+        self._history_bytes = history_bytes
         self._is_caught_up = False
         self._heard: dict[GroupId, set[SiteId]] = {}
         """Group that this process has come to, perhaps behind a gap -> sources that have begun a message there since.
@@ -90,6 +93,10 @@ class Receiver:
             if mark in (LETTERS_MARK, RUNS_MARK):
                 self._hear(multicast)
                 self._deliver_letters(multicast, payload, effect)
+                return
+            if mark == ASKING_MARK:
+                self._on_taken()
+                self.on_asked(multicast, payload, type(effect) is Replay)
                 return
             unpacked = self._add_piece(multicast, payload)
             if unpacked is None:
@@ -269,8 +276,8 @@ class Receiver:
 
     def _open(self, group: GroupId, offset: int) -> Inbox:
         inbox = Inbox((group,), offset, self.counters, self._callbacks)
-        if self._with_history:
-            inbox.history = self.histories[group] = History(group, offset)
+        if self._history_bytes:
+            inbox.history = self.histories[group] = History(group, offset, self._history_bytes)
         inbox.is_new = self._is_caught_up
         self._inboxes.append(inbox)
         self._routes.clear()

@@ -183,6 +183,19 @@ class Sender:
         self._open_bytes += size
         return True
 
+    def add_uncounted(self, to: Address, bundle: bytes) -> bool:
+        """Take a bundle that holds no messages if there is room; whether there was. It keeps its place among them."""
+        check_thread(self._thread)
+        if not self.has_room:
+            return False
+        self._close()
+        self._open_to = to
+        self._closed.append((bundle, to, 0))
+        self._closed_bytes += len(bundle)
+        if not self._flush_due:
+            self._flush_soon()
+        return True
+
     def add_many(self, to: Address, payloads: Sequence[bytes], start: int) -> int:
         """Take messages from `start` on while there is room; the index of the first that was not taken."""
         count = len(payloads)

@@ -25,6 +25,7 @@ _OWN = {
     "fan-1": "ordercast.protocols.fan:Fan1",
     "fan-2": "ordercast.protocols.fan:Fan2",
     "fan-3": "ordercast.protocols.fan:Fan3",
+    "tree-5": "ordercast.protocols.tree_5:Tree5",
     "sequencer": "ordercast.protocols.classic.sequencer:Sequencer",
     "token": "ordercast.protocols.classic.token:Token",
     "two-phase": "ordercast.protocols.classic.two_phase:TwoPhase",

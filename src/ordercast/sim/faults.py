@@ -236,10 +236,15 @@ class Crash(SiteFault, tag="crash", frozen=True):
     forever: bool = False
     instance: InstanceId = ""
     """Only this protocol instance crashes, and the rest of the site goes on."""
+    after_packets: int = 0
+    """The crash comes when the site has sent so many more packets, in the middle of what it is doing: what it had to
+    send besides, it never sends."""
 
     def begin_at(self, simulation: Simulation, site: SiteId) -> None:
         if self.instance:
             simulation.at(site).crash_instance(self.instance)
+        elif self.after_packets:
+            simulation.at(site).crash_after(self.after_packets)
         else:
             simulation.at(site).crash()
 

@@ -26,7 +26,7 @@ from ordercast.sim.change import Change, joined_groups, late_sites
 from ordercast.sim.faults import FAULT_KINDS, AnyFault, Crash, Outage
 from ordercast.sim.memory_faults import Drift, LostLog, MemoryFault
 from ordercast.sim.network_table import NetworkTable, PointToPointTable, read_network_table
-from ordercast.sim.simulation import Application, Simulation
+from ordercast.sim.simulation import Application, Simulation, fragment_seconds
 from ordercast.sim.workload import Workload
 
 FindProtocol = Callable[[str], type[Protocol]]
@@ -108,7 +108,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         faults = [
             fault
             for fault in self.faults
-            if not (contract.minority_may_die and isinstance(fault, Crash)) and not isinstance(fault, MemoryFault)
+            if not ((contract.minority_may_die or contract.successive_deaths) and isinstance(fault, Crash))
+            and not isinstance(fault, MemoryFault)
         ]
         kinds = [kind for kind in sorted({fault.kind for fault in faults}) if kind not in contract.faults]
         words = [f"{contract.name} does not tolerate the fault {kind}" for kind in kinds]
@@ -199,9 +200,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """The protocol's options: what the scenario sets, and what follows from the rest of it."""
         kind = self.protocol.contract.options
         options = rename_options(self.options, kind, "[options]")
-        # Two things that a protocol may have to know of its surroundings (Spauster 6.4.2), always under these names.
+        # What a protocol may have to know of its surroundings (Spauster 6.4.2), always under these names.
         if "phi_n" in kind.__struct_fields__:
             options.setdefault("phi_n", self.network.bound(self.network.make(self.sites)))
+        if "phi_p" in kind.__struct_fields__:
+            options.setdefault("phi_p", fragment_seconds(self.network.make(self.sites), self.sync_seconds))
         if "sources" in kind.__struct_fields__:
             sources = {source for workload in self.workloads for source in workload.sources}
             named = options.setdefault("sources", sorted(sources))

@@ -43,8 +43,12 @@ from ordercast.trace.recorder import Recorder
 from ordercast.trace.schema import Run
 
 _OPERATIONS_IN_A_FRAGMENT = 512
-"""phi_p covers this many sends and two log syncs: the largest burst of retransmissions, and a queue of work in front
-of it."""
+
+
+def fragment_seconds(network: Network, sync_seconds: float) -> float:
+    """phi_p of a run: it covers so many sends and two log syncs, the largest burst of retransmissions, and a queue of
+    work in front of it."""
+    return _OPERATIONS_IN_A_FRAGMENT * network.processing_seconds() + 2 * sync_seconds
 
 
 @contextmanager
@@ -300,13 +304,13 @@ class Simulation:
 
     def bounds(self) -> Bounds:
         """What the run promised to the protocol."""
-        phi_p = _OPERATIONS_IN_A_FRAGMENT * self.network.processing_seconds() + 2 * self.sync_seconds
         return Bounds(
-            phi_p=phi_p,
+            phi_p=fragment_seconds(self.network, self.sync_seconds),
             phi_n=self.network.latency_max() if self._phi_n is None else self._phi_n,
             messages=self.multicasts,
             payload_bytes=self.multicast_bytes,
             changes=bool(self.changes),
+            sites=max(map(len, self.groups.values()), default=0),
         )
 
     def header(self) -> Run:

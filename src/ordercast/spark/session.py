@@ -27,6 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ordercast.core.errors import UsageError
+from ordercast.spark.home import make_home
 from ordercast.spark.internals import active_context, count_executors, forget_session
 from ordercast.spark.java import prepare_environment
 from ordercast.spark.launch import end, explain, launch
@@ -94,7 +95,7 @@ def open_session(
         given = os.environ.get(LOG_VARIABLE)
         log = Path(given) if given else folder / "spark.log"
         wanted = _settings(name, chosen, folder, settings or {})
-        with _environment(chosen):
+        with _environment(chosen, folder):
             gateway = launch(wanted, folder, log, "info" if given else "warn")
             try:
                 spark = _start(wanted, chosen, log)
@@ -131,7 +132,7 @@ def _settings(name: str, master: Master, folder: Path, more: Mapping[str, str]) 
 
 
 @contextlib.contextmanager
-def _environment(master: Master) -> Iterator[None]:
+def _environment(master: Master, folder: Path) -> Iterator[None]:
     """What Spark reads from the environment while it starts; the process's own is put back afterwards."""
     names = ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "SPARK_LOCAL_IP")
     before = {name: os.environ.get(name) for name in names}
@@ -139,7 +140,7 @@ def _environment(master: Master) -> Iterator[None]:
         prepare_environment()
         if master.is_local:
             # Another Spark on this machine need not be of the version that PySpark speaks to.
-            _put("SPARK_HOME", None)
+            _put("SPARK_HOME", str(make_home(folder)))
         else:
             # Which Python the machines of a cluster have is for the user to say.
             _put("PYSPARK_PYTHON", before["PYSPARK_PYTHON"] or os.environ["PYSPARK_PYTHON"])

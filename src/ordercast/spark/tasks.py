@@ -26,6 +26,8 @@ Java's memory."""
 CANCEL_AGAIN_SECONDS: Final = 0.1
 """A question that was being planned when the others were cancelled asks for its next job after that."""
 
+_DESCRIPTION: Final = "spark.job.description"
+
 
 def spread(spark: SparkSession, pieces: Sequence[bytes], work: Work, schema: pa.Schema) -> DataFrame:
     """What `work` yields for all the pieces; its batches must have exactly this schema, for Spark casts nothing."""
@@ -74,6 +76,19 @@ def ask_together(spark: SparkSession, questions: Sequence[Callable[[], Any]]) ->
                 with contextlib.suppress(Py4JError, OSError):
                     context.cancelJobsWithTag(tag)
             raise
+
+
+@contextlib.contextmanager
+def described(spark: SparkSession, what: str) -> Iterator[None]:
+    """Jobs that are begun in the block say in Spark's user interface what they are for."""
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, f"ordercast: {what}")
+    try:
+        yield
+    finally:
+        # Null takes it away again, whatever PySpark's types say.
+        context.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager

@@ -305,10 +305,11 @@ class Transmission(Part):
             sending = group.sending
             if sending is None:
                 continue
-            # Changes of the sender group leave in any case.
-            count = sum(data.change is None for data in sending.outstanding)
-            if len(sending.outstanding) > options.outstanding_messages_max and count > options.outstanding_messages_max:
-                raise InvariantViolation(f"{len(sending.outstanding)} messages to {group.name} are outstanding")
+            if len(sending.outstanding) > options.outstanding_messages_max:
+                # Changes of the sender group leave in any case.
+                count = sum(data.change is None for data in sending.outstanding)
+                if count > options.outstanding_messages_max:
+                    raise InvariantViolation(f"{count} messages to {group.name} are outstanding")
             if (sending.outstanding_bytes > 0) > bool(sending.outstanding):
                 raise InvariantViolation(f"{sending.outstanding_bytes} bytes are outstanding in no message")
             if (sending.waiting_bytes > 0) > (sending.waiting > 0):

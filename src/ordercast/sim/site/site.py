@@ -98,6 +98,9 @@ class SimulatedSite:
         self._log_is_lost = False
         """Whether that is so because an operator has repaired the site."""
         self._is_to_be_repaired = False
+        self._last_packets: int | None = None
+        """How many packets the site sends before it crashes; None: it does not crash by that."""
+        self._random = random
         # Bound once, because every packet needs them.
         self.arrive: Callable[[Flight], None] = self._arrive
         """A packet reaches the site's interface."""
@@ -148,11 +151,17 @@ class SimulatedSite:
             return
         self._record_failure(reason)
         self.up = False
+        self._last_packets = None
         for name in tuple(self.instances):
             self.crash_instance(name, torn)
         for flight in self.processor.waiting(Flight):
             self._record_unreached(flight)
         self.processor.halt()
+
+    def crash_after(self, packets: int) -> None:
+        """Crash when so many more packets have left."""
+        if self.up:
+            self._last_packets = packets
 
     def crash_instance(self, name: InstanceId, torn: bool = False) -> None:
         """One instance stops and loses its memory; the site, and what else runs there, goes on."""
@@ -366,7 +375,18 @@ class SimulatedSite:
 
     def send(self, instance: Instance, effect: Send) -> None:
         """Hand a packet to the network."""
-        self._network.send(self, effect.to, effect.packet, effect.instance or instance.name)
+        to = effect.to if self._last_packets is None else self._last_receivers(effect.to)
+        if to:
+            self._network.send(self, to, effect.packet, effect.instance or instance.name)
+
+    def _last_receivers(self, to: tuple[SiteId, ...]) -> tuple[SiteId, ...]:
+        """Those whom the site still reaches before it crashes: the packets of one send leave in any order."""
+        left = self._last_packets or 0
+        reached = to if len(to) <= left else tuple(sorted(self._random.sample(to, left)))
+        self._last_packets = left - len(reached)
+        if left and not self._last_packets:
+            self._queue.schedule(self._queue.now, self.crash)
+        return reached
 
     def broadcast(self, instance: Instance, effect: Broadcast) -> None:
         """Hand a packet to the network for everyone on the channel."""

@@ -1,4 +1,4 @@
-"""How long Protocols 1 to 4 (Spauster 1991, 6.4 and 7.2.1) really take, in the terms in which their bounds are stated.
+"""How long Protocols 1 to 5 (Spauster 1991, 6.4 and 7.2) really take, in the terms in which their bounds are stated.
 
 The least Δ for which P2 holds in a run is the worst delivery that P2 speaks of: with a larger Δ fewer deliveries are
 owed, for sites and network must hold out longer, and each has more time. So it can be found by halving.
@@ -13,7 +13,7 @@ import msgspec
 
 from ordercast.check.facts import Facts
 from ordercast.check.judges.bounded import judge_bounded
-from ordercast.core import Protocol
+from ordercast.core import Bounds, Protocol
 from ordercast.protocols import find_protocol
 from ordercast.sim.faults import AnyFault, Crash, Cut, Delay, Loss
 from ordercast.sim.network_table import PointToPointTable
@@ -26,6 +26,8 @@ HALVINGS = 12
 OVERRUN_MAX = 4.0
 """A delivery that takes longer than so many times the bound is as good as none."""
 DURATION = 12.0
+FRAGMENT_PACKETS = 16
+"""φP of Protocol 5 in packets: it has to be known before a run."""
 MESSAGES_OF_AN_ANSWER = 64
 """So many messages Protocol 4 sends again for one request; with more, several answers would be in its bound."""
 
@@ -40,19 +42,30 @@ def run_bounds(point: Point, seed: int) -> dict[str, float | None]:
     promised = scenario.protocol.contract.promised(bounds, scenario.protocol_options())
     facts = Facts(simulation.header(), simulation.table())
     values: dict[str, float | None] = {"phi_p": phi_p}
-    for name in ("P2", "Q2", "P4", "Q3"):
+    for name in ("P2", "Q1", "Q2", "P4", "Q3"):
         bound = promised.get(name)
         short = name.lower()
         values[f"{short}_bound"] = bound
         worst = None if bound is None else _least(facts, name, bound)
         values[f"{short}_worst"] = worst
         values[f"{short}_share"] = None if worst is None or bound is None else min(worst / bound, OVERRUN_MAX)
-    for name in ("Q2", "P4", "Q3"):
+    for name in ("P2", "Q2", "P4", "Q3"):
         bound, worst = promised.get(name), values[f"{name.lower()}_worst"]
-        # The thesis prints delta + 3 phi_P + 3 phi_N for Protocols 3 and 4: one phi_P less.
-        share = None if bound is None or worst is None else min(worst / (bound - phi_p), OVERRUN_MAX)
+        share = None
+        if bound is not None and worst is not None:
+            share = min(worst / _printed(scenario, name, bound, bounds), OVERRUN_MAX)
         values[f"{name.lower()}_share_of_printed"] = share
     return values
+
+
+def _printed(scenario: Scenario, name: str, bound: float, bounds: Bounds) -> float:
+    """What the thesis prints where it differs from what is promised."""
+    one_way = bounds.phi_p + bounds.phi_n
+    if scenario.protocol.contract.name == "tree-5":
+        # P2 lacks the way down the last tree; P4 is one packet and its handling.
+        return one_way if name == "P4" else bound - (bounds.sites - 1) * one_way
+    # delta + 3 phi_P + 3 phi_N for Protocols 3 and 4: one phi_P less.
+    return bound if name == "P2" else bound - bounds.phi_p
 
 
 def _least(facts: Facts, name: str, bound: float) -> float:
@@ -83,6 +96,7 @@ def make_scenario(point: Point, seed: int) -> Scenario:
     protocol = find_protocol(str(point["protocol"]))
     phi_n, processing = float(point["phi_n"]), float(point["processing"])
     destinations = ("a", "b", "c", "d")
+    options = _options(protocol, float(point["delta"]), phi_n, processing)
     is_tree = protocol.contract.name == "propagation-graph"
     messages = MESSAGES_OF_AN_ANSWER if is_tree else None
     faults: list[AnyFault] = [
@@ -90,6 +104,8 @@ def make_scenario(point: Point, seed: int) -> Scenario:
         Crash(from_=3.0, to=5.0, sites=("d",)),
         *([Crash(from_=5.5, to=6.5, sites=("c",))] if is_tree else []),
     ]
+    if protocol.contract.successive_deaths:
+        faults = [faults[0], *_deaths(protocol.contract.options(**options))]
     if "loss" in protocol.contract.faults:
         # Before the delays, for the first rule that speaks decides.
         faults[:0] = [
@@ -105,14 +121,26 @@ def make_scenario(point: Point, seed: int) -> Scenario:
         network=PointToPointTable(processing=processing, latency=phi_n / 2, phi_n=phi_n),
         duration=DURATION,
         settle=5.0,
-        options=_options(protocol, float(point["delta"])),
+        options=options,
         workloads=(Workload(sources=("s",), groups=("g",), rate=10.0, count=messages),),
         faults=tuple(faults),
     )
 
 
-def _options(protocol: type[Protocol], delta: float) -> dict[str, Any]:
-    """δ, where there is one: of Protocol 4 it is two looks."""
+def _deaths(options: Any) -> list[AnyFault]:
+    """Two roots die, the second as early as [A8] lets it; the first in the middle of what it sends."""
+    second = 3.0 + options.delta + options.succession_seconds
+    return [
+        Crash(from_=3.0, sites=("a",), forever=True, after_packets=1),
+        Crash(from_=second, sites=("b",), forever=True),
+    ]
+
+
+def _options(protocol: type[Protocol], delta: float, phi_n: float, processing: float) -> dict[str, Any]:
+    """δ, where there is one: of Protocol 4 it is two looks, and of Protocol 5 that much above what jitter can do."""
+    if protocol.contract.name == "tree-5":
+        phi_p = FRAGMENT_PACKETS * processing
+        return {"phi_n": phi_n, "phi_p": phi_p, "delta": phi_n + 2 * phi_p + delta}
     if protocol.contract.name == "propagation-graph":
         return {"retransmit_seconds": delta / 2, "blocked_seconds": 5 * delta, "prefer": ["c"]}
     return {"delta": delta} if "delta" in protocol.contract.options.__struct_fields__ else {}

@@ -6,19 +6,40 @@ read, pyarrow above all, is imported only by those who do.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Mapping
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from ordercast.core.errors import UsageError
 
-OPTIONS = ("path", "skipCorrupt")
+if TYPE_CHECKING:
+    from ordercast.spark.source.group import GroupOptions
+    from ordercast.spark.source.sink import SinkOptions
+
+TRACE_OPTIONS = ("path", "skipCorrupt", "maxBytesPerTrigger")
+GROUP_OPTIONS = (
+    *("config", "group", "process", "startingOffset", "endingOffset", "maxOffsetsPerTrigger", "failOnDataLoss"),
+    *("query", "timeout"),
+)
+_OF_SPARK = ("checkpointLocation", "queryName")
+"""Options of every stream, which Spark hands on to its sink."""
 
 
 class OrdercastSource(DataSource):
-    """Traces: a folder, or a folder of them, on any file system that pyarrow knows by its URI."""
+    """A trace: a folder, or a folder of them, on any file system that pyarrow knows by its URI. Or the deliveries of
+    groups, where the configuration of a cluster is named."""
 
     @classmethod
     def name(cls) -> str:
@@ -26,42 +47,139 @@ class OrdercastSource(DataSource):
         return "ordercast"
 
     def schema(self) -> StructType:
-        """The columns of docs/trace.md. A schema of the user's own with fewer of them reads only those."""
+        """The columns of docs/trace.md, or those of deliveries. A schema of the user's own with fewer of them reads
+        only those."""
         from ordercast.spark.tables import events_schema
 
-        _check(self.options)
+        if self._is_of_groups():
+            from pyspark.sql.pandas.types import from_arrow_schema
+
+            from ordercast.spark.source.group import DELIVERIES
+
+            return from_arrow_schema(DELIVERIES)
         return events_schema()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Who reads it."""
+        """Who reads it once."""
+        if self._is_of_groups():
+            from ordercast.spark.source.group import GroupReader
+
+            return GroupReader(group_options(self.options, "earliest"), schema.names)
+        return self.trace_reader(schema)
+
+    def trace_reader(self, schema: StructType) -> DataSourceReader:
+        """Who reads a trace."""
         from ordercast.spark.source.trace import TraceReader
 
-        _check(self.options)
         return TraceReader(self.options["path"], schema.names, _flag(self.options, "skipCorrupt"))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's names
+        """Who reads on."""
+        if self._is_of_groups():
+            from ordercast.spark.source.group import GroupStreamReader
+
+            return GroupStreamReader(group_options(self.options, "latest"), schema.names)
+        from ordercast.spark.source.growing import TraceStreamReader
+
+        most = self.options.get("maxBytesPerTrigger")
+        max_bytes = None if most is None else _number("maxBytesPerTrigger", most)
+        return TraceStreamReader(self.options["path"], schema.names, max_bytes)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Who writes a DataFrame into a group."""
+        from ordercast.spark.source.sink import GroupWriter, check_columns
+
+        if overwrite:
+            raise UsageError('what was multicast stays: write with mode("append")')
+        check_columns(schema)
+        return GroupWriter(sink_options(self.options, uuid4().hex))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """Who writes the batches of a query into a group."""
+        from ordercast.spark.source.sink import GroupStreamWriter, check_columns
+
+        check_columns(schema)
+        return GroupStreamWriter(sink_options(self.options, self.options.get("checkpointLocation")))
+
+    def _is_of_groups(self) -> bool:
+        """Whether groups are asked for; `UsageError` when it cannot be told what."""
+        return check_options(self.options)
 
 
 class FilteringSource(OrdercastSource):
     """The same, where Spark hands conditions down."""
 
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """Who reads it."""
+    def trace_reader(self, schema: StructType) -> DataSourceReader:
+        """Who reads a trace."""
         from ordercast.spark.source.trace import FilteringTraceReader
 
-        _check(self.options)
         return FilteringTraceReader(self.options["path"], schema.names, _flag(self.options, "skipCorrupt"))
 
 
-def _check(options: Mapping[str, str]) -> None:
+def check_options(options: Mapping[str, str]) -> bool:
+    """Whether these ask for groups and not for a trace; `UsageError` when they ask for neither, or name no option."""
+    is_of_groups = "config" in options or "group" in options
+    known = GROUP_OPTIONS if is_of_groups else TRACE_OPTIONS
     for name in options:
-        if name.lower() not in {known.lower() for known in OPTIONS}:
-            near = get_close_matches(name, OPTIONS, 1, cutoff=0.0)
+        if name.lower() not in {each.lower() for each in (*known, *_OF_SPARK)}:
+            near = get_close_matches(name, known, 1, cutoff=0.0)
             raise UsageError(f"the format ordercast has no option {name!r}; the nearest is {near[0]!r}")
-    if "path" not in options:
-        raise UsageError('the format ordercast needs a trace: spark.read.format("ordercast").load("TRACE")')
+    if not is_of_groups and "path" not in options:
+        raise UsageError(
+            'the format ordercast needs a trace, spark.read.format("ordercast").load("TRACE"), or the options config '
+            "and group"
+        )
+    for name in ("config", "group"):
+        if is_of_groups and not options.get(name):
+            raise UsageError(f"the option {name} is missing: a group is read with the options config and group")
+    return is_of_groups
 
 
-def _flag(options: Mapping[str, str], name: str) -> bool:
-    value = str(options.get(name, "false")).lower()
+def group_options(options: Mapping[str, str], start: str) -> GroupOptions:
+    """What is asked of groups, beginning there unless it says where."""
+    from ordercast.spark.source.group import GroupOptions
+
+    most = options.get("maxOffsetsPerTrigger")
+    return GroupOptions(
+        config=os.path.abspath(options["config"]),
+        groups=[name.strip() for name in options["group"].split(",") if name.strip()],
+        process=options.get("process"),
+        start=_offset(options, "startingOffset", start),
+        stop=_offset(options, "endingOffset", "latest"),
+        max_offsets=None if most is None else _number("maxOffsetsPerTrigger", most),
+        fail_on_data_loss=_flag(options, "failOnDataLoss", "true"),
+        timeout=_number("timeout", options.get("timeout", "60")),
+    )
+
+
+def sink_options(options: Mapping[str, str], name: str | None) -> SinkOptions:
+    """What is asked of a group to write to; rows have keys under that name unless it says another."""
+    from ordercast.spark.source.sink import SinkOptions
+
+    if not check_options(options) or "," in options["group"]:
+        raise UsageError("rows are written into one group: give the options config and group")
+    query = options.get("query", name)
+    if query is None:
+        raise UsageError("give the query a checkpointLocation, or a name with the option query: rows have keys by it")
+    # A name may be a path, and longer than keys may be.
+    digest = hashlib.blake2b(query.encode(), digest_size=16).hexdigest()
+    timeout = _number("timeout", options.get("timeout", "60"))
+    return SinkOptions(os.path.abspath(options["config"]), options["group"], options.get("process"), digest, timeout)
+
+
+def _offset(options: Mapping[str, str], name: str, otherwise: str) -> str:
+    said = str(options.get(name, otherwise)).lower()
+    return said if said in ("earliest", "latest") else str(_number(name, said))
+
+
+def _number(name: str, said: str) -> int:
+    if not said.isdecimal():
+        raise UsageError(f"the option {name} is a number, not {said!r}")
+    return int(said)
+
+
+def _flag(options: Mapping[str, str], name: str, otherwise: str = "false") -> bool:
+    value = str(options.get(name, otherwise)).lower()
     if value not in ("true", "false"):
         raise UsageError(f"the option {name} is true or false, not {value!r}")
     return value == "true"

@@ -33,10 +33,7 @@ class TraceReader(DataSourceReader):
     """Reads the events of a trace folder, or of a folder of them."""
 
     def __init__(self, path: str, names: Sequence[str], skip_corrupt: bool) -> None:
-        for name in names:
-            if name not in COLUMNS:
-                near = get_close_matches(name, COLUMNS, 1, cutoff=0.0)
-                raise UsageError(f"a trace has no column {name!r}; the nearest is {near[0]!r} (docs/trace.md has all)")
+        check_names(names)
         self._path = path
         self._names = list(names)
         self._skip_corrupt = skip_corrupt
@@ -53,7 +50,7 @@ class TraceReader(DataSourceReader):
         if not isinstance(partition, FilePartition):
             return
         try:
-            yield from _read(partition.uri, self._names, joined(self.filters))
+            yield from read_file(partition.uri, self._names, joined(self.filters))
         except (UsageError, pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())
             if not self._skip_corrupt:
@@ -70,37 +67,54 @@ class FilteringTraceReader(TraceReader):
         return left
 
 
+def check_names(names: Sequence[str]) -> None:
+    """`UsageError` where one is no column of a trace."""
+    for name in names:
+        if name not in COLUMNS:
+            near = get_close_matches(name, COLUMNS, 1, cutoff=0.0)
+            raise UsageError(f"a trace has no column {name!r}; the nearest is {near[0]!r} (docs/trace.md has all)")
+
+
 def find_files(path: str) -> list[str]:
     """The files with events, each by a URI or path like the one given; what is no trace is said in one line."""
-    files, root = _file_system(path)
-    if files.get_file_info(root).type != fs.FileType.Directory:
-        raise UsageError(f"{path}: there is no such folder")
-    folders = [root]
-    if not _exists(files, f"{root}/runs.jsonl"):
-        inside = files.get_file_info(fs.FileSelector(root))
-        # Hidden folders are traces that are still being written.
-        folders = sorted(info.path for info in inside if not info.base_name.startswith("."))
-        folders = [folder for folder in folders if _exists(files, f"{folder}/runs.jsonl")]
+    files, folders = find_folders(path)
     if not folders:
         raise UsageError(f"{path}: no runs.jsonl here or one level below; name a folder that a run was traced to")
+    return [uri for folder in folders for uri in find_files_of(path, files, folder)]
+
+
+def find_folders(path: str) -> tuple[fs.FileSystem, list[str]]:
+    """The traces in a folder: itself, or those one level below."""
+    files, root = file_system(path)
+    if files.get_file_info(root).type != fs.FileType.Directory:
+        raise UsageError(f"{path}: there is no such folder")
+    if _exists(files, f"{root}/runs.jsonl"):
+        return files, [root]
+    inside = files.get_file_info(fs.FileSelector(root))
+    # Hidden folders are traces that are still being written.
+    folders = sorted(info.path for info in inside if not info.base_name.startswith("."))
+    return files, [folder for folder in folders if _exists(files, f"{folder}/runs.jsonl")]
+
+
+def find_files_of(path: str, files: fs.FileSystem, folder: str, *, may_be_missing: bool = False) -> list[str]:
+    """The files with events of one trace, each by a URI or path like the one given."""
     scheme = path.partition(":/")[0] + "://" if ":/" in path else ""
-    return [f"{scheme}{file}" for folder in folders for file in _files_of_trace(files, folder)]
-
-
-def _files_of_trace(files: fs.FileSystem, folder: str) -> list[str]:
     if _exists(files, f"{folder}/events.jsonl"):
-        return [f"{folder}/events.jsonl"]
+        return [f"{scheme}{folder}/events.jsonl"]
     if files.get_file_info(f"{folder}/events").type != fs.FileType.Directory:
+        if may_be_missing:
+            return []
         raise UsageError(f"{folder}: has neither events.jsonl nor a folder events/; the trace is incomplete")
     found = files.get_file_info(fs.FileSelector(f"{folder}/events"))
-    return sorted(info.path for info in found if info.path.endswith(".parquet"))
+    return sorted(f"{scheme}{info.path}" for info in found if info.path.endswith(".parquet"))
 
 
 def _exists(files: fs.FileSystem, path: str) -> bool:
     return bool(files.get_file_info(path).type == fs.FileType.File)
 
 
-def _file_system(path: str) -> tuple[fs.FileSystem, str]:
+def file_system(path: str) -> tuple[fs.FileSystem, str]:
+    """Where it is, and what it is called there."""
     if ":/" not in path:
         # Workers have working folders of their own.
         return fs.LocalFileSystem(), str(Path(path).resolve())
@@ -111,9 +125,9 @@ def _file_system(path: str) -> tuple[fs.FileSystem, str]:
     return files, root.rstrip("/")
 
 
-def _read(uri: str, names: Sequence[str], condition: ds.Expression | None) -> Iterator[pa.RecordBatch]:
+def read_file(uri: str, names: Sequence[str], condition: ds.Expression | None = None) -> Iterator[pa.RecordBatch]:
     """The rows of a file that fulfil the condition, with these columns; row groups that it rules out are not read."""
-    files, path = _file_system(uri)
+    files, path = file_system(uri)
     if path.endswith(".jsonl"):
         with files.open_input_stream(path) as source:
             table = parse_json_events(source.read().splitlines(), uri)

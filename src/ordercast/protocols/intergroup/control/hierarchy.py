@@ -349,15 +349,11 @@ class Hierarchy:
 
     def check_invariants(self) -> None:
         """What a process is, and in which local groups, says its state."""
-        coordinates, is_child = self.own is not None, self.joined is not None or self.approached is not None
-        allowed = {
-            State.START: not coordinates and not is_child,
-            State.COORDINATOR: coordinates and not is_child,
-            State.TO_CHILD: coordinates,
-            State.CHILD: not coordinates,
-            State.TO_COORDINATOR: coordinates,
-        }
-        if not allowed[self.state]:
+        state, coordinates = self.state, self.own is not None
+        is_child = self.joined is not None or self.approached is not None
+        must_coordinate = state is not State.CHILD and state is not State.START
+        may_be_child = state is not State.START and state is not State.COORDINATOR
+        if coordinates is not must_coordinate or (is_child and not may_be_child):
             raise InvariantViolation(
                 f"{self._site} is in the state {self.state.value}, coordinator: {coordinates}, child: {is_child}"
             )

@@ -1,0 +1,214 @@
+"""Groups as a data source: what was delivered, by offset, once (`read`) or for as long as it goes on (`readStream`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ordercast.core.errors import UsageError
+from ordercast.node.deliveries import Delivery
+from ordercast.spark.source.members import Extent, Members, NoNews, OnLost, find_members
+
+DELIVERIES: Final = pa.schema(
+    [
+        ("group", pa.string()),
+        ("offset", pa.int64()),
+        ("message", pa.string()),
+        ("source", pa.string()),
+        ("source_seq", pa.int64()),
+        ("payload", pa.binary()),
+        ("time", pa.timestamp("us", tz="UTC")),
+        ("view", pa.string()),
+    ]
+)
+BATCH_ROWS: Final = 20_000
+EARLIEST, LATEST = "earliest", "latest"
+
+
+@dataclass(frozen=True)
+class GroupOptions:
+    """What was asked for."""
+
+    config: str
+    groups: Sequence[str]
+    process: str | None
+    start: str
+    """`earliest`, `latest`, or an offset."""
+    stop: str
+    max_offsets: int | None
+    fail_on_data_loss: bool
+    timeout: float
+    """Seconds for which nodes may be silent while something is wanted of them."""
+
+    def members(self, group: str) -> Members:
+        """Whom to ask about a group."""
+        return find_members(self.config, group, self.process, self.timeout)
+
+    def on_lost(self, group: str) -> OnLost:
+        """What to do about offsets of a group that nobody has any more: an error, or a line that counts them."""
+
+        def refuse(start: int, first: int) -> None:
+            raise UsageError(
+                f"offset {start} of group {group!r} is no longer held; the lowest that is: {first} "
+                f"(failOnDataLoss = false goes on there; history_bytes of the configuration is how much nodes hold)"
+            )
+
+        def count(start: int, first: int) -> None:
+            lost = f"{first - start} messages of group {group!r} are lost: {start} to {first - 1}"
+            print(f"ordercast: {lost}", file=sys.stderr)
+
+        return refuse if self.fail_on_data_loss else count
+
+
+@dataclass(frozen=True)
+class OffsetRange(InputPartition):
+    """Consecutive deliveries of one group."""
+
+    group: str
+    start: int
+    stop: int
+
+
+class GroupReader(DataSourceReader):
+    """Reads what there is."""
+
+    def __init__(self, options: GroupOptions, names: Sequence[str]) -> None:
+        self._options = options
+        self._schema = _chosen(names)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One a group."""
+        ranges: list[InputPartition] = []
+        for group in self._options.groups:
+            extent = self._options.members(group).look()
+            start = find_offset(self._options.start, extent)
+            if start < extent.first:
+                self._options.on_lost(group)(start, extent.first)
+                start = extent.first
+            stop = min(find_offset(self._options.stop, extent), extent.end)
+            if start < stop:
+                ranges.append(OffsetRange(group, start, stop))
+        return ranges
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The deliveries of one."""
+        yield from _read(self._options, partition, self._schema)
+
+
+class GroupStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on. The offset of a stream says, for each group, which of its offsets comes next: they are the group's own,
+    so a query that is started again goes on exactly where its checkpoint says, whoever it reads from."""
+
+    def __init__(self, options: GroupOptions, names: Sequence[str]) -> None:
+        self._options = options
+        self._schema = _chosen(names)
+        self._last: dict[str, int] | None = None
+        """Where a query ends that was asked to stop at what there is now."""
+        self._seen: dict[str, int] = {}
+        """How far groups were when they were last heard of."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's names
+        """Where a new query begins."""
+        return {
+            group: find_offset(self._options.start, self._options.members(group).extent())
+            for group in self._options.groups
+        }
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """As the option `maxOffsetsPerTrigger` says."""
+        most = self._options.max_offsets
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Remember where everything ends. Whoever starts such a query wants what there is, so silence that lasts is an
+        error; the checkpoint stays as it is."""
+        self._last = {group: self._options.members(group).extent().end for group in self._options.groups}
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        """How far the next batch goes. A group whose nodes are all silent stays where it is: they may come back. (Where
+        the end is known, staying would be taken for it, so the tasks wait for the nodes.)"""
+        ends = {}
+        for group in self._options.groups:
+            with suppress(NoNews):
+                ends[group] = self._options.members(group).look().end
+        self._seen |= ends
+        ends |= self._last or {}
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        left, upto = most, {}
+        for number, group in enumerate(self._options.groups):
+            begin = start.get(group, 0)
+            end = max(begin, ends.get(group, begin))
+            if left is not None:
+                # Each has its share, and what one does not need the next ones have.
+                share = -(-left // (len(self._options.groups) - number))
+                end = min(end, begin + share)
+                left -= end - begin
+            upto[group] = end
+        return upto
+
+    def reportLatestOffset(self) -> dict[str, int] | None:  # noqa: N802
+        """For whoever looks at the query: how far the groups were when they were last heard of."""
+        return dict(self._seen) or None
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One a group."""
+        return [
+            OffsetRange(group, start.get(group, 0), stop) for group, stop in end.items() if start.get(group, 0) < stop
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The deliveries of one."""
+        yield from _read(self._options, partition, self._schema)
+
+
+def find_offset(said: str, extent: Extent) -> int:
+    """An offset, as it may be said."""
+    if said in (EARLIEST, LATEST):
+        return extent.first if said == EARLIEST else extent.end
+    return int(said)
+
+
+def _chosen(names: Sequence[str]) -> pa.Schema:
+    for name in names:
+        if name not in DELIVERIES.names:
+            raise UsageError(f"a group has no column {name!r}; it has: {', '.join(DELIVERIES.names)}")
+    return pa.schema([DELIVERIES.field(name) for name in names])
+
+
+def _read(options: GroupOptions, partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if not isinstance(partition, OffsetRange):
+        return
+    rows: list[tuple[Delivery, float]] = []
+    members, on_lost = options.members(partition.group), options.on_lost(partition.group)
+    for held in members.read(partition.start, partition.stop, on_lost):
+        rows += [
+            (delivery, held.time)
+            for delivery in held.deliveries()
+            if partition.start <= delivery.offset < partition.stop
+        ]
+        if len(rows) >= BATCH_ROWS:
+            yield _record_batch(partition.group, rows, schema)
+            rows = []
+    if rows:
+        yield _record_batch(partition.group, rows, schema)
+
+
+def _record_batch(group: str, rows: Sequence[tuple[Delivery, float]], schema: pa.Schema) -> pa.RecordBatch:
+    columns: dict[str, list[Any]] = {
+        "group": [group] * len(rows),
+        "offset": [delivery.offset for delivery, _ in rows],
+        "message": [delivery.message for delivery, _ in rows],
+        "source": [delivery.source for delivery, _ in rows],
+        "source_seq": [delivery.bundle.number for delivery, _ in rows],
+        "payload": [delivery.payload for delivery, _ in rows],
+        "time": [round(time * 1e6) for _, time in rows],
+        "view": [delivery.view or None for delivery, _ in rows],
+    }
+    return pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
