@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
-from ordercast.protocols.parts.cell_arrangement import layout, majorities, warnings
+from ordercast.core import Arrangement, OptionValues, Situation, Tuning
+from ordercast.protocols.parts.cell_arrangement import layout, live, majorities, warnings
 
 
 def _options(situation: Situation) -> OptionValues:
@@ -31,15 +31,6 @@ def _options(situation: Situation) -> OptionValues:
     }
 
 
-def _live(capacity: Capacity) -> OptionValues:
-    return {
-        "window_messages": capacity.window,
-        # Often enough that what all have taken makes room for what comes. (By messages instead: where few come, every
-        # second one is told by everybody to everybody, in packets of their own.)
-        "acknowledge_bytes": max(1, capacity.window // 4) * capacity.bundle_bytes,
-    }
-
-
 ARRANGEMENT = Arrangement(
     order="total, across groups; only the addressees take part; open senders (Gotsman, Lefort, Chockler 2019)",
     crash="nobody waits while a majority of each group is up; after the crash of the one that orders, for a suspicion",
@@ -51,6 +42,6 @@ ARRANGEMENT = Arrangement(
         # asks for messages, some at a time.
         settle=40.0,
     ),
-    live=_live,
+    live=live,
     warnings=warnings,
 )

@@ -17,9 +17,6 @@ class ThreeStepOptions(CellOptions, frozen=True):
     """Messages of this size and more, and those to several cells, go from their source straight to all destinations;
     smaller ones to the primary, which sends them on with their places. As of the sequencer: from there on, carrying
     them twice costs more than the additional packets."""
-    acknowledge_bytes: int = 1 << 20
-    """What an application takes, besides `acknowledge_every` messages, until the other sites hear of it: of large
-    messages fewer are worth a packet, and many small ones are not."""
     ask_seconds: float = 0.1
     """How often a site looks at what it keeps. What is there for two such intervals is asked about, then ever more
     seldom: some round trips of a wide network."""

@@ -35,7 +35,6 @@ class Taking(Keeping):
         """Site -> its application has taken everything that is addressed to it up to there."""
         self._kept: dict[Destinations, deque[Kept]] = {}
         """What is delivered here and not over, in the order of delivery; dead items are dropped later."""
-        self._unreported_bytes = 0
         self._to_tell: set[SiteId] = set()
         """Who does not know how far our application has come."""
         self._to_sources: dict[SiteId, list[MessageId]] = {}
@@ -70,8 +69,6 @@ class Taking(Keeping):
         self._unreported_count += taken
         for _ in range(taken):
             entry = given.popleft()
-            if entry.multicast is not None:
-                self._unreported_bytes += len(entry.multicast.payload)
             self._to_tell.update(entry.address.others)
             source = entry.message.source
             if source not in entry.address.sites:
@@ -79,15 +76,9 @@ class Taking(Keeping):
         self._last_taken = entry.key
         self.note_taken(core.site, self.taken or NOWHERE)
 
-    @property
-    def is_report_due(self) -> bool:
-        """Whether so much was taken that the others should hear of it."""
-        return super().is_report_due or self._unreported_bytes >= self._core.options.acknowledge_bytes
-
     def report(self) -> None:
         """Tell the other destinations, and the sources, what was taken."""
         core, taken = self._core, self.taken
-        self._unreported_bytes = 0
         to, self._to_tell = self._to_tell, set()
         sources, self._to_sources = self._to_sources, {}
         self._unreported_count = 0
