@@ -15,8 +15,8 @@ DOCUMENTS = (
 )
 TUTORIAL = ROOT / "docs" / "write-a-protocol.md"
 LANGUAGES = ("python", "toml", "json", "console", "text", "mermaid")
-"""`console` is what one types (behind a `$` where the output is shown too); `text` is drawings and formats; `mermaid` is
-diagrams that readers of Markdown draw."""
+"""`console` is what one types (behind a `$` where the output is shown too); `text` is drawings and formats; `mermaid`
+is diagrams that readers of Markdown draw."""
 
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
