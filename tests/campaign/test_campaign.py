@@ -19,8 +19,8 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
 SEEDS = range(120)
-OTHER_SEEDS = {"intergroup": range(60)}
-"""Protocols whose runs take longer than others' do: in these, views change."""
+OTHER_SEEDS = {"intergroup": range(60), "three-step": range(75)}
+"""Protocols whose runs take longer than others' do."""
 RARE = {"caught-up-outside", "applicant-lost", "coming-failed", "left-behind"}
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
 RARE_IN_VIEWS = {
