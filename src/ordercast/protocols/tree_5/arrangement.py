@@ -12,12 +12,16 @@ from ordercast.protocols.tree_5.options import Tree5Options
 
 def _options(situation: Situation) -> OptionValues:
     least = situation.phi_n + 2 * situation.phi_p
+    above, children = situation.random.uniform(0.02, 2.0), situation.random.randint(1, 4)
+    kept = situation.rarely(4096, 2, 6)
+    # With a tiny log, each few messages wait for a heartbeat to bring back who has them: heartbeats often, then.
+    beat = least * above + 0.001 if kept == 4096 else max(least * above / 20, 0.03)
     return {
         "phi_n": situation.phi_n,
         "phi_p": situation.phi_p,
-        "delta": round(least * situation.random.uniform(1.02, 3.0) + 0.001, 6),
-        "children_max": situation.random.randint(1, 4),
-        "log_messages_max": situation.rarely(4096, 2, 6),
+        "delta": round(least + beat, 6),
+        "children_max": children,
+        "log_messages_max": kept,
     }
 
 
