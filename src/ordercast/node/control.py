@@ -159,6 +159,19 @@ def describe(delivery: Delivery) -> dict[str, Any]:
     return described
 
 
+def stop_listening(server: asyncio.Server | None) -> None:
+    """In a fork: let go of the sockets on which the process listens.
+
+    (A child that lives on would let commands connect after a crash of the process, and never answer.) What takes the
+    descriptor's place keeps the number from being given to a file, which the event loop could close.
+    """
+    if server is not None:
+        nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        for listening in server.sockets:
+            os.dup2(nothing, listening.fileno(), inheritable=False)
+        os.close(nothing)
+
+
 class ControlServer:
     """Listens on one local socket."""
 
@@ -189,16 +202,8 @@ class ControlServer:
             raise UsageError(f"cannot make the control socket {self._path} ({reason}): correct `control`") from None
 
     def disown(self) -> None:
-        """Do not listen for the process of which this is a fork.
-
-        (A child that lives on would let commands connect after a crash of the process, and never answer.) What takes
-        the descriptor's place keeps the number from being given to a file, which the event loop could close.
-        """
-        if self._server is not None:
-            nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-            for listening in self._server.sockets:
-                os.dup2(nothing, listening.fileno(), inheritable=False)
-            os.close(nothing)
+        """Do not listen for the process of which this is a fork."""
+        stop_listening(self._server)
 
     async def stop(self) -> None:
         """Close the socket and everything that goes on over it."""

@@ -14,6 +14,7 @@ from typing import Any
 from ordercast.core import UsageError
 from ordercast.core.forks import disown_in_forks
 from ordercast.node.addresses import HostPort, show_address
+from ordercast.node.control import stop_listening
 
 REQUEST_BYTES_MAX = 8192
 REQUEST_SECONDS = 5.0
@@ -107,9 +108,7 @@ class MetricsServer:
 
     def disown(self) -> None:
         """A fork of the process does not listen."""
-        if self._server is not None:
-            for listening in self._server.sockets:
-                listening.close()
+        stop_listening(self._server)
 
     def stop(self) -> None:
         """Answer nobody any more."""
