@@ -11,6 +11,7 @@ from ordercast.core import UsageError
 from ordercast.core.forks import disown_in_forks
 from ordercast.node.addresses import HostPort, show_address
 from ordercast.node.configuration import Configuration
+from ordercast.node.control import stop_listening
 from ordercast.node.internals import Internals
 from ordercast.node.serving.session import LOOK_SECONDS, Session
 from ordercast.wire.keys import ClusterKeys
@@ -75,9 +76,7 @@ class ClientServer:
 
     def disown(self) -> None:
         """A fork of the process does not listen."""
-        if self._listening is not None:
-            for listening in self._listening.sockets:
-                listening.close()
+        stop_listening(self._listening)
 
     def stop(self) -> None:
         """Tell all clients to go elsewhere."""
