@@ -20,7 +20,7 @@ def _options(situation: Situation) -> OptionValues:
         "acknowledge_every": situation.rarely(32, 1, 4),
         "retransmit_seconds": (retransmit := situation.timeout(0.3)),
         "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
-    } | _draw_away(random)
+    } | _draw_away(random) | draw_leases(situation)
 
 
 def _draw_away(random: Random) -> OptionValues:
@@ -29,6 +29,18 @@ def _draw_away(random: Random) -> OptionValues:
     apart = Random()
     apart.setstate(random.getstate())
     return {"away_bytes_max": apart.randint(1, 3000)} if apart.random() < 1 / 3 else {}
+
+
+def draw_leases(situation: Situation) -> OptionValues:
+    """Leases and suspicions from shorter than an outage to longer, a few round trips at the least. Drawn apart, too."""
+    apart = Random()
+    apart.setstate(situation.random.getstate())
+    apart.random()
+    least = max(0.1, 4 * situation.round_trip)
+    return {
+        "suspicion_seconds": round(apart.uniform(least, least + 0.6), 3),
+        "lease_seconds": round(apart.uniform(least, least + 1.0), 3),
+    }
 
 
 def _layout(random: Random) -> Groups:
@@ -54,6 +66,7 @@ ARRANGEMENT = Arrangement(
     campaign=Tuning(
         options=_options,
         layout=_layout,
+        modes=({}, {"delivery": "non-atomic"}),
         # Fifty messages through histories of two on each level of a tree, each pair waiting for a look.
         settle=30.0,
     ),
