@@ -405,9 +405,7 @@ class Instance:
 
     def _replay_in_time(self, effect: effect_types.Replay) -> None:
         known = self._recorder is not None and self._recorder.has_seen(effect.multicast.id)
-        if known or (effect.view is None and not effect.seen):
-            self._replay(effect)
-        elif not effect.seen and not self._is_late(effect):
+        if known or (effect.view is None and not effect.seen) or (not effect.seen and not self._is_late(effect)):
             self._replay(effect)
 
     def _redeliver(self, _effect: effect_types.Redeliver) -> None:

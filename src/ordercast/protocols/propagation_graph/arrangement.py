@@ -10,17 +10,21 @@ from ordercast.core.arrangement import Groups
 
 def _options(situation: Situation) -> OptionValues:
     random = situation.random
-    return {
-        "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
-        "load_bound": situation.rarely(0, 2, 6),
-        "window_messages": situation.rarely(256, 1, 3),
-        "history_messages_max": situation.rarely(4096, 2, 8),
-        "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
-        "reader_messages_max": situation.rarely(4096, 1, 4),
-        "acknowledge_every": situation.rarely(32, 1, 4),
-        "retransmit_seconds": (retransmit := situation.timeout(0.3)),
-        "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
-    } | _draw_away(random) | draw_leases(situation)
+    return (
+        {
+            "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
+            "load_bound": situation.rarely(0, 2, 6),
+            "window_messages": situation.rarely(256, 1, 3),
+            "history_messages_max": situation.rarely(4096, 2, 8),
+            "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
+            "reader_messages_max": situation.rarely(4096, 1, 4),
+            "acknowledge_every": situation.rarely(32, 1, 4),
+            "retransmit_seconds": (retransmit := situation.timeout(0.3)),
+            "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
+        }
+        | _draw_away(random)
+        | draw_leases(situation)
+    )
 
 
 def _draw_away(random: Random) -> OptionValues:
@@ -66,7 +70,6 @@ ARRANGEMENT = Arrangement(
     campaign=Tuning(
         options=_options,
         layout=_layout,
-        modes=({}, {"delivery": "non-atomic"}),
         # Fifty messages through histories of two on each level of a tree, each pair waiting for a look.
         settle=30.0,
     ),

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import chain
-from typing import cast
+from typing import ClassVar, cast
 
 from ordercast.core import (
     AddressMemo,
@@ -14,7 +14,9 @@ from ordercast.core import (
     GroupId,
     InvariantViolation,
     Multicast,
+    Packet,
     Protocol,
+    Record,
     SiteId,
     UsageError,
     WireError,
@@ -60,8 +62,8 @@ class PropagationGraph(Protocol):
     arrangement = ARRANGEMENT
     # What the forms do not share is refused where it is not attached.
     parts = (Repair, Recovery, *ROLES, *RELAXED_ROLES)
-    packets = (Submit, Forward)
-    records = (State,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Submit, Forward)
+    records: ClassVar[tuple[type[Record], ...]] = (State,)
     wants_consumed = True
 
     def __new__(cls, context: Context) -> PropagationGraph:

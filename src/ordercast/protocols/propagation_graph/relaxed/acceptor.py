@@ -71,6 +71,7 @@ class Acceptor(Part):
                 packet.graph,
                 packet.ballot,
                 core.number,
+                core.is_running,
                 self.accepted_ballot,
                 self.accepted,
                 history.listed(),

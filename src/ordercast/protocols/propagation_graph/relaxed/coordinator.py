@@ -95,7 +95,9 @@ class Coordinator(Part):
         core, graph = self._core, self._core.graph
         core.set_timer("attempt", core.options.retransmit_seconds)
         if self._proposed is None:
-            self._say([site for site in graph.sites if site not in self._histories], Collect(graph.number, self._ballot))
+            self._say(
+                [site for site in graph.sites if site not in self._histories], Collect(graph.number, self._ballot)
+            )
         elif self._chosen is None:
             proposal = Propose(graph.number, self._ballot, self._proposed)
             self._say([site for site in graph.sites if site not in self._agreed], proposal)
@@ -122,7 +124,9 @@ class Coordinator(Part):
         if missing > 0:
             core.branch("no-majority")
             silent = [site for site in core.graph.sites if site not in self._histories]
-            core.block("manager", f"no majority: {', '.join(silent[:9])} {'do' if len(silent) > 1 else 'does'} not answer")
+            core.block(
+                "manager", f"no majority: {', '.join(silent[:9])} {'do' if len(silent) > 1 else 'does'} not answer"
+            )
         self._decide_if_ready()
         if self._ballot:
             self._ask()
@@ -172,12 +176,18 @@ class Coordinator(Part):
         core, graph = self._core, self._core.graph
         histories = self._histories
         there = tuple(sorted(histories))
-        survivors = [site for site in there if histories[site].number == graph.number]
+        # Who has come back into this graph, and not yet taken anything in it, comes back into the next one.
+        survivors = [
+            site
+            for site in there
+            if histories[site].number == graph.number and (histories[site].running or site not in graph.returned)
+        ]
         settled: dict[tuple[SiteId, Address], tuple[int, int]] = {}
         for history in histories.values():
             for each in history.settled:
                 _raise(settled, each.source, each.groups, (each.incarnation, each.number))
-        marks: dict[SiteId, int] = {}
+        # Where the graph runs, everybody has all with which it began.
+        marks: dict[SiteId, int] = {"": len(graph.order) if any(histories[s].running for s in survivors) else 0}
         for site in survivors:
             for entry, number in histories[site].marks:
                 marks[entry] = max(number, marks.get(entry, 0))
@@ -226,6 +236,7 @@ class Coordinator(Part):
             there,
             away,
             graph.groups,
+            tuple(site for site in there if site not in survivors),
             tuple(sorted(self._count(survivors, left, order).items())),
             tuple(Settled(source, groups, *last) for (source, groups), last in sorted(settled.items())),
             tuple(numbered),
@@ -303,7 +314,11 @@ class Coordinator(Part):
     def on_begin(self, sender: SiteId, packet: Begin, arrival: Arrival) -> None:
         """A graph begins. A site that is in it has told its history of the graph before, or is let in again."""
         core, graph = self._core, packet.following
-        if not 0 < len(graph.sites) <= SITES_MAX or sender not in core.graph.sites or graph.manager not in graph.present:
+        if (
+            not 0 < len(graph.sites) <= SITES_MAX
+            or sender not in core.graph.sites
+            or graph.manager not in graph.present
+        ):
             raise WireError(f"{sender} begins a graph of {len(graph.sites)} sites")
         if graph.number <= core.number:
             core.send((sender,), Begun(core.number))

@@ -69,6 +69,8 @@ class RelaxedGraph(PropagationGraph):
         """Whether the numbers of its edges are gone, with a crash: it goes on in the next graph only."""
         self.is_running = True
         """Whether everybody has all with which the graph began."""
+        self.owes_deliveries = False
+        """Whether something may have come too late for the application, and is to be delivered with the next share."""
         self._alive_since = 0
         """What was ordered since this graph may be delivered."""
         self._places: dict[MessageId, int] = {}
@@ -297,7 +299,7 @@ class RelaxedGraph(PropagationGraph):
 
     def enter(self, graph: Graph) -> None:
         """The next graph begins here."""
-        survived = graph.number == self.number + 1
+        survived = self.site not in graph.returned
         self.append(Entered(graph, survived))
         before = self.graph
         self._change(graph, survived)
@@ -308,13 +310,13 @@ class RelaxedGraph(PropagationGraph):
                 self.outbox.append(EnterGroup(group, self.counts[group]))
             self._install_view(group, before if survived else None)
         if not survived:
+            self.shares.fail(self.now)
             self.outbox.append(Withdraw())
             self.untaken.clear()
             self.untaken_bytes = 0
             for multicast in self._tail.values():
                 self.outbox.append(Replay(multicast, view=str(self.number), seen=True))
             self._tail.clear()
-            self.shares.has_failed = True
         self.branch("entered")
         self.upkeep.begin()
         self.watching.begin()
@@ -360,6 +362,7 @@ class RelaxedGraph(PropagationGraph):
         self._own_places = count(1)
         self.has_forgotten = False
         self.is_running = False
+        self.owes_deliveries = True
         self.acceptor.begin(graph.number)
         self.coordinator.begin()
         self.shares.begin()
@@ -367,7 +370,8 @@ class RelaxedGraph(PropagationGraph):
 
     def on_share_held(self) -> None:
         """This site may deliver, from now on or still."""
-        if self._tail or self.shares.has_failed or not self.is_running:
+        if self.owes_deliveries:
+            self.owes_deliveries = False
             self.outbox.append(Redeliver())
             for multicast in self._tail.values():
                 self.outbox.append(Replay(multicast, view=str(self.number)))
@@ -497,4 +501,3 @@ class RelaxedGraph(PropagationGraph):
         self.give_credit()
         self.watching.watch()
         self.watching.drive()
-

@@ -46,6 +46,8 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
     away: tuple[SiteId, ...]
     groups: Groups
     """All members, those who are away, too."""
+    returned: tuple[SiteId, ...] = ()
+    """Those of the present that go on behind all that the others have had."""
     offsets: tuple[tuple[GroupId, int], ...] = ()
     """How many messages each group has had before."""
     settled: tuple[Settled, ...] = ()

@@ -143,7 +143,7 @@ class HistoryKeeping(Part):
         edge = core.outgoing.get(sender)
         if edge is None or not packet.settled <= packet.taken <= edge.highest:
             raise WireError(f"{sender} has taken {packet.taken} of what was not sent to it")
-        core.repair.take_acknowledgement(edge, packet.taken)
+        core.upkeep.take_acknowledgement(edge, packet.taken)
         if packet.settled > self._below.get(sender, 0):
             self._below[sender] = packet.settled
             core.pending.settle(sender, packet.settled)

@@ -107,6 +107,8 @@ class History(Packet, frozen=True):
     ballot: int
     number: int
     """The last graph that was open at this site."""
+    running: bool
+    """Whether it knows that everybody has all with which that graph began."""
     accepted_ballot: int
     accepted: Graph | None
     taken: tuple[Listed, ...]
@@ -141,7 +143,7 @@ class Agreed(Packet, frozen=True):
 
 
 class Begin(Packet, frozen=True):
-    """Who has made it -> all who take part: the old one has ended everywhere, and this one begins. The *Open* of 5.2."""
+    """Who has made it -> all who take part: the old one has ended, and this one begins. The *Open* of 5.2."""
 
     background = True
     following: Graph

@@ -43,6 +43,8 @@ class Shares(Part):
 
     def begin(self) -> None:
         """A graph begins: nobody has a share of it."""
+        self._given_back: float | None = None
+        """When the share would have ended that this site has given back."""
         self.until: float | None = None
         """By this site's clock: it delivers before this."""
         self.given: dict[SiteId, float] = {}
@@ -177,21 +179,23 @@ class Shares(Part):
     def check(self) -> None:
         """Whether the share has ended: then this site counts as failed from that moment on, whenever it notices."""
         core = self._core
-        if self.until is not None and self.until <= core.now and not core.is_closed:
-            since, self.until = self.until, None
-            self.fail(since)
+        ends = self.until or self._given_back
+        if ends is not None and ends <= core.now:
+            self.until = self._given_back = None
+            self.fail(ends)
 
     def fail(self, since: float) -> None:
         """This site counts as failed."""
         if not self.has_failed:
             core = self._core
             core.branch("share-ended")
-            self.has_failed = True
+            self.has_failed = core.owes_deliveries = True
             core.outbox.append(DeclareFailed(since))
             core.watching.look_soon()
 
     def stop(self) -> None:
         """This site has promised to stop: it gives its share back."""
+        self._given_back = self.until or self._given_back
         self.until = None
 
     def left(self) -> float:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
-from ordercast.core import SiteId
+from ordercast.core import Packet, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, OutgoingEdge
 from ordercast.protocols.propagation_graph.packets import Acknowledge, Held, Null
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Upkeep(Repair):
     """As `Repair`, within one graph: what is left of an earlier one is nobody's any more."""
 
-    packets = (*Repair.packets, Pass)
+    packets: ClassVar[tuple[type[Packet], ...]] = (*Repair.packets, Pass)
 
     @property
     def _relaxed(self) -> RelaxedGraph:

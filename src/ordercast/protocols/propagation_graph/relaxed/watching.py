@@ -31,23 +31,26 @@ class Watching(Part):
         """Sites that others do not hear."""
         self._looking = False
         self._watched: set[SiteId] = set()
-        self._ticks = 0
+        self._awaited: SiteId = ""
+        """Who is to make the next graph."""
 
     # ------------------------------------------------------------------ whom this site watches
     def begin(self) -> None:
         """A graph begins."""
         self.back.clear()
         self._accused.clear()
-        self._ticks = 0
+        self._awaited = ""
         for site in self._core.graph.present:
             self._patience.pop(site, None)
         self.watch()
 
-    def watch(self, more: tuple[SiteId, ...] = ()) -> None:
-        """Watch the manager, the parent, those who do not acknowledge, and these."""
+    def watch(self) -> None:
+        """Watch the manager, the parent, those who do not acknowledge, and who is to make the next graph."""
         core = self._core
-        wanted = {*more, core.graph.manager, *core.routes.above.get(core.site, ())}
+        wanted = {self._awaited or core.site, core.graph.manager, *core.routes.above.get(core.site, ())}
         wanted |= {edge.to for edge in core.outgoing.values() if edge.kept and edge.vain > 0}
+        if core.graph.manager == core.site and not core.is_running:
+            wanted.update(core.graph.present)  # it begins when all of them have caught up
         wanted.discard(core.site)
         for site in sorted(wanted - self._watched):
             core.detector.watch(site)
@@ -102,13 +105,14 @@ class Watching(Part):
             others = tuple(site for site in core.graph.sites if site != core.site)
             core.send(others, Back(core.number, core.is_closed))
         if not self.has_reason:
+            self._awaited = ""
             self.watch()
             return
         self.look_soon()
-        self._ticks += 1
         suspected = core.detector.suspected
         first = next((site for site in self.ranks() if site not in suspected), core.site)
-        self.watch((first,))
+        self._awaited = first
+        self.watch()
         if first == core.site:
             core.coordinator.go_on()
         else:
@@ -125,7 +129,7 @@ class Watching(Part):
             self.back.update(site for site in packet.back if site in core.graph.sites)
             self.drive_soon()
         elif packet.graph < core.number:
-            core.coordinator.tell(sender)
+            self.on_back(sender, Back(packet.graph, True), arrival)
 
     def on_back(self, sender: SiteId, packet: Back, arrival: Arrival) -> None:
         """A site has failed and is there: whoever cannot go on in this graph is let in by the next one."""
