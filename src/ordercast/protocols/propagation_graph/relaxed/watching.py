@@ -19,7 +19,7 @@ class Watching(Part):
 
     packets = (Report, Back)
     timers = ("watch",)
-    branches = ("reported", "came-back", "told-that-it-is-out")
+    branches = ("reported", "came-back")
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
