@@ -19,7 +19,6 @@ from ordercast.core.effects import (
 )
 from ordercast.core.events import (
     Arrival,
-    Discovered,
     Event,
     JoinRequested,
     LeaveRequested,
@@ -138,9 +137,6 @@ class RelaxedGraph(PropagationGraph):
         super().step(now, event)
 
     # ------------------------------------------------------------------ what cannot be done
-    def on_discovered(self, event: Discovered) -> None:
-        """The groups are those of the configuration."""
-
     def on_join_requested(self, event: JoinRequested) -> None:
         """The groups are those of the configuration."""
         raise UsageError(f'with delivery = "non-atomic" groups are those of the configuration, not {event.group!r}')
