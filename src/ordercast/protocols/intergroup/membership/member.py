@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
@@ -65,8 +66,9 @@ class Member(InView):
     @property
     def may_send(self) -> bool:
         """Whether Data may leave. Not from the beginning of a repair until it has installed a view: else a message
-        before firstSeq would have a timestamp above the time of the new view."""
-        return self.state is State.SENDER
+        before firstSeq would have a timestamp above the time of the new view. Nor when the others are known to have
+        gone on without this process (`_be_overtaken`)."""
+        return self.state is State.SENDER and not self.order.halted
 
     @property
     def takes_messages(self) -> bool:
@@ -77,7 +79,7 @@ class Member(InView):
     def gives_credit(self) -> bool:
         """Whether it should: not while a repair is under way. (Else: b's m1 to this group waits until that is over, its
         m2 to another group does not; c has m2, multicasts m3 to this group, and m3 has the earlier timestamp.)"""
-        return self.takes_messages and self.state is State.SENDER
+        return self.takes_messages and self.may_send
 
     def is_blocked(self, site: SiteId) -> bool:
         """Whether it is in the blockSet (5.2.3)."""
@@ -143,9 +145,10 @@ class Member(InView):
         if self.state is State.OUT:
             return
         watched = self.members if self.repair is None else self.repair.proposed
-        for site in self.detector.suspect(watched):
+        silent = self.detector.suspect(watched)
+        if silent:
             core.branch("suspected")
-            self.on_failure(site)
+            self.on_failure(silent)
         for run in (self.bootstrap, self.sponsorship, self.repair, self.reception):
             if run is not None:
                 run.tick()
@@ -155,13 +158,16 @@ class Member(InView):
     def follow_wish(self) -> None:
         """In a stable state: do what the application wants."""
         state = self.state
-        if state is State.SENDER and self.wants != SENDER:
+        if state is State.RECEIVER and self.wants == OUT:
+            self.exit()
+        elif self.order.halted:
+            # What is said in a view that is over reaches nobody.
+            return
+        elif state is State.SENDER and self.wants != SENDER:
             self.changes.leave()
         elif state is State.RECEIVER and self.wants == SENDER:
             self.course.go(State.TO_SENDER)
             self.begin_sponsorship()
-        elif state is State.RECEIVER and self.wants == OUT:
-            self.exit()
 
     def begin_sponsorship(self) -> None:
         """Look for a sponsor."""
@@ -193,6 +199,8 @@ class Member(InView):
         if self.bootstrap is not None:
             self.bootstrap.hear(sender)
         elif not self.is_blocked(sender) and (sender in self._foreign or len(self._foreign) < SENDERS_MAX):
+            if sender in self.members and epoch.start_time > self.epoch.start_time:
+                self._be_overtaken()
             # For a while it may only be later than we are, or we may be.
             since = self._foreign.setdefault(sender, self.core.now)
             if not 0 <= self.core.now - since < self.foreign_patience:
@@ -200,6 +208,15 @@ class Member(InView):
                 self.core.branch("foreign")
                 self.on_foreign(sender)
         return None
+
+    def _be_overtaken(self) -> None:
+        """A member of the view is in a later one: from now on nothing is delivered and sent in this one. (Else: b stands
+        still, the others go on without it; b is back, and sends m before it has found out. m is delivered by b alone,
+        at the end of a view in which nobody else is, though b's next view has all of them.)"""
+        if not self.order.halted:
+            self.core.branch("overtaken")
+            self.order.halted = True
+            self.core.transmission.give_credit(self.group)
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
@@ -244,13 +261,13 @@ class Member(InView):
             self.lose_all()
 
     # ------------------------------------------------------------------ PFailure, PForeign
-    def on_failure(self, site: SiteId) -> None:
-        """PFailure: it has been silent for too long."""
+    def on_failure(self, sites: set[SiteId]) -> None:
+        """PFailure: they have been silent for too long."""
         state = self.state
         if state in (State.SENDER, State.TO_SENDER):
-            self.start_repair(failed=site)
+            self.start_repair(failed=sites)
         elif self.repair is not None:
-            self.repair.fail(site)
+            self.repair.fail(sites)
         elif state is State.TO_RECEIVER:
             self.wait_for_change()
         elif state is State.RECEIVER and all(self.detector.is_suspected(each) for each in self.members):
@@ -287,8 +304,10 @@ class Member(InView):
             self.begin_bootstrap()
 
     # ------------------------------------------------------------------ repairs
-    def start_repair(self, considered: SiteId | None = None, failed: SiteId | None = None) -> RepairRun | None:
-        """Enter the membership repair algorithm (5.4), with somebody new, or without somebody; None when that is over
+    def start_repair(
+        self, considered: SiteId | None = None, failed: Collection[SiteId] = ()
+    ) -> RepairRun | None:
+        """Enter the membership repair algorithm (5.4), with somebody new, or without some; None when that is over
         already, for a process that is alone."""
         if self.state is not State.BOOTSTRAP_SENDER:
             self.course.go(State.MRA)
@@ -348,9 +367,11 @@ class Member(InView):
         """Whether somebody who is not in the view may start a repair: it considers this process, and there has been
         none of its kind for a while. (Else: whoever holds the key and floods keeps a group in repairs for ever.)"""
         core = self.core
-        if core.site in packet.fail:
+        if core.site in packet.fail or not set(self.members).isdisjoint(packet.fail):
             # It goes on without this process. (Joined now, the repair would fail whoever fails this process, and end
-            # alone; by then the other one has ended, too, and hears of this one: out of step for ever.)
+            # alone; by then the other one has ended, too, and hears of this one: out of step for ever.) Or without a
+            # member of this view. (Else: b was away, and believes that it is a who has failed; c, who joins b, fails a
+            # on the word of a stranger, a fails c for that, and the view falls apart.)
             return False
         if (
             core.site not in packet.procs

@@ -51,7 +51,7 @@ class Membership(Part):
     timers = ("membership",)
     branches = (
         *BRANCHES,
-        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep"),
+        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep", "overtaken"),
         *("blocked-out", "unblocked-again"),
         *("consensus", "holes-told", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -71,14 +72,13 @@ class RepairRun:
         """The proposed membership, sorted."""
         return sorted(self.procs - self.failed)
 
-    def begin(self, considered: SiteId | None, failed: SiteId | None) -> None:
-        """Delivery is halted; propose the current view, with somebody new, or without somebody."""
-        for site in (considered, failed):
-            if site is not None:
-                self.procs.add(site)
-                self._member.detector.refresh(site)
-        if failed is not None:
-            self.failed.add(failed)
+    def begin(self, considered: SiteId | None, failed: Collection[SiteId]) -> None:
+        """Delivery is halted; propose the current view, with somebody new, or without some."""
+        if considered is not None:
+            self.procs.add(considered)
+            self._member.detector.refresh(considered)
+        self.procs.update(failed)
+        self.failed.update(failed)
         self._go(Repair.CONSENSUS)
         self._announce()
 
@@ -182,11 +182,12 @@ class RepairRun:
         self._readies = {}
         self._message = None
 
-    def fail(self, site: SiteId) -> None:
+    def fail(self, sites: Collection[SiteId]) -> None:
         """PFailure."""
-        if site != self._core.site and site not in self.failed:
-            self.procs.add(site)
-            self.failed.add(site)
+        new = set(sites) - self.failed - {self._core.site}
+        if new:
+            self.procs |= new
+            self.failed |= new
             self._start_over()
 
     def consider(self, site: SiteId) -> None:
@@ -273,7 +274,8 @@ class RepairRun:
         if core.control.receivers(name) <= len(member.members) or not member.members:
             return True
         report = core.control.cut_of(name, member.epoch.key)
-        if report is not None and report.reporters >= core.control.receivers(name):
+        gone = sum(site in self.failed for site in member.members)
+        if report is not None and report.reporters >= core.control.receivers(name) - gone:
             return True
         if 0 <= core.now - self._since < core.membership.options.cut_seconds:
             return False
