@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import pytest
 from msgspec.structs import replace
-from pytest import MonkeyPatch
 
 from ordercast.core import SiteId
 from ordercast.protocols.intergroup.membership.bootstrap import Bootstrap
@@ -30,13 +30,13 @@ class BrokenRule(NamedTuple):
 
     name: str
     breaks: str
-    plant: Callable[[MonkeyPatch], None]
+    plant: Callable[[pytest.MonkeyPatch], None]
 
 
 RULES: dict[str, BrokenRule] = {}
 
 
-def broken_rule(function: Callable[[MonkeyPatch], None]) -> Callable[[MonkeyPatch], None]:
+def broken_rule(function: Callable[[pytest.MonkeyPatch], None]) -> Callable[[pytest.MonkeyPatch], None]:
     """Register it."""
     name = function.__name__
     RULES[name] = BrokenRule(name, " ".join((function.__doc__ or "").split()), function)
@@ -45,7 +45,7 @@ def broken_rule(function: Callable[[MonkeyPatch], None]) -> Callable[[MonkeyPatc
 
 # ---------------------------------------------------------------------- Consensus
 @broken_rule
-def equal_sets_storm(patch: MonkeyPatch) -> None:
+def equal_sets_storm(patch: pytest.MonkeyPatch) -> None:
     """Figure 5.5 as printed (E8): a PJoin with equal sets is answered by another one, and consensus is never tested."""
     sound = RepairRun.on_pjoin
 
@@ -59,7 +59,7 @@ def equal_sets_storm(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def own_failure_from_a_stale_proposal(patch: MonkeyPatch) -> None:
+def own_failure_from_a_stale_proposal(patch: pytest.MonkeyPatch) -> None:
     """E13: a PJoin of a repair that is over counts as though it were new, also one in which this process has failed."""
     sound = Member.on_pjoin
 
@@ -72,7 +72,7 @@ def own_failure_from_a_stale_proposal(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def no_consensus_timeout(patch: MonkeyPatch) -> None:
+def no_consensus_timeout(patch: pytest.MonkeyPatch) -> None:
     """E14: whoever is heard and does not agree is waited for."""
     sound = RepairRun._awaited
 
@@ -83,19 +83,19 @@ def no_consensus_timeout(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def block_set_ignored(patch: MonkeyPatch) -> None:
+def block_set_ignored(patch: pytest.MonkeyPatch) -> None:
     """5.2.3: whoever did not agree is considered again at once."""
     patch.setattr(Member, "is_blocked", lambda self, site: False)
 
 
 # ---------------------------------------------------------------------- where a view ends, and where the next begins
 @broken_rule
-def cut_without_receivers(patch: MonkeyPatch) -> None:
+def cut_without_receivers(patch: pytest.MonkeyPatch) -> None:
     """5.4.2: what only a receiver has does not count."""
     sound = RepairRun._inform
 
     def inform(self: RepairRun) -> None:
-        with MonkeyPatch.context() as inner:
+        with pytest.MonkeyPatch.context() as inner:
             inner.setattr(self._core.control, "cut_of", lambda *_: None)
             sound(self)
 
@@ -104,7 +104,7 @@ def cut_without_receivers(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def cut_below_what_was_delivered(patch: MonkeyPatch) -> None:
+def cut_below_what_was_delivered(patch: pytest.MonkeyPatch) -> None:
     """E9: of a sender that has failed, what all survivors have, and not what any of them has."""
     sound = RepairRun._compute_cut
 
@@ -127,7 +127,7 @@ def cut_below_what_was_delivered(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def view_begins_before_a_cut(patch: MonkeyPatch) -> None:
+def view_begins_before_a_cut(patch: pytest.MonkeyPatch) -> None:
     """The time of the new view is that of the leader's old one, whatever was delivered since."""
     sound = RepairRun.on_rtc
 
@@ -148,7 +148,7 @@ def view_begins_before_a_cut(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def data_leaves_during_a_repair(patch: MonkeyPatch) -> None:
+def data_leaves_during_a_repair(patch: pytest.MonkeyPatch) -> None:
     """E15: messages are sent between RecInfo and the installation of the view."""
     may_send = property(lambda self: self.state in (State.SENDER, State.MRA))
     patch.setattr(Member, "may_send", may_send)
@@ -156,7 +156,7 @@ def data_leaves_during_a_repair(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def leader_does_not_wait_for_all(patch: MonkeyPatch) -> None:
+def leader_does_not_wait_for_all(patch: pytest.MonkeyPatch) -> None:
     """The leader installs the view when it is ready itself."""
     sound = RepairRun._commit
 
@@ -174,14 +174,14 @@ def leader_does_not_wait_for_all(patch: MonkeyPatch) -> None:
 
 # ---------------------------------------------------------------------- views
 @broken_rule
-def view_tag_ignored(patch: MonkeyPatch) -> None:
+def view_tag_ignored(patch: pytest.MonkeyPatch) -> None:
     """E15: what is said in another view is taken for this one."""
     sound = Member.hear
     patch.setattr(Member, "hear", lambda self, sender, epoch: sound(self, sender, self.epoch))
 
 
 @broken_rule
-def new_sender_is_foreign(patch: MonkeyPatch) -> None:
+def new_sender_is_foreign(patch: pytest.MonkeyPatch) -> None:
     """E15: what a new sender says before its PAdd has had its turn starts a repair."""
     sound = Member.hear
 
@@ -194,7 +194,7 @@ def new_sender_is_foreign(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def first_number_one_too_high(patch: MonkeyPatch) -> None:
+def first_number_one_too_high(patch: pytest.MonkeyPatch) -> None:
     """5.3.1: a joiner begins behind the first message of each sender that it should deliver."""
     sound = Bootstrap.on_answer
 
@@ -205,7 +205,7 @@ def first_number_one_too_high(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def transitional_set_by_intersection(patch: MonkeyPatch) -> None:
+def transitional_set_by_intersection(patch: pytest.MonkeyPatch) -> None:
     """E16: whoever is in both views is said to have come along."""
     sound = InView._last_view_of
 
@@ -216,7 +216,7 @@ def transitional_set_by_intersection(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def leaver_leaves_early(patch: MonkeyPatch) -> None:
+def leaver_leaves_early(patch: pytest.MonkeyPatch) -> None:
     """5.3.3: a PLeave takes effect where it comes, and not where it has its turn."""
     take = Member.take
 
@@ -230,7 +230,7 @@ def leaver_leaves_early(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def joiner_that_died_stays(patch: MonkeyPatch) -> None:
+def joiner_that_died_stays(patch: pytest.MonkeyPatch) -> None:
     """Whoever was let in and was never heard is not suspected."""
     sound, hear = Detector.suspect, Detector.hear
     heard: set[tuple[int, SiteId]] = set()
@@ -247,6 +247,6 @@ def joiner_that_died_stays(patch: MonkeyPatch) -> None:
 
 
 @broken_rule
-def goes_on_in_its_old_view(patch: MonkeyPatch) -> None:
+def goes_on_in_its_old_view(patch: pytest.MonkeyPatch) -> None:
     """A process that has stood still sends in its old view, though it hears the others in another one."""
     patch.setattr(Member, "_be_overtaken", lambda self: None)

@@ -25,9 +25,7 @@ HIERARCHY = {"control_seconds_min": 0.1, "start_seconds": 0.3, "check_seconds": 
 def scenario(
     *faults: AnyFault,
     changes: tuple[Change, ...] = (),
-    workloads: tuple[Workload, ...] = (
-        Workload(sources=SITES, groups=("g",), rate=10.0, count=int(8 * SECONDS)),
-    ),
+    workloads: tuple[Workload, ...] = (Workload(sources=SITES, groups=("g",), rate=10.0, count=int(8 * SECONDS)),),
     senders: tuple[str, ...] = SITES,
     **options: float,
 ) -> Scenario:

@@ -67,7 +67,9 @@ class Detector:
 
     def suspect(self, sites: Iterable[SiteId]) -> set[SiteId]:
         """Those of them that are suspected now and were not before."""
-        silent = {site: self._silence(site) for site in sites if site not in self._suspected and site != self._core.site}
+        silent = {
+            site: self._silence(site) for site in sites if site not in self._suspected and site != self._core.site
+        }
         if all(share <= 1.0 for share in silent.values()):
             return set()
         found = {site for site, share in silent.items() if share > NEARLY}

@@ -10,7 +10,15 @@ from ordercast.core.effects import Activate, Broadcast, InstallView
 from ordercast.protocols.intergroup.membership.bootstrap import Bootstrap, Sponsorship
 from ordercast.protocols.intergroup.membership.changes import Changes
 from ordercast.protocols.intergroup.membership.mra import RepairRun
-from ordercast.protocols.intergroup.membership.packets import EMPTY, MC, SENDERS_MAX, PFailBlock, PJoin
+from ordercast.protocols.intergroup.membership.packets import (
+    EMPTY,
+    MC,
+    SENDERS_MAX,
+    Numbers,
+    PFailBlock,
+    PJoin,
+    ViewRequest,
+)
 from ordercast.protocols.intergroup.membership.rmra import ReceiverRun
 from ordercast.protocols.intergroup.membership.states import WAYS, Course, State
 from ordercast.protocols.intergroup.membership.view import InView
@@ -54,6 +62,8 @@ class Member(InView):
         self._invited_at = -1.0e9
         """When somebody from outside has started a repair."""
         self._ticked_at = core.now
+        self._asking_since = core.now
+        """Since when a receiver asks what became of senders that are silent."""
         self._holds: dict[SiteId, tuple[int, float]] = {}
         """Newcomers to whom this process has told its view -> the time at which they begin, and when that was."""
 
@@ -152,6 +162,7 @@ class Member(InView):
         for run in (self.bootstrap, self.sponsorship, self.repair, self.reception):
             if run is not None:
                 run.tick()
+        self._ask_for_the_silent()
         self.follow_wish()
 
     # ------------------------------------------------------------------ the wish of the application
@@ -210,11 +221,11 @@ class Member(InView):
         return None
 
     def _be_overtaken(self) -> None:
-        """A member of the view is in a later one: from now on nothing is delivered and sent in this one. (Else: b stands
-        still, the others go on without it; b is back, and sends m before it has found out. m is delivered by b alone,
-        at the end of a view in which nobody else is, though b's next view has all of them.)"""
+        """A member of the view is in a later one: from now on nothing is delivered and sent in this one. (Else: b
+        stands still, the others go on without it; b is back, and sends m before it has found out. m is delivered by b
+        alone, at the end of a view in which nobody else is, though b's next view has all of them.)"""
         if not self.order.halted:
-            self.core.branch("overtaken")
+            self.core.branch("view-over")
             self.order.halted = True
             self.core.transmission.give_credit(self.group)
 
@@ -273,6 +284,26 @@ class Member(InView):
         elif state is State.RECEIVER and all(self.detector.is_suspected(each) for each in self.members):
             self.lose_all()
 
+    def _ask_for_the_silent(self) -> None:
+        """A receiver does not repair: when some senders are silent, and others go on in the same view, it asks those.
+        (Else: c is cut off while a leaves; a has said its PLeave often enough, and c waits for a for ever.)"""
+        core, options = self.core, self.core.membership.options
+        there = [site for site in self.members if not self.detector.is_suspected(site)]
+        if self.state is not State.RECEIVER or len(there) == len(self.members):
+            self._asking_since = core.now
+        elif not 0 <= core.now - self._asking_since <= options.change_seconds:
+            self.lose_all()
+        elif there:
+            core.branch("asked-for-silent")
+            core.send((there[0],), ViewRequest(self.group.name, 0, self.epoch, core.clock.read(core.now)))
+
+    def on_left(self, left: Numbers) -> None:
+        """A sender tells who has left in this epoch: what is missing of those, up to their PLeave, is asked for."""
+        for sender, seq in left.items():
+            stream = self.group.streams.get(sender)
+            if stream is not None:
+                self.core.reception.detect(self.group, stream, seq)
+
     def lose_all(self) -> None:
         """All senders have failed, or are gone for good: as though this process had just come (5.3.2)."""
         if self.group.own is not None:
@@ -304,9 +335,7 @@ class Member(InView):
             self.begin_bootstrap()
 
     # ------------------------------------------------------------------ repairs
-    def start_repair(
-        self, considered: SiteId | None = None, failed: Collection[SiteId] = ()
-    ) -> RepairRun | None:
+    def start_repair(self, considered: SiteId | None = None, failed: Collection[SiteId] = ()) -> RepairRun | None:
         """Enter the membership repair algorithm (5.4), with somebody new, or without some; None when that is over
         already, for a process that is alone."""
         if self.state is not State.BOOTSTRAP_SENDER:

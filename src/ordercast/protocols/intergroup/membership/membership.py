@@ -51,11 +51,12 @@ class Membership(Part):
     timers = ("membership",)
     branches = (
         *BRANCHES,
-        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep", "overtaken"),
+        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep", "view-over"),
         *("blocked-out", "unblocked-again"),
         *("consensus", "holes-told", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
-        *("other-view", "asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
+        *("other-view", "asked-for-view", "asked-for-silent", "not-so-far-yet"),
+        *("sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
     )
 
     def __init__(self, core: DynamicInterGroup, context: Context) -> None:
@@ -296,6 +297,8 @@ class Membership(Part):
             member.bootstrap.on_answer(packet)
         elif member.reception is not None and packet.epoch != member.epoch:
             member.reception.on_other_view()
+        elif member.state is State.RECEIVER and packet.epoch == member.epoch:
+            member.on_left(packet.left)
 
     def on_sponsor_request(self, sender: SiteId, packet: SponsorRequest, arrival: Arrival) -> None:
         """Somebody wants to be a sender."""

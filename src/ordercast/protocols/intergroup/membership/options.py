@@ -36,6 +36,11 @@ class MembershipOptions(InterGroupOptions, frozen=True):
     bootstrap_seconds: float = 1.0
     """How long a process looks for senders before there are none, and how long a sponsor has."""
 
+    @property
+    def change_seconds(self) -> float:
+        """How long a receiver waits at the most for a view that its senders agree on."""
+        return 2 * (self.consensus_seconds + self.cut_seconds + self.recovery_seconds)
+
     shared: ClassVar[frozenset[str]] = InterGroupOptions.shared | {"views"}
     """Besides: whoever lets nobody in does not understand who does."""
 

@@ -67,11 +67,9 @@ class ReceiverRun:
             if not 0 <= elapsed <= 2 * core.membership.options.recovery_seconds:
                 self._give_up()
             return
-        options = core.membership.options
-        patience = 2 * (options.consensus_seconds + options.cut_seconds + options.recovery_seconds)
         if (
             all(member.detector.is_suspected(site) for site in member.members if site != core.site)
-            or not 0 <= elapsed <= patience
+            or not 0 <= elapsed <= core.membership.options.change_seconds
         ):
             self._give_up()
         else:
