@@ -166,7 +166,7 @@ def leader_does_not_wait_for_all(patch: pytest.MonkeyPatch) -> None:
             for site in self.proposal.members:
                 info = self._infos[site]
                 cut = own.cut if info.epoch == own.epoch else Cut({}, 0, 0)
-                self._readies.setdefault(site, RTC(own.proposal, info.epoch, cut, info.first_seq, own.time))
+                self._readies.setdefault(site, RTC(own.proposal, info.epoch, cut, info.first_seq, own.time, {}))
         sound(self)
 
     patch.setattr(RepairRun, "_commit", commit)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def speaks_to_itself(run: Scenario) -> bool:
     return not late <= got
 
 
-def rows(run: Scenario, kind: str) -> list[dict[str, object]]:
+def rows(run: Scenario, kind: str) -> list[dict[str, Any]]:
     """The rows of a kind."""
     return [row for row in run_scenario(run).table.to_pylist() if row["kind"] == kind]
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from ordercast.core import Context, Contract, GroupId, Options, SiteId
+from ordercast.core import LATER, PROXY, Context, Contract, GroupId, Multicast, Options, SiteId
 from ordercast.core.events import JoinRequested, LeaveRequested, RoleChosen
 from ordercast.protocols.intergroup.arrangement import DYNAMIC_ARRANGEMENT
 from ordercast.protocols.intergroup.control import CutReport
@@ -109,6 +109,17 @@ class DynamicInterGroup(InterGroup):
         self.repair.forget_group(group)
 
     # ------------------------------------------------------------------ what the application wants
+    def announcement(self, multicast: Multicast) -> str | None:
+        """What goes through a proxy is said to; what waits until this process is a sender is multicast then."""
+        group = self.process_groups.get(multicast.groups[0])
+        member = None if group is None else group.member
+        if group is None or member is None:
+            return None
+        if member.multicasts_by_proxy:
+            return PROXY
+        # Also when that was at once, for then the view begins in the very step.
+        return LATER if group.own is None or member.first_message == multicast.id else None
+
     def on_join_requested(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""
         if self._changes:

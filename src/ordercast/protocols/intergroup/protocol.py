@@ -188,7 +188,10 @@ class InterGroup(Protocol):
             raise UsageError(
                 self.obstacle("start") or f"{self.site} is not in {name}: only members multicast to a group"
             )
-        self.transmission.multicast(group, event.multicast)
+        if group.member is not None and group.member.multicasts_by_proxy:
+            group.member.proxying.multicast(event.multicast)
+        else:
+            self.transmission.multicast(group, event.multicast)
 
     def on_service_chosen(self, event: ServiceChosen) -> None:
         """The application chooses a service for what it receives in a group."""
@@ -240,6 +243,8 @@ class InterGroup(Protocol):
     def hand_over(self, group: ProcessGroup, stream: Stream, data: Data, service: Service) -> None:
         """Deliver a message as Application Data (4.2.3): sender, group and data. An application that does not keep up
         misses what comes without reliability."""
+        if data.proxied is not None and not group.is_new(data, service):
+            return
         if service.reliable:
             stream.unread.append(data.timestamp)
             stream.ordered_at = data.timestamp

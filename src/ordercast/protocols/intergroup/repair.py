@@ -256,7 +256,7 @@ class Repair(Part):
             return
         group = core.group_on(arrival)
         data = packet.original
-        source = data.multicast.id.source
+        source = data.sender
         stream = core.reception.find(group, source, data, again=True)
         self._note_repaired((group.name, source, data.seq), core.control.distance(sender))
         if source == core.site or stream is None:

@@ -132,6 +132,7 @@ class Bootstrap:
         member.order.begin(packet.time)
         member.order.count = packet.count
         member.order.history = packet.history
+        member.proxied = dict(packet.proxied)
         again = member.entered
         member.install_view(packet.came)
         if again:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ordercast.core import SiteId
+from ordercast.core import MessageId, SiteId
 from ordercast.core.effects import Activate, Broadcast, InstallView
 from ordercast.protocols.intergroup.membership.bootstrap import Bootstrap, Sponsorship
-from ordercast.protocols.intergroup.membership.changes import Changes
+from ordercast.protocols.intergroup.membership.changes import HURRY, Changes
 from ordercast.protocols.intergroup.membership.mra import RepairRun
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
@@ -19,10 +19,11 @@ from ordercast.protocols.intergroup.membership.packets import (
     PJoin,
     ViewRequest,
 )
+from ordercast.protocols.intergroup.membership.proxying import WINDOW, Proxying
 from ordercast.protocols.intergroup.membership.rmra import ReceiverRun
 from ordercast.protocols.intergroup.membership.states import WAYS, Course, State
 from ordercast.protocols.intergroup.membership.view import InView
-from ordercast.protocols.intergroup.packets import Data, PAdd, ViewId
+from ordercast.protocols.intergroup.packets import Data, PAdd, Proxied, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 SENDER, RECEIVER, OUT = "sender", "receiver", "out"
 """What a process wants to be in a group."""
+AS_NEEDED = ""
+"""The role of whoever has chosen none: a process that multicasts is a sender, and may cease to be one (1.2)."""
 
 ASLEEP = 4
 """Periods of the membership timer: if more are over when it fires, this process has stood still, or its clock was
@@ -41,10 +44,17 @@ set."""
 class Member(InView):
     """Where one process is in one group's membership."""
 
-    def __init__(self, core: InterGroup, group: ProcessGroup, wants: str) -> None:
+    def __init__(self, core: InterGroup, group: ProcessGroup, wants: str, role: str = AS_NEEDED) -> None:
         super().__init__(core, group)
         self.course = Course(State.BOOTSTRAP_RECEIVER, WAYS, core.branch)
         self.wants = wants
+        self.role = role
+        """Fixed by the application, or `AS_NEEDED`."""
+        self.first_message: MessageId | None = None
+        """The one for which this process has become a sender."""
+        self.told_credit = 0
+        """What the application was told that it may multicast while this process sends nothing itself."""
+        self.proxying = Proxying(self)
         self.changes = Changes(self)
         self.bootstrap: Bootstrap | None = None
         self.sponsorship: Sponsorship | None = None
@@ -62,6 +72,8 @@ class Member(InView):
         self._invited_at = -1.0e9
         """When somebody from outside has started a repair."""
         self._ticked_at = core.now
+        self._waited = 0
+        """Periods for which a process has waited until it may leave."""
         self._asking_since = core.now
         """Since when a receiver asks what became of senders that are silent."""
         self._holds: dict[SiteId, tuple[int, float]] = {}
@@ -82,8 +94,43 @@ class Member(InView):
 
     @property
     def takes_messages(self) -> bool:
-        """Whether the application may multicast: as a sender, also while a repair is under way."""
+        """Whether the application may multicast as a sender, also while a repair is under way; or as one that becomes
+        a sender by that."""
+        if self.role == AS_NEEDED:
+            return self.wants != OUT and self.state in (State.RECEIVER, State.TO_SENDER, State.SENDER, State.MRA)
         return self.wants == SENDER and self.group.own is not None
+
+    @property
+    def multicasts_by_proxy(self) -> bool:
+        """Whether what the application multicasts goes through a proxy: the application has chosen not to send."""
+        return self.role == self.wants == RECEIVER and self.group.sending is None
+
+    @property
+    def credit(self) -> int:
+        """How much the application may multicast while this process sends nothing itself."""
+        if self.wants == OUT:
+            # It is told that it is not in the group, and does not wait.
+            return 1
+        if self.multicasts_by_proxy:
+            return max(0, WINDOW - len(self.proxying.pending))
+        return int(self.role == AS_NEEDED and self.state is State.RECEIVER)
+
+    def note_multicast(self, message: MessageId) -> None:
+        """The application multicasts: whoever does so as needed becomes a sender."""
+        if self.role == AS_NEEDED and self.wants == RECEIVER:
+            self.core.branch("as-needed")
+            self.wants = SENDER
+            self.first_message = message
+            self.follow_wish()
+
+    def _cease_when_idle(self) -> None:
+        sending, idle = self.group.sending, self.core.membership.options.sender_idle_seconds
+        if sending is None or self.role != AS_NEEDED or self.wants != SENDER or not self.may_send:
+            return
+        # The first one stays: in a group without senders the next message would find nobody who follows its source.
+        if self.members[0] != self.core.site and not sending.waiting and self.core.now - sending.sent_at > idle:
+            self.core.branch("idle")
+            self.wants = RECEIVER
 
     @property
     def gives_credit(self) -> bool:
@@ -163,6 +210,8 @@ class Member(InView):
             if run is not None:
                 run.tick()
         self._ask_for_the_silent()
+        self.proxying.tick()
+        self._cease_when_idle()
         self.follow_wish()
 
     # ------------------------------------------------------------------ the wish of the application
@@ -170,15 +219,21 @@ class Member(InView):
         """In a stable state: do what the application wants."""
         state = self.state
         if state is State.RECEIVER and self.wants == OUT:
-            self.exit()
-        elif self.order.halted:
-            # What is said in a view that is over reaches nobody.
+            # Not before what it has multicast through a proxy has had its turn, if that does not take too long.
+            self._waited += 1
+            if not self.proxying.pending or self._waited > HURRY:
+                self.exit()
+        elif self.order.halted or self.proxying.pending:
+            # What is said in a view that is over reaches nobody; and what this process sends itself would overtake
+            # what is under way through a proxy.
             return
         elif state is State.SENDER and self.wants != SENDER:
             self.changes.leave()
         elif state is State.RECEIVER and self.wants == SENDER:
             self.course.go(State.TO_SENDER)
             self.begin_sponsorship()
+        elif state is State.RECEIVER:
+            self.core.transmission.give_credit(self.group)
 
     def begin_sponsorship(self) -> None:
         """Look for a sponsor."""
@@ -247,6 +302,20 @@ class Member(InView):
     def on_change(self, sender: SiteId, data: Data) -> None:
         """A PAdd or a PLeave has its turn in the order of the group."""
         self.changes.apply(sender, data)
+
+    def on_proxied(self, data: Data, proxied: Proxied) -> bool:
+        """A message by proxy has its turn in the order of the group: whether it is the first time."""
+        source = data.multicast.id.source
+        if proxied.number <= self.proxied.get(source, 0):
+            self.core.branch("proxied-again")
+            return False
+        self.proxied.pop(source, None)
+        self.proxied[source] = proxied.number
+        if len(self.proxied) > SENDERS_MAX:
+            del self.proxied[next(iter(self.proxied))]
+        if source == self.core.site:
+            self.proxying.settled(proxied.number)
+        return True
 
     def hold(self, site: SiteId) -> None:
         """A newcomer begins where this process is: what comes behind that is acknowledged when the newcomer has had the

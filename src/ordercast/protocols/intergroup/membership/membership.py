@@ -10,7 +10,7 @@ from ordercast.core.effects import Credit, ExitGroup, JoinChannel, LeaveChannel
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested, RoleChosen
 from ordercast.core.tables import nearest
 from ordercast.protocols.intergroup.control import CutReport
-from ordercast.protocols.intergroup.membership.member import OUT, RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.member import AS_NEEDED, OUT, RECEIVER, SENDER, Member
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
@@ -19,6 +19,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     RTC,
     PFailBlock,
     PJoin,
+    ProxyRequest,
     RecInfo,
     SponsorAnswer,
     SponsorRequest,
@@ -47,7 +48,18 @@ LINGER = 12
 class Membership(Part):
     """The membership of all groups of a process."""
 
-    packets = (PJoin, PFailBlock, RecInfo, RTC, MC, ViewRequest, ViewAnswer, SponsorRequest, SponsorAnswer)
+    packets = (
+        PJoin,
+        PFailBlock,
+        RecInfo,
+        RTC,
+        MC,
+        ViewRequest,
+        ViewAnswer,
+        SponsorRequest,
+        SponsorAnswer,
+        ProxyRequest,
+    )
     timers = ("membership",)
     branches = (
         *BRANCHES,
@@ -56,6 +68,7 @@ class Membership(Part):
         *("consensus", "holes-told", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
         *("other-view", "asked-for-view", "asked-for-silent", "not-so-far-yet"),
+        *("proxied", "proxied-already", "proxied-again", "idle", "as-needed"),
         *("sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
     )
 
@@ -64,6 +77,8 @@ class Membership(Part):
         self.options = cast(MembershipOptions, context.options)
         self._numbers: dict[GroupId, int] = {}
         """Groups in which this process was a sender -> its last number: it goes on from there."""
+        self._by_proxy: dict[GroupId, int] = {}
+        """Groups -> the number of its last message through a proxy."""
         self._requests = 0
         self._lingering: dict[GroupId, int] = {}
 
@@ -80,6 +95,11 @@ class Membership(Part):
     def keep_number(self, group: GroupId, seq: int) -> None:
         """The same, when it is no sender any more."""
         self._numbers[group] = seq
+
+    def next_by_proxy(self, group: GroupId) -> int:
+        """Of a message of this process to a group through a proxy."""
+        self._by_proxy[group] = self._by_proxy.get(group, 0) + 1
+        return self._by_proxy[group]
 
     def local_cuts(self) -> dict[GroupId, CutReport]:
         """What this process has of views that end, for the hierarchy."""
@@ -129,7 +149,7 @@ class Membership(Part):
         core, name = self._core, event.group
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise UsageError(f"{name!r} is no name of a group: use 1 to {NAME_CHARACTERS_MAX} characters")
-        role = self._check_role(event.role or SENDER)
+        role = self._check_role(event.role) if event.role else AS_NEEDED
         service = event.service or core.membership.options.service
         check_service(service)
         group = core.process_groups.get(name)
@@ -139,11 +159,11 @@ class Membership(Part):
         if group is not None:
             self._forget(group)
         group = core.enter_group(name, service, SenderGroup(NOWHERE, NOWHERE, (), {}))
-        member = group.member = Member(core, group, role)
+        member = group.member = Member(core, group, RECEIVER if role == RECEIVER else SENDER, role)
         core.transmission.enter(group)
         core.stability.enter(group)
         core.outbox.append(JoinChannel(group.channel))
-        core.outbox.append(Credit(0 if role == SENDER else 1, name))
+        core.transmission.give_credit(group)
         member.begin_bootstrap()
         self._set_timer(name)
 
@@ -166,16 +186,8 @@ class Membership(Part):
         """The application wants another role."""
         role = self._check_role(event.role)
         member = self._member_in(event.group, "it has no role there")
-        member.wants = role
-        if role == SENDER:
-            self._core.outbox.append(Credit(0, event.group))
-            if member.group.sending is not None:
-                member.group.sending.granted = 0
-                self._core.transmission.give_credit(member.group)
-        else:
-            self._core.outbox.append(Credit(1, event.group))
-            if member.group.sending is not None:
-                member.group.sending.granted = 1
+        member.role = member.wants = role
+        self._core.transmission.give_credit(member.group)
         member.follow_wish()
 
     def _member_in(self, name: GroupId, why: str) -> Member:
@@ -230,6 +242,7 @@ class Membership(Part):
         check_time(packet.time)
         check_time(packet.cut.time)
         check_time(packet.cut.heard)
+        check_numbers(packet.proxied)
         member = self._on_channel(sender, arrival)
         if member is None:
             return
@@ -283,6 +296,7 @@ class Membership(Part):
             member.left,
             member.order.count,
             member.order.history,
+            member.proxied,
         )
         core.send((sender,), answer)
 
@@ -299,6 +313,14 @@ class Membership(Part):
             member.reception.on_other_view()
         elif member.state is State.RECEIVER and packet.epoch == member.epoch:
             member.on_left(packet.left)
+
+    def on_proxy_request(self, sender: SiteId, packet: ProxyRequest, arrival: Arrival) -> None:
+        """Somebody who is no sender multicasts through this process."""
+        check_numbers({sender: packet.number})
+        check_time(packet.time)
+        group = self._core.process_groups.get(packet.group)
+        if group is not None and group.member is not None and sender != self._core.site:
+            group.member.proxying.on_request(sender, packet)
 
     def on_sponsor_request(self, sender: SiteId, packet: SponsorRequest, arrival: Arrival) -> None:
         """Somebody wants to be a sender."""

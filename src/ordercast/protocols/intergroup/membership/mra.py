@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.member import Member
 
 
+def _highest(tables: list[Numbers]) -> Numbers:
+    """The highest number of each; of so many as a message may name."""
+    found: Numbers = {}
+    for table in tables:
+        for source, number in table.items():
+            found[source] = max(found.get(source, 0), number)
+    return dict(sorted(found.items())[:SENDERS_MAX])
+
+
 class RepairRun:
     """One execution."""
 
@@ -381,7 +390,9 @@ class RepairRun:
         core.branch("recovered")
         sending = member.group.sending
         first = 1 if sending is None else sending.seq + 1
-        self._ready = RTC(proposal.name, member.epoch, self._cut, first, core.clock.tick(core.now))
+        survivors = [site for site, info in self._infos.items() if info.epoch == member.epoch]
+        proxied = member.order.proxied_before(self._cut, survivors)
+        self._ready = RTC(proposal.name, member.epoch, self._cut, first, core.clock.tick(core.now), proxied)
         self._readies[core.site] = self._ready
         self._say(self._ready)
         self._go(Repair.GATHER_READY if proposal.leader == core.site else Repair.WAIT_FOR_MESSAGE)
@@ -444,6 +455,7 @@ class RepairRun:
             {site: ready.epoch for site, ready in readies.items()},
             tuple(sorted(cuts.items())),
             {site: ready.first_seq for site, ready in readies.items()},
+            _highest([ready.proxied for ready in readies.values()]),
         )
         self._say(self._message)
         self._go(Repair.WAIT_FOR_MESSAGE)

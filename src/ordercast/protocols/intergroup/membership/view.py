@@ -11,7 +11,7 @@ from ordercast.core.effects import Activate, EnterGroup, InstallView
 from ordercast.protocols.intergroup.membership.detector import Detector
 from ordercast.protocols.intergroup.membership.order import ViewOrder
 from ordercast.protocols.intergroup.membership.packets import MC, Cut, Numbers
-from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, ViewId
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, Proxied, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -43,6 +43,8 @@ class InView:
         """The timestamp of the last PLeave."""
         self.agreed: dict[SiteId, tuple[int, int]] = {}
         """Attempt and number of the PJoins by which the present epoch was agreed on: they start no other repair."""
+        self.proxied: Numbers = {}
+        """Who multicasts through proxies -> the number of its last message that had its turn, the latest one last."""
         self.installed: MC | None = None
         """What has begun the present epoch."""
         self._foreign: dict[SiteId, float] = {}
@@ -61,6 +63,10 @@ class InView:
 
     def on_change(self, sender: SiteId, data: Data) -> None:
         """A PAdd or a PLeave has its turn in the order of the group."""
+        raise NotImplementedError
+
+    def on_proxied(self, data: Data, proxied: Proxied) -> bool:
+        """A message by proxy has its turn in the order of the group: whether it is the first time."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------ installing
@@ -131,6 +137,10 @@ class InView:
         self.left = {}
         self.order.begin(view.start_time)
         self.install_view(came)
+        for source, number in message.proxied.items():
+            if number > self.proxied.get(source, 0):
+                self.proxied[source] = number
+                gaps.append(source)
         for sender in gaps:
             # What it has sent in between belongs to views that this process has not seen.
             if group.service.means(sender):
