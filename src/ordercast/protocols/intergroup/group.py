@@ -67,13 +67,10 @@ class ProcessGroup:
         """The stream of this process, when it is a sender."""
         self.others = tuple(self.streams[sender] for sender in senders.members if sender != self._site)
 
-    def is_new(self, data: Data, service: Service) -> bool:
+    def is_new(self, source: SiteId, number: int, service: Service) -> bool:
         """Whether the application has not got this message of a process that multicasts through proxies, nor a later
         one of it. Without reliability, nothing that comes this way when its source is a sender: what that has sent
         since may have come before."""
-        if data.proxied is None:
-            return True
-        source, number = data.multicast.id.source, data.proxied.number
         if number <= self.by_proxy.get(source, 0) or not service.means(source):
             return False
         if not service.reliable and source in self.streams:

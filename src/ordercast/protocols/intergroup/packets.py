@@ -54,6 +54,8 @@ class Proxied(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The sender."""
     number: int
     """Among what the source multicasts in this way."""
+    anew: bool
+    """Whether the source has lost its view since the message before: something may be missing there."""
 
 
 class Data(Packet, frozen=True):

@@ -39,7 +39,7 @@ class Reception(Part):
         if packet.timestamp > stream.heard:
             stream.heard = packet.timestamp
         group.buffer.keep(sender, packet)
-        if packet.change is None:
+        if packet.change is None and packet.proxied is None:
             group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
         group.advance()

@@ -263,7 +263,7 @@ class Repair(Part):
             return
         core.clock.observe(data.timestamp, core.now)
         group.buffer.keep(source, data)
-        if data.change is None:
+        if data.change is None and data.proxied is None:
             group.service.arrive_again(stream, data)
         core.reception.follow(group, stream, data)
         group.advance()

@@ -169,7 +169,7 @@ class Transmission(Part):
             sending.waiting_bytes -= size
             self._send(group, sending, multicast)
 
-    def forward(self, group: ProcessGroup, multicast: Multicast, number: int) -> bool:
+    def forward(self, group: ProcessGroup, multicast: Multicast, proxied: Proxied) -> bool:
         """Multicast for a process that is no sender; False when there is no room now."""
         sending = group.sending
         if sending is None or not self._may_send(group, sending) or self._room(group, sending) < 1:
@@ -177,7 +177,7 @@ class Transmission(Part):
         sending.bucket.fill(self._core.now)
         if not sending.bucket.take(len(multicast.payload)):
             return False
-        self._send(group, sending, multicast, proxied=Proxied(self._core.site, number))
+        self._send(group, sending, multicast, proxied=proxied)
         self.give_credit(group)
         return True
 

@@ -106,10 +106,14 @@ class Member(InView):
         return self.role == self.wants == RECEIVER and self.group.sending is None
 
     @property
+    def _nobody_sends(self) -> bool:
+        return self.state is State.RECEIVER and not self.members
+
+    @property
     def credit(self) -> int:
         """How much the application may multicast while this process sends nothing itself."""
-        if self.wants == OUT:
-            # It is told that it is not in the group, and does not wait.
+        if self.wants == OUT or (self.multicasts_by_proxy and self._nobody_sends):
+            # It is told that it is not in the group, or that nobody could be its proxy, and does not wait.
             return 1
         if self.multicasts_by_proxy:
             return max(0, WINDOW - len(self.proxying.pending))
@@ -302,6 +306,10 @@ class Member(InView):
     def on_change(self, sender: SiteId, data: Data) -> None:
         """A PAdd or a PLeave has its turn in the order of the group."""
         self.changes.apply(sender, data)
+
+    def on_lost_view(self) -> None:
+        """The view is over for this process alone."""
+        self.proxying.begin_anew()
 
     def on_proxied(self, data: Data, proxied: Proxied) -> bool:
         """A message by proxy has its turn in the order of the group: whether it is the first time."""

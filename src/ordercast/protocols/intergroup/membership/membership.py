@@ -96,10 +96,13 @@ class Membership(Part):
         """The same, when it is no sender any more."""
         self._numbers[group] = seq
 
-    def next_by_proxy(self, group: GroupId) -> int:
-        """Of a message of this process to a group through a proxy."""
-        self._by_proxy[group] = self._by_proxy.get(group, 0) + 1
-        return self._by_proxy[group]
+    def by_proxy(self, group: GroupId) -> int:
+        """The number of the last message of this process to a group through a proxy."""
+        return self._by_proxy.get(group, 0)
+
+    def keep_by_proxy(self, group: GroupId, number: int) -> None:
+        """The same, now."""
+        self._by_proxy[group] = number
 
     def local_cuts(self) -> dict[GroupId, CutReport]:
         """What this process has of views that end, for the hierarchy."""

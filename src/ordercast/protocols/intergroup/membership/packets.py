@@ -202,6 +202,8 @@ class ProxyRequest(Packet, frozen=True):
     """The number of the message before it that has not had its turn yet; 0: there is none."""
     time: int
     """The clock of its sender: the message is later."""
+    anew: bool
+    """Whether its sender has lost its view since the message before."""
     multicast: Multicast
 
     def served(self) -> tuple[MessageId, ...]:

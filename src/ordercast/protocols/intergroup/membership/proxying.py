@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import Multicast, SiteId, WireError
+from ordercast.core import Multicast, SiteId, UsageError, WireError
 from ordercast.protocols.intergroup.membership.packets import SENDERS_MAX, Numbers, ProxyRequest
 from ordercast.protocols.intergroup.membership.states import State
+from ordercast.protocols.intergroup.packets import Proxied
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.member import Member
@@ -29,6 +30,8 @@ class Proxying:
         self._core = member.core
         self.pending: dict[int, Multicast] = {}
         """Of this source: number -> what has not had its turn yet, ascending."""
+        self._anew = 0
+        """The first number since this process has lost its view, and what was under way in it."""
         self._proxy: SiteId | None = None
         self._forwarded: Numbers = {}
         """As a proxy: source -> the number of its last message that this process has multicast in the epoch."""
@@ -37,7 +40,11 @@ class Proxying:
     # ------------------------------------------------------------------ as a source
     def multicast(self, multicast: Multicast) -> None:
         """The application multicasts."""
-        number = self._core.membership.next_by_proxy(self._member.group.name)
+        group = self._member.group
+        if self._member.state is State.RECEIVER and not self._member.members:
+            raise UsageError(f"nobody sends to {group.name}, so that nobody could be a proxy of {self._core.site}")
+        number = self._core.membership.by_proxy(group.name) + 1
+        self._core.membership.keep_by_proxy(group.name, number)
         before = max(self.pending, default=0)
         self.pending[number] = multicast
         self._member.told_credit -= 1
@@ -52,15 +59,14 @@ class Proxying:
             return False
         if self._proxy not in member.members:
             self._proxy = core.context.random.choice(member.members) if member.members else None
-        reason = "" if self._proxy is not None or not self.pending else "there is no sender that could be a proxy"
-        core.block("proxy", reason, member.group.name)
         return self._proxy is not None
 
     def _request(self, number: int, before: int) -> None:
         core = self._core
         if self._proxy is not None:
             time = core.clock.read(core.now)
-            request = ProxyRequest(self._member.group.name, number, before, time, self.pending[number])
+            anew, multicast = number == self._anew, self.pending[number]
+            request = ProxyRequest(self._member.group.name, number, before, time, anew, multicast)
             core.send((self._proxy,), request)
 
     def tick(self) -> None:
@@ -70,6 +76,11 @@ class Proxying:
             for number in self.pending:
                 self._request(number, before)
                 before = number
+
+    def begin_anew(self) -> None:
+        """The view is lost: what was under way in it is not said in another one, where its causes may be missing."""
+        self.pending = {}
+        self._anew = self._core.membership.by_proxy(self._member.group.name) + 1
 
     def settled(self, number: int) -> None:
         """A message of this source has had its turn."""
@@ -92,6 +103,7 @@ class Proxying:
             core.branch("proxied-already")
         elif packet.before <= known and (source in self._forwarded or len(self._forwarded) < SENDERS_MAX):
             core.clock.observe(packet.time, core.now)
-            if core.transmission.forward(member.group, packet.multicast, packet.number):
+            proxied = Proxied(core.site, packet.number, packet.anew)
+            if core.transmission.forward(member.group, packet.multicast, proxied):
                 core.branch("proxied")
                 self._forwarded[source] = packet.number

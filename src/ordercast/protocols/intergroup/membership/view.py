@@ -65,6 +65,9 @@ class InView:
         """A PAdd or a PLeave has its turn in the order of the group."""
         raise NotImplementedError
 
+    def on_lost_view(self) -> None:
+        """The view is over for this process alone."""
+
     def on_proxied(self, data: Data, proxied: Proxied) -> bool:
         """A message by proxy has its turn in the order of the group: whether it is the first time."""
         raise NotImplementedError
@@ -171,6 +174,7 @@ class InView:
     def forget_view(self, senders: SenderGroup) -> None:
         """Be in a view that has nothing to do with the one before: nothing of what waits belongs to it."""
         group = self.group
+        self.on_lost_view()
         streams = {}
         for sender in {**senders.activation_points, **dict.fromkeys(senders.members)}:
             stream = streams[sender] = group.new_stream(sender)
