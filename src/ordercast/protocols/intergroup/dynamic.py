@@ -14,8 +14,9 @@ from ordercast.protocols.intergroup.arrangement import DYNAMIC_ARRANGEMENT
 from ordercast.protocols.intergroup.control import CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup
 from ordercast.protocols.intergroup.membership import ROLES, Membership
-from ordercast.protocols.intergroup.membership.member import RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.member import Member
 from ordercast.protocols.intergroup.membership.options import CHANGE, MembershipOptions
+from ordercast.protocols.intergroup.membership.roles import RECEIVER, SENDER
 from ordercast.protocols.intergroup.membership.services import IN_VIEWS
 from ordercast.protocols.intergroup.membership.states import State
 from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId, SiteId
+from ordercast.core import SiteId
 from ordercast.core.effects import Activate, Broadcast, InstallView
 from ordercast.protocols.intergroup.membership.bootstrap import Bootstrap, Sponsorship
 from ordercast.protocols.intergroup.membership.changes import HURRY, Changes
@@ -19,11 +19,10 @@ from ordercast.protocols.intergroup.membership.packets import (
     PJoin,
     ViewRequest,
 )
-from ordercast.protocols.intergroup.membership.proxying import WINDOW, Proxying
 from ordercast.protocols.intergroup.membership.rmra import ReceiverRun
+from ordercast.protocols.intergroup.membership.roles import AS_NEEDED, OUT, SENDER, InRole
 from ordercast.protocols.intergroup.membership.states import WAYS, Course, State
-from ordercast.protocols.intergroup.membership.view import InView
-from ordercast.protocols.intergroup.packets import Data, PAdd, Proxied, ViewId
+from ordercast.protocols.intergroup.packets import Data, PAdd, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -31,30 +30,17 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
     from ordercast.protocols.intergroup.protocol import InterGroup
 
-SENDER, RECEIVER, OUT = "sender", "receiver", "out"
-"""What a process wants to be in a group."""
-AS_NEEDED = ""
-"""The role of whoever has chosen none: a process that multicasts is a sender, and may cease to be one (1.2)."""
-
 ASLEEP = 4
 """Periods of the membership timer: if more are over when it fires, this process has stood still, or its clock was
 set."""
 
 
-class Member(InView):
+class Member(InRole):
     """Where one process is in one group's membership."""
 
     def __init__(self, core: InterGroup, group: ProcessGroup, wants: str, role: str = AS_NEEDED) -> None:
-        super().__init__(core, group)
+        super().__init__(core, group, wants, role)
         self.course = Course(State.BOOTSTRAP_RECEIVER, WAYS, core.branch)
-        self.wants = wants
-        self.role = role
-        """Fixed by the application, or `AS_NEEDED`."""
-        self.first_message: MessageId | None = None
-        """The one for which this process has become a sender."""
-        self.told_credit = 0
-        """What the application was told that it may multicast while this process sends nothing itself."""
-        self.proxying = Proxying(self)
         self.changes = Changes(self)
         self.bootstrap: Bootstrap | None = None
         self.sponsorship: Sponsorship | None = None
@@ -91,50 +77,6 @@ class Member(InView):
         before firstSeq would have a timestamp above the time of the new view. Nor when the others are known to have
         gone on without this process (`_be_overtaken`)."""
         return self.state is State.SENDER and not self.order.halted
-
-    @property
-    def takes_messages(self) -> bool:
-        """Whether the application may multicast as a sender, also while a repair is under way; or as one that becomes
-        a sender by that."""
-        if self.role == AS_NEEDED:
-            return self.wants != OUT and self.state in (State.RECEIVER, State.TO_SENDER, State.SENDER, State.MRA)
-        return self.wants == SENDER and self.group.own is not None
-
-    @property
-    def multicasts_by_proxy(self) -> bool:
-        """Whether what the application multicasts goes through a proxy: the application has chosen not to send."""
-        return self.role == self.wants == RECEIVER and self.group.sending is None
-
-    @property
-    def _nobody_sends(self) -> bool:
-        return self.state is State.RECEIVER and not self.members
-
-    @property
-    def credit(self) -> int:
-        """How much the application may multicast while this process sends nothing itself."""
-        if self.wants == OUT or (self.multicasts_by_proxy and self._nobody_sends):
-            # It is told that it is not in the group, or that nobody could be its proxy, and does not wait.
-            return 1
-        if self.multicasts_by_proxy:
-            return max(0, WINDOW - len(self.proxying.pending))
-        return int(self.role == AS_NEEDED and self.state is State.RECEIVER)
-
-    def note_multicast(self, message: MessageId) -> None:
-        """The application multicasts: whoever does so as needed becomes a sender."""
-        if self.role == AS_NEEDED and self.wants == RECEIVER:
-            self.core.branch("as-needed")
-            self.wants = SENDER
-            self.first_message = message
-            self.follow_wish()
-
-    def _cease_when_idle(self) -> None:
-        sending, idle = self.group.sending, self.core.membership.options.sender_idle_seconds
-        if sending is None or self.role != AS_NEEDED or self.wants != SENDER or not self.may_send:
-            return
-        # The first one stays: in a group without senders the next message would find nobody who follows its source.
-        if self.members[0] != self.core.site and not sending.waiting and self.core.now - sending.sent_at > idle:
-            self.core.branch("idle")
-            self.wants = RECEIVER
 
     @property
     def gives_credit(self) -> bool:
@@ -215,7 +157,7 @@ class Member(InView):
                 run.tick()
         self._ask_for_the_silent()
         self.proxying.tick()
-        self._cease_when_idle()
+        self.cease_when_idle()
         self.follow_wish()
 
     # ------------------------------------------------------------------ the wish of the application
@@ -306,24 +248,6 @@ class Member(InView):
     def on_change(self, sender: SiteId, data: Data) -> None:
         """A PAdd or a PLeave has its turn in the order of the group."""
         self.changes.apply(sender, data)
-
-    def on_lost_view(self) -> None:
-        """The view is over for this process alone."""
-        self.proxying.begin_anew()
-
-    def on_proxied(self, data: Data, proxied: Proxied) -> bool:
-        """A message by proxy has its turn in the order of the group: whether it is the first time."""
-        source = data.multicast.id.source
-        if proxied.number <= self.proxied.get(source, 0):
-            self.core.branch("proxied-again")
-            return False
-        self.proxied.pop(source, None)
-        self.proxied[source] = proxied.number
-        if len(self.proxied) > SENDERS_MAX:
-            del self.proxied[next(iter(self.proxied))]
-        if source == self.core.site:
-            self.proxying.settled(proxied.number)
-        return True
 
     def hold(self, site: SiteId) -> None:
         """A newcomer begins where this process is: what comes behind that is acknowledged when the newcomer has had the

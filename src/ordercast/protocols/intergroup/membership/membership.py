@@ -10,7 +10,7 @@ from ordercast.core.effects import Credit, ExitGroup, JoinChannel, LeaveChannel
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested, RoleChosen
 from ordercast.core.tables import nearest
 from ordercast.protocols.intergroup.control import CutReport
-from ordercast.protocols.intergroup.membership.member import AS_NEEDED, OUT, RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.member import Member
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
@@ -30,6 +30,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     check_numbers,
     check_pjoin,
 )
+from ordercast.protocols.intergroup.membership.roles import AS_NEEDED, OUT, RECEIVER, SENDER
 from ordercast.protocols.intergroup.membership.states import BRANCHES, State
 from ordercast.protocols.intergroup.options import check_service
 from ordercast.protocols.intergroup.packets import check_time

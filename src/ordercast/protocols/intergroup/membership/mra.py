@@ -115,9 +115,9 @@ class RepairRun:
         elapsed = core.now - self._since
         state = self.state
         if state is Repair.RECOVERY:
-            if core.now - self._progress_at > options.recovery_seconds and self._accused is None:
+            if core.now - self._progress_at > options.recovery_seconds:
                 lacking = self._member.missing(self._cut.last)
-                if lacking is not None:
+                if lacking is not None and lacking != self._accused:
                     self._accused = lacking
                     self._member.accuse(*lacking)
             return
@@ -411,12 +411,14 @@ class RepairRun:
             return
         if failed not in self.failed:
             member.block(failed)
-            if failed in self.procs:
-                core.branch("accuser-failed" if failed == sender else "holder-failed")
-                self.failed.add(failed)
-                self._start_over()
+        if failed in self.procs - self.failed:
+            core.branch("accuser-failed" if failed == sender else "holder-failed")
+            self.failed.add(failed)
+            self._start_over()
             return
-        most = packet.proc_seq - 1
+        # Also of a sender of which nobody here knows but the hierarchy. (Else: c sponsors p, and b hears neither of
+        # them; a receiver's report tells b of p's messages; b, alone in its repair, lacks them for ever.)
+        most = 0 if stream is None else packet.proc_seq - 1
         if failed == packet.proc and self._lowered.get(failed, packet.proc_seq) > most:
             core.branch("cut-lowered")
             self._lowered[failed] = most

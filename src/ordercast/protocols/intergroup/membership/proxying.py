@@ -15,7 +15,7 @@ from ordercast.protocols.intergroup.membership.states import State
 from ordercast.protocols.intergroup.packets import Proxied
 
 if TYPE_CHECKING:
-    from ordercast.protocols.intergroup.membership.member import Member
+    from ordercast.protocols.intergroup.membership.roles import InRole
 
 WINDOW = 16
 """Messages that a source may have under way through a proxy: they are said again together, so that a proxy may miss
@@ -25,7 +25,7 @@ some."""
 class Proxying:
     """One process in one group, as a source and as a proxy."""
 
-    def __init__(self, member: Member) -> None:
+    def __init__(self, member: InRole) -> None:
         self._member = member
         self._core = member.core
         self.pending: dict[int, Multicast] = {}

@@ -80,8 +80,10 @@ class InView:
             if sender == self.core.site or (stream is None and sender in self.left):
                 continue
             if stream is None:
-                # Its PAdd is before the cut, and not here yet.
-                return sender, last[sender]
+                # Its PAdd is before the cut, and not here yet; or perhaps it is not, when nothing was sent after it.
+                if last[sender]:
+                    return sender, last[sender]
+                continue
             if stream.last < last[sender]:
                 self.core.reception.detect(self.group, stream, last[sender])
                 return sender, stream.last + 1
