@@ -17,6 +17,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     MC,
     NOWHERE,
     RTC,
+    Numbers,
     PFailBlock,
     PJoin,
     ProxyRequest,
@@ -26,14 +27,16 @@ from ordercast.protocols.intergroup.membership.packets import (
     ViewAnswer,
     ViewRequest,
     check_answer,
+    check_lives,
     check_mc,
     check_numbers,
+    check_own,
     check_pjoin,
 )
 from ordercast.protocols.intergroup.membership.roles import AS_NEEDED, OUT, RECEIVER, SENDER
 from ordercast.protocols.intergroup.membership.states import BRANCHES, State
 from ordercast.protocols.intergroup.options import check_service
-from ordercast.protocols.intergroup.packets import check_time
+from ordercast.protocols.intergroup.packets import ViewId, check_time
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.parts.names import NAME_CHARACTERS_MAX
 
@@ -215,9 +218,16 @@ class Membership(Part):
             raise WireError(f"the senders of {group.name} are configured")
         return None if sender == self._core.site or group.member.state is State.OUT else group.member
 
+    def _check_own(self, member: Member, epoch: ViewId, last: Numbers) -> None:
+        """Nobody in the epoch of this process has more of it than it has sent."""
+        if epoch == member.epoch:
+            sending, name = member.group.sending, member.group.name
+            check_own(self._core.site, last, self.last_number(name) if sending is None else sending.seq)
+
     def on_pjoin(self, sender: SiteId, packet: PJoin, arrival: Arrival) -> None:
         """Somebody repairs."""
         check_pjoin(packet)
+        check_lives(self._core.site, packet.procs)
         member = self._on_channel(sender, arrival)
         if member is not None:
             member.on_pjoin(sender, packet)
@@ -227,6 +237,7 @@ class Membership(Part):
         check_numbers({packet.proc: packet.proc_seq})
         member = self._on_channel(sender, arrival)
         if member is not None:
+            self._check_own(member, packet.epoch, {packet.proc: packet.proc_seq})
             member.on_pfail_block(sender, packet)
 
     def on_rec_info(self, sender: SiteId, packet: RecInfo, arrival: Arrival) -> None:
@@ -236,6 +247,7 @@ class Membership(Part):
         check_time(packet.cut)
         member = self._on_channel(sender, arrival)
         if member is not None:
+            self._check_own(member, packet.epoch, packet.seq_cut)
             member.detector.hear(sender)
             if member.repair is not None:
                 member.repair.on_rec_info(sender, packet)
@@ -250,6 +262,7 @@ class Membership(Part):
         member = self._on_channel(sender, arrival)
         if member is None:
             return
+        self._check_own(member, packet.epoch, packet.cut.last)
         member.detector.hear(sender)
         if member.repair is not None:
             member.repair.on_rtc(sender, packet)
@@ -269,6 +282,8 @@ class Membership(Part):
             known = (each.member for each in groups if each.member is not None and each.member.reception is not None)
             member = next((each for each in known if packet.cut_of(each.epoch) is not None), None)
         if member is not None:
+            cut = packet.cut_of(member.epoch)
+            self._check_own(member, member.epoch, {} if cut is None else cut.last)
             member.on_mc(sender, packet)
 
     def on_view_request(self, sender: SiteId, packet: ViewRequest, arrival: Arrival) -> None:

@@ -236,6 +236,21 @@ def check_pjoin(packet: PJoin) -> None:
         raise WireError(f"a proposal of the attempt {packet.attempt}, number {packet.number}")
 
 
+def check_lives(site: SiteId, procs: Sites) -> None:
+    """Raise `WireError` when a later life of this very process is considered: there is none."""
+    name, _, life = site.partition("#")
+    for each in procs:
+        other, _, later = each.partition("#")
+        if other == name and later.isdecimal() and int(later) > int(life or 0):
+            raise WireError(f"{each} is considered, and {site} is here")
+
+
+def check_own(site: SiteId, last: Numbers, seq: int) -> None:
+    """Raise `WireError` when somebody has more of a process than that has sent."""
+    if last.get(site, 0) > seq:
+        raise WireError(f"somebody has the message {last[site]} of {site}, whose last one is {seq}")
+
+
 def check_mc(packet: MC) -> None:
     """Refuse what contradicts itself."""
     check_sites(tuple(packet.old))
