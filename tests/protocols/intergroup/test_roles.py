@@ -69,7 +69,7 @@ def test_nothing_is_doubled_or_overtaken_through_failures_of_proxies(seed: int) 
         Crash(from_=3.0, sites=("c",), to=7.0),
         Crash(from_=5.0, sites=("d",), forever=True),
         Loss(rate=0.1, from_=0.0, to=9.0),
-        Duplication(rate=0.3, seconds=2.0, from_=0.0, to=9.0),
+        Duplication(rate=0.3, seconds=0.3, from_=0.0, to=9.0),
         changes=(RECEIVER,),
         seed=seed,
     )
