@@ -249,4 +249,4 @@ def joiner_that_died_stays(patch: pytest.MonkeyPatch) -> None:
 @broken_rule
 def goes_on_in_its_old_view(patch: pytest.MonkeyPatch) -> None:
     """A process that has stood still sends in its old view, though it hears the others in another one."""
-    patch.setattr(Member, "_be_overtaken", lambda self: None)
+    patch.setattr(Member, "_be_overtaken", lambda self, sender: None)

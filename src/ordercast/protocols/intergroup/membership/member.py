@@ -212,7 +212,7 @@ class Member(InRole):
             self.bootstrap.hear(sender)
         elif not self.is_blocked(sender) and (sender in self._foreign or len(self._foreign) < SENDERS_MAX):
             if sender in self.members and epoch.start_time > self.epoch.start_time:
-                self._be_overtaken()
+                self._be_overtaken(sender)
             # For a while it may only be later than we are, or we may be.
             since = self._foreign.setdefault(sender, self.core.now)
             if not 0 <= self.core.now - since < self.foreign_patience:
@@ -221,7 +221,7 @@ class Member(InRole):
                 self.on_foreign(sender)
         return None
 
-    def _be_overtaken(self) -> None:
+    def _be_overtaken(self, sender: SiteId) -> None:
         """A member of the view is in a later one: from now on nothing is delivered and sent in this one. (Else: b
         stands still, the others go on without it; b is back, and sends m before it has found out. m is delivered by b
         alone, at the end of a view in which nobody else is, though b's next view has all of them.)"""
@@ -229,6 +229,10 @@ class Member(InRole):
             self.core.branch("view-over")
             self.order.halted = True
             self.core.transmission.give_credit(self.group)
+        if self.state in (State.RECEIVER, State.TO_RECEIVER):
+            self.wait_for_change()
+        if self.reception is not None:
+            self.reception.on_overtaken(sender)
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""

@@ -295,10 +295,11 @@ class Membership(Part):
         if member is None or group is None:
             return
         core.clock.observe(packet.time, core.now)
-        ended = member.installed
-        if packet.epoch not in (NOWHERE, EMPTY) and ended is not None and ended.cut_of(packet.epoch) is not None:
-            core.send((sender,), ended)
-            return
+        if packet.epoch not in (NOWHERE, EMPTY):
+            ended = next((each for each in member.endings if each.cut_of(packet.epoch) is not None), None)
+            if ended is not None:
+                core.send((sender,), ended)
+                return
         if member.state is not State.SENDER or sender in group.streams:
             return
         member.hold(sender)

@@ -47,6 +47,11 @@ class ReceiverRun:
         if self._resigns and self._core.site in packet.procs and self._core.site not in packet.fail:
             self._resign()
 
+    def on_overtaken(self, site: SiteId) -> None:
+        """A sender of the view has gone on: it is asked at once, and then with each period."""
+        if self._asked is None:
+            self.on_foreign(site)
+
     def on_foreign(self, site: SiteId) -> None:
         """A sender is in another view: it knows which message has ended this one."""
         self._asked = site

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
     from ordercast.protocols.intergroup.protocol import InterGroup
 
+ENDINGS_MAX = 8
+"""Views that a receiver may miss and catch up with, one after the other."""
 FOREIGN_SPREAD = 3.0
 """How many times `foreign_seconds` a process waits at the most."""
 
@@ -47,6 +50,8 @@ class InView:
         """Who multicasts through proxies -> the number of its last message that had its turn, the latest one last."""
         self.installed: MC | None = None
         """What has begun the present epoch."""
+        self.endings: deque[MC] = deque(maxlen=ENDINGS_MAX)
+        """What has ended the last ones, for receivers that have missed it."""
         self._foreign: dict[SiteId, float] = {}
         """Who speaks in another epoch -> since when."""
         self.foreign_patience = core.membership.options.foreign_seconds
@@ -139,6 +144,7 @@ class InView:
         came = {sender: self._last_view_of(sender, message, epoch) for sender in members}
         self._replace(streams, SenderGroup(view, view, members, message.first, view.start_time))
         self.installed = message
+        self.endings.append(message)
         self.left = {}
         self.order.begin(view.start_time)
         self.install_view(came)
@@ -186,6 +192,7 @@ class InView:
         self._replace(streams, senders)
         self.left = {}
         self.installed = None
+        self.endings.clear()
         self.agreed = {}
         self.order.begin(senders.start_time)
 
