@@ -118,8 +118,12 @@ class DynamicInterGroup(InterGroup):
             return None
         if member.multicasts_by_proxy:
             return PROXY
-        # Also when that was at once, for then the view begins in the very step.
-        return LATER if group.own is None or member.first_message == multicast.id else None
+        # Also when that was at once, for then the view begins in the very step; and behind others that wait.
+        if group.own is not None and member.first_message != multicast.id and not member.unannounced:
+            return None
+        if group.sending is not None and group.sending.waiting:
+            member.unannounced.add(multicast.id)
+        return LATER
 
     def on_join_requested(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""

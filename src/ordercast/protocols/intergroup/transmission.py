@@ -106,6 +106,8 @@ class Transmission(Part):
             line.clear()
         if group.sending is not None:
             group.sending.waiting = group.sending.waiting_bytes = 0
+        if group.member is not None:
+            group.member.unannounced.clear()
 
     def send_change(self, group: ProcessGroup, change: PAdd | PLeave) -> Data | None:
         """Multicast a change of the sender group, as Data."""
@@ -192,6 +194,8 @@ class Transmission(Part):
         core = self._core
         if change is None:
             sending.sent_at = core.now
+            if group.member is not None:
+                group.member.unannounced.discard(multicast.id)
         sending.seq += 1
         sending.spoke_at = core.now
         timestamp = sending.said = core.clock.tick(core.now)

@@ -32,6 +32,8 @@ class InRole(InView):
         """Fixed by the application, or `AS_NEEDED`."""
         self.first_message: MessageId | None = None
         """The one for which this process has become a sender."""
+        self.unannounced: set[MessageId] = set()
+        """What waits since this process was no sender, and what waits behind it: it is multicast when it leaves."""
         self.told_credit = 0
         """What the application was told that it may multicast while this process sends nothing itself."""
         self.proxying = Proxying(self)
