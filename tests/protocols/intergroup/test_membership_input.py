@@ -66,7 +66,9 @@ class Post:
 
 
 def mc(**changed: Any) -> MC:
-    sound = MC("p", ViewId(9, "b", 1), {"a": FIRST, "b": FIRST}, ((FIRST, Cut({"a": 1}, 5, 5)),), {"a": 2, "b": 1}, {})
+    sound = MC(
+        "g", "p", ViewId(9, "b", 1), {"a": FIRST, "b": FIRST}, ((FIRST, Cut({"a": 1}, 5, 5)),), {"a": 2, "b": 1}, {}
+    )
     return msgspec.structs.replace(sound, **changed)
 
 
@@ -97,6 +99,7 @@ REFUSED: dict[str, Packet] = {
     "a view without first numbers": mc(first={"a": 2}),
     "a view from nowhere": mc(cuts=()),
     "a view of 100,000": mc(old=dict.fromkeys(MANY, FIRST), first=dict.fromkeys(MANY, 1)),
+    "a view of another group": mc(group="h"),
     "a view without time": mc(view=ViewId(-1, "b", 1)),
     "an answer of 100,000": answer(members=MANY, first=dict.fromkeys(MANY, 1)),
     "an answer without first numbers": answer(first={}),

@@ -27,7 +27,7 @@ def run(
         {"g": SITES},
         NETWORK.make(SITES),
         seed=seed,
-        # A hierarchy that knows of all receivers after a second, or one of them would be ahead of a cut, and begin anew.
+        # A hierarchy that knows of all receivers after a second: else one of them is ahead of a cut, and begins anew.
         options=MembershipOptions(
             views="change", control_seconds_min=0.1, start_seconds=0.3, check_seconds=0.2, **options
         ),

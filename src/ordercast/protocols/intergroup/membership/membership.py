@@ -274,13 +274,10 @@ class Membership(Part):
         check_mc(packet)
         if sender == self._core.site:
             return
-        if arrival.channel is not None:
-            member = self._on_channel(sender, arrival)
-        else:
-            # The answer to a request: whose channel it is, the epoch says.
-            groups = self._core.process_groups.values()
-            known = (each.member for each in groups if each.member is not None and each.member.reception is not None)
-            member = next((each for each in known if packet.cut_of(each.epoch) is not None), None)
+        group = self._core.process_groups.get(packet.group)
+        if arrival.channel is not None and self._core.group_on(arrival) is not group:
+            raise WireError(f"an MC of {packet.group!r} on {arrival.channel}")
+        member = None if group is None or group.member is None or group.member.is_out else group.member
         if member is not None:
             cut = packet.cut_of(member.epoch)
             self._check_own(member, member.epoch, {} if cut is None else cut.last)

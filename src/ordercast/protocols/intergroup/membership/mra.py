@@ -452,6 +452,7 @@ class RepairRun:
         time = max(ready.time for ready in readies.values()) + 1
         core.clock.observe(time, core.now)
         self._message = MC(
+            member.group.name,
             proposal.name,
             ViewId(time, core.site, member.attempts),
             {site: ready.epoch for site, ready in readies.items()},

@@ -112,6 +112,9 @@ class RTC(Packet, frozen=True):
 class MC(Packet, frozen=True):
     """Membership Change: install the new view."""
 
+    group: GroupId
+    """It may be an answer, which comes on no channel. (Found by its epochs: the first views of two groups of the
+    configuration have one name, and the view of one would be installed in the other.)"""
     proposal: str
     view: ViewId
     """membID."""
