@@ -298,7 +298,8 @@ class Member(InRole):
             self._asking_since = core.now
         elif not 0 <= core.now - self._asking_since <= options.change_seconds:
             self.lose_all()
-        elif there:
+        elif there and core.now - self._asking_since > options.change_seconds / 4:
+            # By now a repair would have begun.
             core.branch("asked-for-silent")
             core.send((there[0],), ViewRequest(self.group.name, 0, self.epoch, core.clock.read(core.now)))
 
@@ -330,7 +331,9 @@ class Member(InRole):
         elif self.repair is not None:
             self.repair.consider(site)
         elif self.reception is not None:
-            self.reception.on_foreign(site)
+            # A stranger does not know what has ended this view.
+            if site in self.members:
+                self.reception.on_foreign(site)
         elif state in (State.RECEIVER, State.TO_RECEIVER) and site in self.members:
             # (A leaver that does nothing: the others have gone on without it, its PLeave never has its turn, they are
             # heard, and so it waits for ever.)
