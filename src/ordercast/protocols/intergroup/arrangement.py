@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
 from ordercast.protocols.intergroup.services import DEFAULT_SERVICE, SERVICES
 
-
 QUIET_SECONDS = 2.5
 """A campaign's run in which nothing was delivered and no view installed for so long has settled, with few exceptions:
 some detectors wait longer."""
