@@ -92,6 +92,10 @@ class ViewOrder:
         self.last = max(self.last, (time, ""))
         self.reached = max(self.reached, time)
 
+    def waiting(self) -> list[tuple[Stream, Data]]:
+        """What waits, in order."""
+        return [(stream, data) for *_, stream, data in sorted(self._queue, key=lambda entry: entry[:3])]
+
     def oldest(self) -> int | None:
         """The earliest timestamp that waits."""
         return self._queue[0][0] if self._queue else None
