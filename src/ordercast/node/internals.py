@@ -218,7 +218,8 @@ class Internals:
             if effect.groups:
                 log_moves(view, self._contract.view_word, effect.seconds)
             self.receiver.install(view)
-            if self.process in view.members:
+            # A view may have the senders only, and whoever receives is in the group all the same.
+            if self.process in view.members or self.process in self.engine.groups.get(view.group, ()):
                 self.membership.installed(view.group)
         unknown = set(self.engine.find_unknown(effect.members))
         for name in sorted(unknown - self._unknown):

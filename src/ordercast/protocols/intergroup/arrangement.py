@@ -99,6 +99,7 @@ ARRANGEMENT = Arrangement(
 
 DYNAMIC_ARRANGEMENT = replace(
     ARRANGEMENT,
+    unlisted={"views": "change"},
     campaign=Tuning(
         options=_options_of_views,
         settle=12.0,
