@@ -198,8 +198,6 @@ class _Reader:
             numbers.get("queue_bytes", _DEFAULTS.queue_bytes),
         )
         contract = protocol.contract.with_options(protocol.contract.options(**options))
-        if is_open:
-            self._check_open(contract)
         values: dict[str, Any] = {
             "cluster": self._checked("cluster", check_name),
             "protocol": protocol.contract.name,
@@ -410,6 +408,8 @@ class _Reader:
         try:
             checked = to_struct(table, protocol.contract.options, where)
             given = {key: getattr(checked, key) for key in table}
+            if not processes:
+                self._check_open(protocol.contract.with_options(checked))
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
             options = live_options(protocol, given, socket_buffer, queue_bytes, len(processes))
@@ -417,7 +417,8 @@ class _Reader:
             protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
         except UsageError as error:
             text = str(error)
-            raise UsageError(text if text.startswith(where) else f"{where}: {text}") from error
+            is_told = text.startswith((where, self._name))
+            raise UsageError(text if is_told else f"{where}: {text}") from error
         return given
 
     def _check_family(self, processes: Mapping[SiteId, HostPort]) -> None:

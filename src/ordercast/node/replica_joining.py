@@ -33,7 +33,7 @@ class Joining(Generic[State]):
         await asyncio.shield(self._entering)
         told = ""
         while machine.end is None:
-            reason = machine.lineage.waits_for
+            reason = machine.waits_for
             if machine.arrival is not None:
                 await asyncio.wait((machine.arrival,))
             elif reason:
@@ -55,7 +55,7 @@ class Joining(Generic[State]):
         if not machine.is_live:
             return "the process starts, and waits for the answers of the others"
         looking = machine.internals.searching
-        return machine.lineage.waits_for + (f" ({looking})" if looking else "")
+        return machine.waits_for + (f" ({looking})" if looking else "")
 
     async def undo(self) -> bool:
         """Nobody waits any more until this replica is ready: be out of the group again. False where it is configured:
