@@ -56,7 +56,6 @@ async def check_receiver(first: dict[str, Any], others: dict[str, Any]) -> None:
             assert places(quotes) == ["a", "b"], "a view has the senders"
             with pytest.raises(ordercast.UsageError, match="no sender"):
                 await quotes.multicast(b"mine")
-                await quotes.flush()
             await feed.multicast(b"1")
             assert await payloads(quotes, 1) == await payloads(archive, 1) == [b"1"]
             await quotes.choose("reliable-source", [a.process])

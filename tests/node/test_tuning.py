@@ -52,7 +52,24 @@ def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     assert live == usual
 
 
-INTERGROUP = {"control_seconds_min": 0.02, "start_seconds": 0.2, "answer_senders_max": 8}
+INTERGROUP = {
+    "control_seconds_min": 0.02,
+    "start_seconds": 0.2,
+    "check_seconds": 0.2,
+    "ring_seconds": 0.1,
+    "search_seconds": 0.6,
+    "silence_seconds": 1.0,
+    "stale_seconds": 2.0,
+    "answer_senders_max": 8,
+    "membership_seconds": 0.05,
+    "silent_keep_alives": 20,
+    "foreign_seconds": 0.2,
+    "consensus_seconds": 1.0,
+    "cut_seconds": 0.2,
+    "recovery_seconds": 1.0,
+    "block_seconds": 3.0,
+    "bootstrap_seconds": 0.3,
+}
 
 FITTING: dict[str, dict[str, Any]] = {
     "fan-0": {},
@@ -69,7 +86,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
     "three-step": {"window_messages": 8, "acknowledge_every": 2},
     "selective-total": {"window_messages": 8},
-    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128},
+    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128, "window_messages": 8},
 }
 """Four processes with the usual buffers."""
 
@@ -88,7 +105,7 @@ TIGHT: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
     "three-step": {"window_messages": 4, "acknowledge_every": 1},
     "selective-total": {"window_messages": 4},
-    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64},
+    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64, "window_messages": 4},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 

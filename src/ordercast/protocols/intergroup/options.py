@@ -38,8 +38,8 @@ class InterGroupOptions(ControlOptions, frozen=True):
     """And bytes of their payloads, for a live node's messages are bundles."""
     window_messages: int = 0
     """How many messages of a sender may wait for their turn at the sender itself before its application is told to
-    wait. A live node makes larger bundles meanwhile; what is outstanding it would only notice control messages later. 0:
-    as many as may be outstanding."""
+    wait. A live node makes larger bundles meanwhile, and small ones leave at once where nothing waits; of what is
+    outstanding it hears a few control messages later. 0: as many as may be outstanding."""
     buffer_messages_max: int = 4096
     """How many messages of a group a process keeps for repairs (the msgBuffer of 3.2.2); a sender keeps its own until
     they are stable, and sends no more when they fill it."""
