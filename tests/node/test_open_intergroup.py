@@ -15,7 +15,7 @@ from ordercast.net.ports import free_ports
 from tests.node.cluster import payloads, run
 from tests.node.test_open_cluster import by_multicast, by_seeds, until
 
-INTERGROUP = {"protocol": "intergroup"}
+INTERGROUP: dict[str, Any] = {"protocol": "intergroup"}
 
 
 def place(process: str) -> str:
