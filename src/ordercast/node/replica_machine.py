@@ -193,11 +193,6 @@ class Machine(Generic[State]):
         return self._lacking or self.lineage.waits_for
 
     @property
-    def waits_for(self) -> str:
-        """Why the state has not begun, or may not be worked with on this side; empty as a rule."""
-        return self.lineage.waits_for or ("" if self._division is None else self._division.lacking)
-
-    @property
     def _lacking(self) -> str:
         """Why calls are not applied in this view; empty as a rule."""
         return self.lineage.lacking if self._division is None else self._division.lacking
