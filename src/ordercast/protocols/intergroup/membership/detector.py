@@ -59,20 +59,24 @@ class Detector:
 
     def timeout(self, site: SiteId) -> float:
         """How long it may be silent."""
-        core = self._core
-        options = core.membership.options
+        return (self._usual() + 2 * self._core.control.distance(site)) * self._patience.get(site, 1.0)
+
+    def _usual(self) -> float:
         # Whoever repairs and is no sender yet is only heard with each period of the membership timer.
-        usual = options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
-        return (usual + 2 * core.control.distance(site)) * self._patience.get(site, 1.0)
+        options = self._core.membership.options
+        return options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
 
     def suspect(self, sites: Iterable[SiteId]) -> set[SiteId]:
         """Those of them that are suspected now and were not before."""
-        silent = {
-            site: self._silence(site) for site in sites if site not in self._suspected and site != self._core.site
-        }
-        if all(share <= 1.0 for share in silent.values()):
+        others = [site for site in sites if site != self._core.site and site not in self._suspected]
+        now, usual = self._core.now, self._usual()
+        for site in others:
+            self._heard.setdefault(site, now)
+        # Distances and patience only lengthen what is usual, and cost more than most ticks are worth.
+        long = [site for site in others if now - self._heard[site] > usual]
+        if all(self._silence(site) <= 1.0 for site in long):
             return set()
-        found = {site for site, share in silent.items() if share > NEARLY}
+        found = {site for site in others if self._silence(site) > NEARLY}
         if len(self._suspected) >= SENDERS_MAX:
             # Those of long ago are not worth more memory; whoever is silent now is suspected again.
             self._suspected.clear()
@@ -81,7 +85,7 @@ class Detector:
 
     def _silence(self, site: SiteId) -> float:
         """For how much of its time it has been silent."""
-        return (self._core.now - self._heard.setdefault(site, self._core.now)) / self.timeout(site)
+        return (self._core.now - self._heard[site]) / self.timeout(site)
 
     def is_suspected(self, site: SiteId) -> bool:
         """Whether it has been silent for too long."""
