@@ -29,6 +29,9 @@ OPTIONS = {
     "views": "change",
     # Rare, for 64 senders and 500 receivers hear each other's: fewer than a hundred thousand packets a second.
     "keep_alive_seconds": 0.5,
+    # What is not answered is said again after longer than a repair takes: each message is counted once.
+    "membership_seconds": 1.0,
+    "cut_seconds": 0.5,
     "control_seconds_min": 0.5,
     "start_seconds": 1.0,
     "distance_seconds_unknown": DISTANCE_SECONDS,
