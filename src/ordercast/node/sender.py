@@ -20,8 +20,10 @@ from ordercast.node.bundles import (
     MESSAGE_OVERHEAD,
     PIECE_MARK,
     as_bytes,
+    encode_any,
     encode_bundle,
     encode_pieces,
+    take_fitting,
 )
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
@@ -205,11 +207,11 @@ class Sender:
                     self._close()
                     self._open_to = to
                 room = BUNDLE_BYTES_MAX - self._open_bytes
-                guess, size = _guess(payloads, start, room)
+                fitting, size = take_fitting(payloads, start, room)
                 if size <= room:
-                    self._open.extend(guess)
+                    self._open.extend(fitting)
                     self._open_bytes += size
-                    start += len(guess)
+                    start += len(fitting)
                     if start < count:
                         self._close()
                 else:
@@ -255,11 +257,7 @@ class Sender:
     # ------------------------------------------------------------------ bundles out
     def _close(self) -> None:
         if self._open:
-            try:
-                bundle = encode_bundle(self._open)
-            except TypeError:
-                # They hold bytes, but not in a way that the encoder knows.
-                bundle = encode_bundle([as_bytes(payload) for payload in self._open])
+            bundle = encode_any(self._open)
             self._closed.append((bundle, self._open_to, len(self._open)))
             self._closed_bytes += len(bundle)
             self._open.clear()
@@ -403,18 +401,6 @@ class Sender:
         except OrdercastError:
             return False
         return self.is_idle
-
-
-def _guess(payloads: Sequence[bytes], start: int, room: int) -> tuple[Sequence[bytes], int]:
-    """As many messages as would fit if all were like the next one, and the room that they take in truth."""
-    try:
-        guess = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
-        # Quicker than to add the lengths up, and it refuses what is no bytes.
-        return guess, len(b"".join(guess)) + MESSAGE_OVERHEAD * len(guess)
-    except TypeError:
-        for payload in payloads[start:]:
-            as_bytes(payload)
-        raise
 
 
 class NoWayOut:

@@ -14,7 +14,7 @@ UNDER_WAY_MAX = 64
 fill a window of any member."""
 
 RUN_BYTES_MAX = 60_000
-"""Of a run of several messages: with its head it is one bundle. A larger message is a run of its own."""
+"""Of a run of several messages, encoded: with its head it is one bundle. A larger message is a run of its own."""
 
 SUBSCRIPTIONS_MAX = 64
 """Of one client."""
@@ -42,11 +42,12 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
 
 
 class Send(msgspec.Struct, frozen=True, tag="send", array_like=True):
-    """A run of messages."""
+    """A run of messages, encoded by the client as they travel and are logged."""
 
     group: _Group
     number: _Number
-    payloads: Annotated[list[bytes], msgspec.Meta(min_length=1)]
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    packed: memoryview
 
 
 class SendKeyed(msgspec.Struct, frozen=True, tag="keyed", array_like=True):
