@@ -75,7 +75,10 @@ def test_keys_of_all_clients_together_have_the_bound_of_the_group_alone() -> Non
 
 
 def test_a_bundle_of_runs_says_how_much_it_holds() -> None:
-    runs = [Run("x", 1, 2, memoryview(encode_bundle([b"1", b"2"]))), Run("y", 7, 1, memoryview(encode_bundle([b"3"])), ticket=5)]
+    runs = [
+        Run("x", 1, 2, memoryview(encode_bundle([b"1", b"2"]))),
+        Run("y", 7, 1, memoryview(encode_bundle([b"3"])), ticket=5),
+    ]
     packed = encode_marked(runs)
     assert decode_marked(packed, 3) == runs
     with pytest.raises(WireError, match="holds 3 messages and says that it holds 2"):

@@ -111,9 +111,7 @@ class Receipts:
             waiting = await self._post(sender, to, Letter(as_bytes(payload), 0, key or "", owner), name)
         return waiting.future
 
-    def post_run(
-        self, receiver: Receiver, sender: Sender, to: Address, run: Run
-    ) -> asyncio.Future[Receipt] | None:
+    def post_run(self, receiver: Receiver, sender: Sender, to: Address, run: Run) -> asyncio.Future[Receipt] | None:
         """Send a run of a client; who waits for what is given back gets the receipt of its first message. None when
         there is no room for it now."""
         self._check(receiver, to[0], None)

@@ -132,9 +132,9 @@ class Receiver:
         except WireError as error:
             unpacked = self._set_aside(multicast, str(error))
         is_of_one = len(multicast.groups) == 1
-        if is_of_one and route and route[0].held is None and self.letters.lacks(multicast.groups[0]):
-            if any(letter.is_keyed for letter in letters):
-                self._need_keys(multicast.groups[0], route[0])
+        lacks_keys = is_of_one and self.letters.lacks(multicast.groups[0]) and route and route[0].held is None
+        if lacks_keys and any(letter.is_keyed for letter in letters):
+            self._need_keys(multicast.groups[0], route[0])
         if not is_of_one or not route or route[0].held is None:
             places = self.letters.sort(multicast, letters, _own_offsets(route))
         ordinal = self._ordinal = self._ordinal + 1

@@ -10,10 +10,10 @@ from ordercast.core import GroupId, MessageId, SiteId
 from ordercast.node.runs import CLIENT_CHARACTERS_MAX, RUN_NUMBER_MAX
 
 UNDER_WAY_MAX = 64
-"""Runs, keyed messages and calls that a client may have sent and not heard of. With runs of 60 kB that is enough to
+"""Runs, keyed messages and calls that a client may have sent and not heard of. With runs of 63 kB that is enough to
 fill a window of any member."""
 
-RUN_BYTES_MAX = 60_000
+RUN_BYTES_MAX = 63_000
 """Of a run of several messages, encoded: with its head it is one bundle. A larger message is a run of its own."""
 
 SUBSCRIPTIONS_MAX = 64
