@@ -78,8 +78,8 @@ class LazyGroup(TyperGroup):
 
 
 def tidy(command: Any) -> None:
-    """One spelling of what stands for a value in a help page: capitals, and nothing for what has no value. And [groups],
-    a table of a configuration, is no markup."""
+    """One spelling of what stands for a value in a help page: capitals, and nothing for what has no value. [groups], a
+    table of a configuration, is no markup."""
     command.help = escape(command.help or "")
     for param in (*command.params, command.get_help_option(typer.Context(command))):
         if param is None:

@@ -1,4 +1,4 @@
-"""`ordercast config` and `ordercast key` without the extra [cli]: the same work, and the same words read by argparse."""
+"""`ordercast config` and `ordercast key` without the extra [cli]: the same work and words, read by argparse."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import get_ident
+from time import monotonic
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
 from ordercast.node.bundles import (
@@ -80,6 +81,11 @@ class Sender:
         self._window = 0
         """The most credit there ever was: so much less one is under way."""
         self._flush_due = False
+        self._left_at: deque[float] = deque()
+        """When the bundles left that are under way, the first one first."""
+        self.round_trip_seconds: float | None = None
+        """Until a bundle is accepted, on average of the last ones; None before the first, and where the protocol sets
+        no limit."""
         self._waiters: list[asyncio.Future[None]] = []
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._blocked = ""
@@ -137,11 +143,13 @@ class Sender:
             if get_ident() != self._thread:
                 check_thread(self._thread)
             self._credit = credit - 1
+            self._left_at.append(monotonic())
             try:
                 self._request(encode_bundle((payload,)), to[0], to[1], 1)
             except UsageError:
                 # The protocol has not taken it.
                 self._credit = credit
+                self._left_at.pop()
                 raise
             if self._failure is not None:
                 raise self._failure
@@ -293,6 +301,7 @@ class Sender:
         if self._credit is not None:
             # The instance says how much there is left when it has taken this, but perhaps only when its log is stable.
             self._credit -= 1
+            self._left_at.append(monotonic())
         try:
             self._request(payload, to[0], to[1], count)
         except UsageError as error:
@@ -321,8 +330,26 @@ class Sender:
         self._credit = available
         self._is_limited = True
         self._window = max(self._window, available)
+        self._note_accepted()
         if (self._closed or self._open_bytes or self._idle_waiters) and not self._flush_due:
             self._flush_soon()
+
+    def _note_accepted(self) -> None:
+        left_at, under_way = self._left_at, self._under_way()
+        while len(left_at) > under_way:
+            took = monotonic() - left_at.popleft()
+            before = self.round_trip_seconds
+            self.round_trip_seconds = took if before is None else before + (took - before) / 8
+
+    @property
+    def credit(self) -> int | None:
+        """Bundles that the protocol takes now; None: it sets no limit."""
+        return self._credit
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Messages that have not left."""
+        return self._closed_bytes + self._open_bytes
 
     def forget(self, group: GroupId) -> None:
         """What waits for a group goes nowhere."""
