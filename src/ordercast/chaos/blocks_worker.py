@@ -23,8 +23,8 @@ from ordercast.chaos.register import Register
 from ordercast.chaos.worker import Work, run_worker, wait
 from ordercast.trace.uses import FOLDER, Block, UseFile
 
-LEASE_SECONDS = 1.0
-"""Shorter than the pauses and partitions of every plan."""
+LEASE_SECONDS = 0.5
+"""Shorter than the pauses and partitions of a plan of ten seconds and more."""
 
 USE_SECONDS = 0.02
 """Between two looks whether it is still held."""
