@@ -154,7 +154,7 @@ class Asking(Watch):
         if sender in core.cellmates:
             self._answer_mate(sender, packet)
         elif standing:
-            core.ordering.say_word((sender,), (standing[-1].message,))
+            core.speaking.say((sender,), (standing[-1].message,))
 
     def _answer_mate(self, sender: SiteId, packet: Ask) -> None:
         """A site of our cell also hears where the cell stands; from the primary, what it has missed."""
@@ -169,7 +169,7 @@ class Asking(Watch):
                 core.primary.send_start(sender)
             elif packet.count < core.ordering.count:
                 self._tell_missing(sender, packet.count)
-        core.ordering.say_word((sender,), packet.served()[:1])
+        core.speaking.say((sender,), packet.served()[:1])
 
     def _tell_missing(self, site: SiteId, count: int) -> None:
         """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
