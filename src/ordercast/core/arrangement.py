@@ -66,6 +66,11 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     settle: float
     """Seconds that the protocol needs at the most, once everything works and nothing is under way, to finish what was
     begun. Packets that the last fault delayed come before that."""
+    quiet: float | None = None
+    """Seconds after which a run is over although it might settle for longer, when nothing was delivered, installed or
+    answered in them and nobody waits; a run in which a claim does not hold then is repeated with all of its time. For
+    protocols that talk for ever, half of whose events would be there to show that nothing more happens. None: every
+    run settles as long as it may."""
     networks: Mapping[str, int] | None = None
     """Kinds of network and their weights; None: those that every protocol is tried on."""
     channels: bool = False
