@@ -127,6 +127,7 @@ def test_a_small_message_goes_to_the_primary_which_sends_it_on_with_its_place() 
     mine = message("b", 1)
     ((to, first),) = sent(b.step(MulticastRequested(Multicast(mine, ("g",)))))
     assert to == ("a",)
+    assert isinstance(first, Data)
     a.receive("b", first)
     said = sent(a.step(TimerFired("turn")))
     assert said == [(("b", "c"), Placed(first, 0, 1, 1, False))], "as it came: with its floor"

@@ -184,9 +184,10 @@ class Ordering(Part):
             if has_part and core.primary.may_speak:
                 # Else only words have come, or we are between two epochs.
                 self._take_part()
-            for cell in sorted(self._heard):
+            heard = self._heard
+            for cell in sorted(heard) if len(heard) > 1 else heard:
                 self.voices[cell].fix()
-            self._heard.clear()
+            heard.clear()
             core.delivery.deliver()
 
     def _take_part(self) -> None:

@@ -42,13 +42,18 @@ class Speaking(Part):
         """At the primary: when it was last looked whether the next one speaks, in which epoch, and how many places
         there were."""
         self._wants_all = False
+        voices = core.ordering.own_voices
+        self._needs_one = core.ordering.cell is not None and voices.quorum == 2
+        """Whether a follower and the primary are a quorum of our cell."""
+        self._follows = (-1, False)
+        """An epoch, and whether we are neither its primary nor the next one."""
 
     # ------------------------------------------------------------------ the primary
     def wants_all(self) -> bool:
         """Whether the next one in the cell has not said yet what it has accepted of older proposals."""
         core = self._core
         now, epoch = core.now, core.primary.started
-        if core.ordering.own_voices.quorum == 2 and abs(now - self._judged[0]) >= NEXT_SECONDS:
+        if self._needs_one and abs(now - self._judged[0]) >= NEXT_SECONDS:
             voice = core.ordering.own_voices.said[core.primary.primary_of(epoch + 1)]
             _, then, count = self._judged
             self._wants_all = then == epoch and not (voice.epoch == epoch and voice.count >= count)
@@ -78,14 +83,14 @@ class Speaking(Part):
 
     def _may_wait(self, address: Destinations | None) -> bool:
         """Whether nobody but the primary needs the word, and it has another one."""
+        if self.is_asked or not self._needs_one:
+            return False
         core = self._core
-        ordering, primary = core.ordering, core.primary
-        return (
-            not self.is_asked
-            and ordering.own_voices.quorum == 2
-            and (address is None or address.cells == (ordering.cell,))
-            and core.site not in (primary.primary_of(primary.started), primary.primary_of(primary.started + 1))
-        )
+        epoch = core.primary.started
+        if self._follows[0] != epoch:
+            speakers = core.primary.primary_of(epoch), core.primary.primary_of(epoch + 1)
+            self._follows = epoch, core.site not in speakers
+        return self._follows[1] and (address is None or address.cells == (core.ordering.cell,))
 
     def on_word_timeout(self) -> None:
         """It has waited for long enough."""
@@ -98,7 +103,7 @@ class Speaking(Part):
         """In a cell of three or four, a follower is a quorum with the primary: it needs no word of another one."""
         core = self._core
         others = core.cellmates if address is None else address.others
-        if core.ordering.own_voices.quorum > 2 or core.primary.leads:
+        if not self._needs_one or core.primary.leads:
             return others
         primary = core.primary.primary_of(core.primary.started)
         return tuple(site for site in others if site == primary or site not in core.cellmates)
