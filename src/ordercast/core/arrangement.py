@@ -127,6 +127,8 @@ class Arrangement(msgspec.Struct, frozen=True, kw_only=True):
     campaign: Tuning
     live: Callable[[Capacity], OptionValues]
     """The options that a live process takes where its user has given none; `no_options`: the protocol's defaults."""
+    unlisted: OptionValues = {}
+    """Besides, in a cluster that no file lists: what makes the contract a dynamic one, and what suits that."""
     clusters: Callable[[float], OptionValues] = no_options
     """The options for processes in clusters that are so many seconds apart, for protocols that can make use of it."""
     warnings: Callable[[Groups], Iterable[str]] = no_warnings

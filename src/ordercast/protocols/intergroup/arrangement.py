@@ -87,8 +87,30 @@ def _live(capacity: Capacity) -> OptionValues:
         "coordinators_low": max(2, min(8, capacity.processes)),
         "answer_senders_max": 8,
         "outstanding_messages_max": max(64, 16 * capacity.window),
+        "window_messages": capacity.window,
     }
 
+
+_UNLISTED: OptionValues = {
+    "views": "change",
+    # Times for processes that are milliseconds apart, on machines that stop now and then for a few hundred of them:
+    # whoever is silent for a second is suspected, and a view follows within half of that.
+    "membership_seconds": 0.05,
+    "silent_keep_alives": 20,
+    "foreign_seconds": 0.2,
+    "consensus_seconds": 1.0,
+    "cut_seconds": 0.2,
+    "recovery_seconds": 1.0,
+    "block_seconds": 3.0,
+    "bootstrap_seconds": 0.3,
+    # Whoever is dead holds back acknowledgements until it is stale: soon after a view has gone on without it.
+    "check_seconds": 0.2,
+    "ring_seconds": 0.1,
+    "search_seconds": 0.6,
+    "silence_seconds": 1.0,
+    "stale_seconds": 2.0,
+}
+"""In clusters that no file lists."""
 
 ARRANGEMENT = Arrangement(
     order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
@@ -99,6 +121,7 @@ ARRANGEMENT = Arrangement(
 
 DYNAMIC_ARRANGEMENT = replace(
     ARRANGEMENT,
+    unlisted=_UNLISTED,
     campaign=Tuning(
         options=_options_of_views,
         settle=12.0,
