@@ -13,7 +13,6 @@ from ordercast.cli.basics import control_path
 from ordercast.core import UsageError
 from ordercast.node.addresses import show_address
 from ordercast.node.configuration import check_group_name, read_configuration
-from ordercast.protocols import find_protocol
 
 ConfigOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The cluster's configuration.")]
 ProcessOption = Annotated[str, typer.Option("--process", metavar="NAME", help="Which process of it.")]
@@ -48,5 +47,5 @@ def check_group(config: Path, group: str) -> None:
     configuration = read_configuration(config, os.environ, {})
     check_group_name(group)
     groups = configuration.groups
-    if group not in groups and not find_protocol(configuration.protocol).contract.dynamic:
+    if group not in groups and not configuration.contract.dynamic:
         raise UsageError(f"there is no group {group!r} in {config}; known: {', '.join(sorted(groups))}")

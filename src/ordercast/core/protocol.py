@@ -201,7 +201,8 @@ class Protocol(ABC):
         return 0
 
     def check_invariants(self) -> None:
-        """Raise `InvariantViolation` when the state is impossible. Called after each step in simulation."""
+        """Raise `InvariantViolation` when the state is impossible. Called in simulation after each step that wants
+        something done: nobody outside can see the others, and what they break is still broken at the next."""
         for check in self._checkers:
             check()
 
