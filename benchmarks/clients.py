@@ -3,6 +3,7 @@
     python benchmarks/clients.py rate            8 clients at full rate, against a member's own full rate
     python benchmarks/clients.py many            2,000 clients of one member, one message a second each
     python benchmarks/clients.py once            10,000 numbered messages while members are killed ten times
+    python benchmarks/clients.py once --gateway  the same by HTTP, through `ordercast gateway`
 
 Every process is a process of its own, on the loopback, sealed. `--json` prints one document.
 """
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -227,10 +229,16 @@ async def send_numbered(config: Path, count: int, kills: int, cluster: Members, 
                 await group.multicast(b"kill", confirm=True)
                 await asyncio.to_thread(cluster.start, victim)
         await client.flush()
-        end = await group.multicast(b"end", confirm=True)
         connections = client.connections
+    found = await judge_numbered(config, count, key)
+    return found | {"kills": killed, "connections": connections, "seconds": time.monotonic() - began}
+
+
+async def judge_numbered(config: Path, count: int, key: Path) -> dict[str, Any]:
+    """What the group has of the numbers."""
     seen: list[bytes] = []
     async with ordercast.connect(addresses(config), key, timeout=60.0) as client:
+        end = await client.group("g").multicast(b"end", confirm=True)
         async for delivery in client.group("g").subscribe(0):
             if delivery.payload not in (b"kill", b"end"):
                 seen.append(delivery.payload)
@@ -239,22 +247,91 @@ async def send_numbered(config: Path, count: int, kills: int, cluster: Members, 
     wanted = [b"%d" % number for number in range(count)]
     return {
         "messages": count,
-        "kills": killed,
-        "connections": connections,
         "lost": len(set(wanted) - set(seen)),
         "doubled": len(seen) - len(set(seen)),
         "in_order": seen == wanted,
-        "seconds": time.monotonic() - began,
     }
 
 
-def once(count: int, kills: int, protocol: str) -> dict[str, Any]:
+class Gateway:
+    """`ordercast gateway` as a process, and whoever speaks HTTP with it."""
+
+    def __init__(self, config: Path) -> None:
+        self._port = free_ports(1)[0]
+        words = ("gateway", "--config", str(config), "--listen", f"127.0.0.1:{self._port}", "--json")
+        command = [sys.executable, "-m", "ordercast", *words]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if self._process.stdout is None or not self._process.stdout.readline():
+            raise SystemExit("the gateway did not start")
+        self._connection = HTTPConnection("127.0.0.1", self._port, timeout=30.0)
+        self.retries = 0
+
+    def publish(self, payload: bytes) -> None:
+        """Until it is ordered. The key is the message itself, and makes sending again harmless."""
+        while True:
+            status, answer = self._ask("POST", "/groups/g/messages", payload, {"Idempotency-Key": payload.decode()})
+            if status in (200, 201):
+                return
+            if status != 503:
+                raise SystemExit(f"the gateway says {status}: {answer}")
+            self.retries += 1
+            time.sleep(0.1)
+
+    @property
+    def member(self) -> str | None:
+        """With which it is connected."""
+        answer: str | None = json.loads(self._ask("GET", "/health")[1])["member"]
+        return answer
+
+    def _ask(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, bytes]:
+        for attempt in range(50):  # it listens a moment after it has said so
+            try:
+                self._connection.request(method, path, body, headers or {})
+                answer = self._connection.getresponse()
+                return answer.status, answer.read()
+            except (OSError, HTTPException):
+                self._connection.close()
+                if attempt:
+                    time.sleep(0.1)
+        raise SystemExit("the gateway does not answer")
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait(10.0)
+
+
+def send_numbered_by_gateway(config: Path, count: int, kills: int, cluster: Members, key: Path) -> dict[str, Any]:
+    """The same through a gateway, one message at a time: each is there before the next one is sent."""
+    began, killed, gateway = time.monotonic(), 0, Gateway(config)
+    try:
+        for number in range(count):
+            gateway.publish(b"%d" % number)
+            if number % (count // kills) == count // kills // 2:
+                victim = (gateway.member if killed % 2 == 0 else None) or next(iter(cluster.running))
+                cluster.kill(victim)
+                killed += 1
+                gateway.publish(b"%d" % number)  # sent again: of all messages with this key the first one counts
+                cluster.start(victim)
+    finally:
+        gateway.stop()
+    found = ordercast.run(judge_numbered(config, count, key))
+    return found | {"kills": killed, "retries": gateway.retries, "seconds": time.monotonic() - began}
+
+
+def once(count: int, kills: int, protocol: str, by_gateway: bool) -> dict[str, Any]:
     """With real processes, their logs, and SIGKILL."""
 
     def work(config: Path) -> dict[str, Any]:
         with members(config) as cluster:
-            found = ordercast.run(send_numbered(config, count, kills, cluster, config.parent / "key"))
-            return found | {"protocol": protocol}
+            key = config.parent / "key"
+            if by_gateway:
+                found = send_numbered_by_gateway(config, count, kills, cluster, key)
+            else:
+                found = ordercast.run(send_numbered(config, count, kills, cluster, key))
+            return found | {"protocol": protocol, "by_gateway": by_gateway}
 
     result: dict[str, Any] = _with_cluster(protocol, work, log=True)
     return result
@@ -268,6 +345,7 @@ def main() -> int:
     parser.add_argument("--protocol")
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--gateway", action="store_true")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
@@ -288,7 +366,7 @@ def main() -> int:
         case "many":
             result = many(given.clients or 2_000, given.seconds, given.protocol or "sequencer")
         case _:
-            result = once(given.messages, given.kills, given.protocol or "three-step")
+            result = once(given.messages, given.kills, given.protocol or "three-step", given.gateway)
     if given.json:
         print(json.dumps(result))
     else:
