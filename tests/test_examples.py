@@ -46,9 +46,7 @@ def ask(port: int, method: str, body: bytes | None = None) -> tuple[int, bytes] 
 def seconds_to_stop(process: subprocess.Popen[bytes]) -> float:
     began = time.monotonic()
     process.terminate()
-    assert (
-        process.wait(STOP_SECONDS_MAX + 10.0) == -signal.SIGTERM
-    )  # uvicorn ends in order, then by the signal
+    assert process.wait(STOP_SECONDS_MAX + 10.0) == -signal.SIGTERM  # uvicorn ends in order, then by the signal
     return time.monotonic() - began
 
 
