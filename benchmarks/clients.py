@@ -1,6 +1,7 @@
 """Clients on this machine: what they cost a member, how long they wait, and exactly once while members are killed.
 
     python benchmarks/clients.py rate            8 clients at full rate, against a member's own full rate
+    python benchmarks/clients.py watched         a member's own full rate, unseen, and asked for status and metrics
     python benchmarks/clients.py many            2,000 clients of one member, one message a second each
     python benchmarks/clients.py once            10,000 numbered messages while members are killed ten times
     python benchmarks/clients.py once --gateway  the same by HTTP, through `ordercast gateway`
@@ -18,9 +19,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
@@ -38,14 +40,17 @@ CHUNK = 500
 def make_cluster(folder: Path, protocol: str, log: bool) -> Path:
     """A cluster of three that listen for clients."""
     create_key_file(folder / "key")
-    ports = free_ports(2 * len(NAMES))
+    ports = free_ports(3 * len(NAMES))
     processes = "\n".join(f'{name} = "127.0.0.1:{port}"' for name, port in zip(NAMES, ports, strict=False))
-    clients = "\n".join(f'{name} = "127.0.0.1:{port}"' for name, port in zip(NAMES, ports[len(NAMES) :], strict=True))
+    clients, metrics = (
+        "\n".join(f'{name} = "127.0.0.1:{port}"' for name, port in zip(NAMES, chosen, strict=True))
+        for chosen in (ports[len(NAMES) : 2 * len(NAMES)], ports[2 * len(NAMES) :])
+    )
     path = folder / "cluster.toml"
     path.write_text(
         f'cluster = "clients"\nprotocol = "{protocol}"\nkey_file = "key"\ncontrol = "unix:{{process}}.sock"\n'
         + ('log_directory = "log"\n' if log else "")
-        + f'[processes]\n{processes}\n[groups]\ng = ["a", "b", "c"]\n[clients]\n{clients}\n'
+        + f'[processes]\n{processes}\n[groups]\ng = ["a", "b", "c"]\n[metrics]\n{metrics}\n[clients]\n{clients}\n'
     )
     return path
 
@@ -130,6 +135,42 @@ def rate(clients: int, seconds: float, protocol: str) -> dict[str, Any]:
 def _own_rate(config: Path, seconds: float) -> float:
     with members(config, ("a", "c")):
         return float(_run_self("load-member", "--config", str(config), "--seconds", str(seconds)))
+
+
+# ---------------------------------------------------------------------- seen from outside
+def watched(pairs: int, seconds: float, protocol: str) -> dict[str, Any]:
+    """In turns, so that a machine that becomes slower does not count for one of them."""
+    alone, seen = [], []
+    for _ in range(pairs):
+        alone.append(_with_cluster(protocol, lambda config: _own_rate(config, seconds)))
+        seen.append(_with_cluster(protocol, lambda config: _watched_rate(config, seconds)))
+    ratios = [with_it / without for with_it, without in zip(seen, alone, strict=True)]
+    return {"unseen": statistics.median(alone), "seen": statistics.median(seen), "ratio": statistics.median(ratios)}
+
+
+def _watched_rate(config: Path, seconds: float) -> float:
+    over, looks, question = threading.Event(), list[Any](), {"command": "status"}
+
+    def look() -> None:
+        table = config.read_text().partition("[metrics]")[2].partition("[clients]")[0]
+        addresses = [line.split('"')[1] for line in table.splitlines() if line]
+        while not over.wait(1.0):
+            with suppress(OSError, ordercast.UsageError):  # the member b comes a moment later, and ends first
+                looks.extend(asyncio.run(ask_once(config.parent / f"{name}.sock", question)) for name in NAMES)
+                for address in addresses:
+                    connection = HTTPConnection(address, timeout=5.0)
+                    connection.request("GET", "/metrics")
+                    looks.append(connection.getresponse().read())
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        return _own_rate(config, seconds)
+    finally:
+        over.set()
+        looking.join()
+        if len(looks) < 2 * len(NAMES):
+            raise SystemExit("nobody looked")
 
 
 def _client_rate(config: Path, clients: int, seconds: float) -> float:
@@ -339,12 +380,15 @@ def once(count: int, kills: int, protocol: str, by_gateway: bool) -> dict[str, A
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["rate", "many", "once", "load-member", "load-client", "send-each-second"])
+    parser.add_argument(
+        "what", choices=["rate", "watched", "many", "once", "load-member", "load-client", "send-each-second"]
+    )
     parser.add_argument("--clients", type=int)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--protocol")
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--gateway", action="store_true")
     parser.add_argument("--config", type=Path)
     parser.add_argument("--json", action="store_true")
@@ -363,6 +407,8 @@ def main() -> int:
             return 0
         case "rate":
             result = rate(given.clients or 8, given.seconds, given.protocol or "sequencer")
+        case "watched":
+            result = watched(given.pairs, given.seconds, given.protocol or "sequencer")
         case "many":
             result = many(given.clients or 2_000, given.seconds, given.protocol or "sequencer")
         case _:
