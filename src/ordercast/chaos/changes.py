@@ -12,8 +12,8 @@ from ordercast.chaos.schedule import MARGIN_SECONDS, Action, Join, Kill, Leave, 
 from ordercast.core import GroupId, SiteId, UsageError
 
 FOUNDERS = 2
-"""How many are there from the start, as a rule: the first ones by name. The first of all never leaves, so that there is always
-somebody to kill."""
+"""How many are there from the start, as a rule: the first ones by name. The first of all never leaves, so that there is
+always somebody to kill."""
 
 AT_HOME_SECONDS = 2.0
 """How long a process is in the group before it is hurt, and after that before it leaves."""

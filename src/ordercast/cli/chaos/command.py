@@ -115,7 +115,7 @@ def chaos(
     contract = core.contract.with_options(core.contract.options(**unlisted))
     members: Groups = make_groups(groups, processes)
     # No two sides have more than half of those who can be there at a time; and one more, so that one may be down.
-    quorum = processes // 2 + 1 if contract.partitionable else None
+    quorum = len(processes_of(members)) // 2 + 1 if contract.partitionable else None
     if changes:
         _check_changes(locals(), contract)
         founders = FOUNDERS if quorum is None else quorum + 1
