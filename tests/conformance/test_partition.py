@@ -99,7 +99,7 @@ async def _play(folder: Path) -> None:
             for members in expected:
                 for site in members:
                     while tuple(map(place_of, groups[site].members)) != members:
-                        await asyncio.sleep(0.01)
+                        await asyncio.sleep(0)
 
         async def send(name: str, *sources: str) -> None:
             for number in range(5):
@@ -115,17 +115,17 @@ async def _play(folder: Path) -> None:
         groups["d"].choose_role("sender")
         await until_views(SITES)
         while len(set(counts.values())) > 1 or counts["a"] < 35:
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         is_cut = True
         await until_views(*SIDES)
         await send("apart", *SITES)
         while any(counts[site] < 45 for site in SITES):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
         is_cut = False
         await until_views(SITES)
         await send("again", *SITES)
         while any(counts[site] < 65 for site in SITES):
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("play", [in_simulator, on_sockets])
