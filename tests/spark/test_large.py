@@ -55,9 +55,9 @@ OF_GROUPS = ("group-order", "group-liveness", "group-views")
 ALL = sorted(LARGE_PROPERTIES)
 AGREEMENT = ["acyclic-order", "multiple-group-order"]
 """Where a certificate or a merge shows; the weaker orders are compared elsewhere, and take most of the time."""
-SMALL = Limits(window_rows=8, knot_rows_max=5_000, part_rows=40)
+SMALL = Limits(window_rows=8, knot_rows_max=5_000, part_rows=40, block_rows=4)
 """So that a trace of a hundred rows has many windows and parts."""
-TINY = Limits(window_rows=2, knot_rows_max=4, part_rows=10)
+TINY = Limits(window_rows=2, knot_rows_max=4, part_rows=10, block_rows=4)
 """So that a knot of a few messages is too large to be taken apart."""
 
 

@@ -14,6 +14,7 @@ from ordercast.check import Verdict
 from ordercast.check.verdict import Finding
 from ordercast.core.errors import UsageError
 from ordercast.spark.tasks import ask_together
+from ordercast.spark.verify.large.blocks import SPARED, judge_by_block
 from ordercast.spark.verify.large.causality import CAUSAL, find_causal_disorder
 from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
 from ordercast.spark.verify.large.failures import (
@@ -68,14 +69,17 @@ def judge_large(
     of_views = [name for name in properties if name in VIEWS]
     of_deliveries: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for name in properties:
-        if name in _OF_DELIVERIES:
+        if name in SPARED:
+            of_deliveries.setdefault(((), False), []).append(name)
+        elif name in _OF_DELIVERIES:
             of_deliveries.setdefault((_services(run, name), name == LOGICAL), []).append(name)
     questions: list[Callable[[], dict[str, Finding]]] = [
-        partial(_judge_deliveries, spark, _counting(own, run, services, logical), run, names, limits)
+        partial(_judge_deliveries, _counting(own, run, services, logical), run, names, limits)
         for (services, logical), names in of_deliveries.items()
     ]
-    if by_message:
-        questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
+    whole = [name for name in by_message if name not in SPARED]
+    if whole:
+        questions.append(lambda: judge_by_message(own, run, whole, limits.part_rows))
     if by_source:
         questions.append(lambda: judge_by_source(own, run, by_source, limits.part_rows))
     if by_site:
@@ -110,14 +114,15 @@ def _counting(events: DataFrame, run: Run, services: Sequence[str], logical: boo
     return without_what_does_not_count(events, run) if logical else events
 
 
-def _judge_deliveries(
-    spark: SparkSession, events: DataFrame, run: Run, properties: Sequence[str], limits: Limits
-) -> dict[str, Finding]:
+def _judge_deliveries(events: DataFrame, run: Run, properties: Sequence[str], limits: Limits) -> dict[str, Finding]:
+    spared = [name for name in properties if name in SPARED]
     order = [name for name in properties if name in ORDER]
     failures = [name for name in properties if name in FAILURES]
     causal = [name for name in properties if name in CAUSAL]
     findings: dict[str, Finding] = {}
-    with tabulate(spark, events, run, limits) as tables:
+    with tabulate(events, run, limits) as tables:
+        if spared:
+            findings |= judge_by_block(tables, spared)
         if order:
             findings |= find_disorder(tables, order)
         if failures:
