@@ -13,8 +13,9 @@ KEY_LENGTH_MAX: Final = 8
 """Numbers in an order key; keys are one to three long, and each costs two columns."""
 _COMPARED: Final = 3
 """Numbers of a key whose range is looked at, to cut keys into blocks."""
-BLOCKS_MAX: Final = 1 << 16
-"""Blocks of a run: so many numbers may reach the driver, and each site has a digest for each."""
+BLOCKS_MAX: Final = 1 << 12
+"""Blocks of a run: so many numbers may reach the driver, and each site has a digest of each block for each of its
+groups. At 10^10 deliveries a block has 2.4 million, which three workers look through if it differs."""
 
 
 class KeyBlocks(NamedTuple):
