@@ -20,7 +20,7 @@ _ = subprocess.run(simulate, check=True, capture_output=True)
 # The module was imported before the session is begun: so Spark's workers run this Python.
 
 # %%
-spark = SparkSession.builder.master("local[2]").getOrCreate()
+spark = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", 2).getOrCreate()
 events = read_trace(spark, folder)
 events.groupBy("kind").count().orderBy("kind").show()
 
