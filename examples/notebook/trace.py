@@ -34,7 +34,7 @@ verify(events).groupBy("verdict").count().show()
 # Take one delivery away, and agreement does not hold any more. A condition on the events is one on what is judged.
 
 # %%
-lost = events.where("kind = 'deliver'").orderBy("time", "site").first()
+(lost,) = events.where("kind = 'deliver'").orderBy("time", "site").take(1)
 others = events.where((events.site != lost.site) | (events.seq != lost.seq))
 verify(others, ["agreement", "integrity"]).select("property", "verdict", "why").orderBy("property").show(truncate=False)
 

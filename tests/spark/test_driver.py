@@ -38,23 +38,19 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
         yield answers
 
 
-@pytest.mark.parametrize("wrong", [False, True])
-def test_ten_times_the_rows_bring_no_more_to_the_driver(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, wrong: bool
-) -> None:
+def test_ten_times_the_rows_bring_no_more_to_the_driver(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     brought = []
-    for messages in (1_000, 10_000):
+    for messages in (300, 3_000):
         monkeypatch.setattr(test_digests, "MESSAGES", messages)
         run, rows = totally_ordered()
-        if wrong:
-            far_ones_swapped(rows)
-            one_missing(rows)
+        far_ones_swapped(rows)
+        one_missing(rows)
         events = spark.createDataFrame(pa.Table.from_pylist(rows, schema=EVENTS)).coalesce(1)
         # As many blocks for both: their number has a bound, and the bound is not what is looked at.
         limits = LIMITS._replace(block_rows=messages // 10)
         with counted(monkeypatch) as answers:
             found = judge_large(spark, events, run, CLAIMS, limits)
-        assert any(verdict.verdict == "violated" for verdict in found.values()) == wrong
+        assert any(verdict.verdict == "violated" for verdict in found.values())
         witnesses = sum(verdict.witnesses for verdict in found.values())
         brought.append(max(answers) - witnesses)
     assert brought[1] <= max(brought[0], 60), brought
