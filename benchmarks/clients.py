@@ -105,8 +105,10 @@ async def load_as_member(config: Path, seconds: float) -> float:
 
 
 async def load_as_client(where: list[str], key: Path, seconds: float) -> tuple[int, float]:
-    """How many messages one client had ordered, and in which time."""
+    """How many messages one client had ordered, and in which time. It begins when it is told to."""
     async with ordercast.connect(where, key) as client:
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
         group, sent = client.group("g"), 0
         payloads, began = [bytes(SIZE)] * CHUNK, time.monotonic()
         while time.monotonic() - began < seconds:
@@ -132,12 +134,19 @@ def _client_rate(config: Path, clients: int, seconds: float) -> float:
     with members(config):
         words = ("load-client", "--config", str(config), "--seconds", str(seconds))
         running = [_start_self(*words) for _ in range(clients)]
+        # Eight interpreters that start on two processors are done one after the other: all begin when all are there.
+        for process in running:
+            if process.stdout is None or process.stdout.readline() != "ready\n":
+                raise SystemExit("a client did not connect")
+        for process in running:
+            print(file=process.stdin, flush=True)
         results = [json.loads(process.communicate()[0]) for process in running]
     return sum(sent for sent, _ in results) / max(elapsed for _, elapsed in results)
 
 
 def _start_self(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True)
+    words = (sys.executable, __file__, *words)
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def _run_self(*words: str) -> str:

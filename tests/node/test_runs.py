@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.core import MessageId, WireError
+from ordercast.node.bundles import encode_bundle
 from ordercast.node.keys import CLIENTS, CLIENTS_MAX, KEYS_OF_OWNER_MAX, PLACES_OF_CLIENT_MAX, Keys, Place
 from ordercast.node.runs import Run, decode_marked, decode_runs, encode_marked
 
@@ -74,7 +75,10 @@ def test_keys_of_all_clients_together_have_the_bound_of_the_group_alone() -> Non
 
 
 def test_a_bundle_of_runs_says_how_much_it_holds() -> None:
-    runs = [Run("x", 1, [b"1", b"2"]), Run("y", 7, [b"3"], ticket=5)]
+    runs = [
+        Run("x", 1, 2, memoryview(encode_bundle([b"1", b"2"]))),
+        Run("y", 7, 1, memoryview(encode_bundle([b"3"])), ticket=5),
+    ]
     packed = encode_marked(runs)
     assert decode_marked(packed, 3) == runs
     with pytest.raises(WireError, match="holds 3 messages and says that it holds 2"):

@@ -134,6 +134,12 @@ class Protocol(ABC):
         """The sites that there are, sorted, as far as this site knows. A dynamic protocol says it here."""
         return self.context.sites
 
+    @property
+    def ordering_site(self) -> SiteId | None:
+        """Who orders now, as far as this site knows: a sequencer, the primary of its cell, itself while it holds the
+        token. None where nobody does, or where this site cannot tell."""
+        return None
+
     def check_groups(self, groups: tuple[GroupId, ...]) -> None:
         """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
 
@@ -195,7 +201,8 @@ class Protocol(ABC):
         return 0
 
     def check_invariants(self) -> None:
-        """Raise `InvariantViolation` when the state is impossible. Called after each step in simulation."""
+        """Raise `InvariantViolation` when the state is impossible. Called in simulation after each step that wants
+        something done: nobody outside can see the others, and what they break is still broken at the next."""
         for check in self._checkers:
             check()
 

@@ -266,7 +266,7 @@ class Instance:
     def _ask(self, now: float, event: Event) -> None:
         # What the core refuses is the caller's, and nothing has happened: the instance goes on.
         self.core.step(now, event)
-        if self.core.outbox or self._check_invariants:
+        if self.core.outbox:
             self._interpret()
 
     def receive(
@@ -289,7 +289,7 @@ class Instance:
             self.core.step(now, Received(sender, packet, arrival))
         except WireError as error:
             self._note_wire_error(f"{type(packet).__name__} of {sender}", error)
-        if self.core.outbox or self._check_invariants:
+        if self.core.outbox:
             self._interpret()
 
     def handle(self, now: float, event: Event) -> None:
@@ -298,7 +298,7 @@ class Instance:
             self.core.step(now, event)
         except WireError as error:
             self._note_wire_error(type(event).__name__, error)
-        if self.core.outbox or self._check_invariants:
+        if self.core.outbox:
             self._interpret()
 
     def _note_wire_error(self, what: str, error: WireError) -> None:

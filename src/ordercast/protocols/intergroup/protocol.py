@@ -240,6 +240,8 @@ class InterGroup(Protocol):
     def hand_over(self, group: ProcessGroup, stream: Stream, data: Data, service: Service) -> None:
         """Deliver a message as Application Data (4.2.3): sender, group and data. An application that does not keep up
         misses what comes without reliability."""
+        if stream is group.own:
+            self.transmission.note_settled(group, data.seq)
         if service.reliable:
             stream.unread.append(data.timestamp)
             stream.ordered_at = data.timestamp

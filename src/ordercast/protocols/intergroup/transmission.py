@@ -27,6 +27,8 @@ class Sending:
     def __init__(self, options: InterGroupOptions) -> None:
         self.seq = 0
         """The number of the last Data message."""
+        self.settled = 0
+        """The number of the last one that had its turn here."""
         self.bucket = Bucket(options.bandwidth_min, options.bandwidth_max, options.burst_bytes)
         self.waiting = 0
         """Messages that the bucket, or what is outstanding, holds back."""
@@ -74,7 +76,7 @@ class Transmission(Part):
         """This process is about to be a sender: its numbers go on from where they were."""
         if group.sending is None:
             group.sending = Sending(self._core.options)
-            group.sending.seq = self._core.membership.last_number(group.name)
+            group.sending.seq = group.sending.settled = self._core.membership.last_number(group.name)
 
     def begin_sending(self, group: ProcessGroup) -> None:
         """This process is in the sender group of a view: say so, and send what waits."""
@@ -82,6 +84,7 @@ class Transmission(Part):
         if sending is None:
             return
         sending.spoke_at = self._core.now - self._core.options.keep_alive_seconds
+        sending.settled = sending.seq
         self.on_keep_alive_timeout(group.name)
         self._send_what_may(group.name)
         self.give_credit(group)
@@ -252,6 +255,12 @@ class Transmission(Part):
         self._send_what_may(group.name)
         self.give_credit(group)
 
+    def note_settled(self, group: ProcessGroup, seq: int) -> None:
+        """A message of this process has had its turn here."""
+        if group.sending is not None and self._core.options.window_messages:
+            group.sending.settled = seq
+            self.give_credit(group)
+
     def give_credit(self, group: ProcessGroup) -> None:
         """Tell the application how much it may send to the group, when that has changed."""
         sending = group.sending
@@ -281,6 +290,8 @@ class Transmission(Part):
             )
             - sending.waiting_bytes
         )
+        if options.window_messages and group.service.means(self._core.site):
+            messages = min(messages, options.window_messages - (sending.seq - sending.settled) - sending.waiting)
         if messages <= 0 or size <= 0:
             return 0
         return min(messages, max(1, size // max(1, sending.last_size)))

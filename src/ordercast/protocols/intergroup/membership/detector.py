@@ -55,20 +55,23 @@ class Detector:
 
     def timeout(self, site: SiteId) -> float:
         """How long it may be silent."""
-        core = self._core
-        options = core.membership.options
+        return (self._usual() + 2 * self._core.control.distance(site)) * self._patience.get(site, 1.0)
+
+    def _usual(self) -> float:
         # Whoever repairs and is no sender yet is only heard with each period of the membership timer.
-        usual = options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
-        return (usual + 2 * core.control.distance(site)) * self._patience.get(site, 1.0)
+        options = self._core.membership.options
+        return options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
 
     def suspect(self, sites: Iterable[SiteId]) -> list[SiteId]:
         """Those of them that are suspected now and were not before."""
         found = []
+        now, usual = self._core.now, self._usual()
         for site in sites:
             if site in self._suspected or site == self._core.site:
                 continue
-            heard = self._heard.setdefault(site, self._core.now)
-            if self._core.now - heard > self.timeout(site):
+            silent = now - self._heard.setdefault(site, now)
+            # Distances and patience only lengthen what is usual, and cost more than most ticks are worth.
+            if silent > usual and silent > self.timeout(site):
                 self._suspected.add(site)
                 found.append(site)
         return found

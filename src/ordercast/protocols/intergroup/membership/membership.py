@@ -17,6 +17,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     MC,
     NOWHERE,
     RTC,
+    SENDERS_MAX,
     PFailBlock,
     PJoin,
     RecInfo,
@@ -63,6 +64,8 @@ class Membership(Part):
         self.options = cast(MembershipOptions, context.options)
         self._numbers: dict[GroupId, int] = {}
         """Groups in which this process was a sender -> its last number: it goes on from there."""
+        self._delivered: dict[GroupId, dict[SiteId, int]] = {}
+        """Groups in which this process was -> sender -> the last number that was delivered here."""
         self._requests = 0
         self._lingering: dict[GroupId, int] = {}
 
@@ -79,6 +82,23 @@ class Membership(Part):
     def keep_number(self, group: GroupId, seq: int) -> None:
         """The same, when it is no sender any more."""
         self._numbers[group] = seq
+
+    def last_delivered(self, group: GroupId, sender: SiteId) -> int:
+        """The number of the last message of a sender that was delivered here, in an earlier view or before this process
+        left the group and came again. (A receiver has delivered m in the order of its source and is out; it comes back
+        while the others still wait with m for a sender that is silent, so that m is behind the point at which it
+        begins.)"""
+        return self._delivered.get(group, {}).get(sender, 0)
+
+    def keep_delivered(self, group: ProcessGroup) -> None:
+        """The streams of a group are about to be forgotten."""
+        kept = self._delivered.setdefault(group.name, {})
+        for sender, stream in group.streams.items():
+            if stream.delivered:
+                kept.pop(sender, None)
+                kept[sender] = stream.delivered
+        for sender in list(kept)[: max(0, len(kept) - SENDERS_MAX)]:
+            del kept[sender]
 
     def local_cuts(self) -> dict[GroupId, CutReport]:
         """What this process has of views that end, for the hierarchy."""
@@ -120,6 +140,7 @@ class Membership(Part):
         core.cancel_timer(("membership", group.name))
         core.transmission.leave(group)
         core.stability.leave(group)
+        self.keep_delivered(group)
         core.forget_group(group)
 
     # ------------------------------------------------------------------ the application

@@ -79,11 +79,14 @@ class ViewOrder:
         self.history = crc32(b"%d %s" % (timestamp, sender.encode()), self.history)
         self.reached = max(self.reached, timestamp)
         stream.ordered, stream.ordered_at = seq, timestamp
+        group = self._member.group
+        if stream is group.own:
+            self._member.core.transmission.note_settled(group, seq)
         if data.change is not None:
             self._member.on_change(sender, data)
             return
         self.count += data.multicast.count
-        self._member.group.service.settle(stream, data)
+        group.service.settle(stream, data)
 
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""
@@ -91,6 +94,10 @@ class ViewOrder:
         self.history = 0
         self.last = max(self.last, (time, ""))
         self.reached = max(self.reached, time)
+
+    def waiting(self) -> list[tuple[Stream, Data]]:
+        """What waits, in order."""
+        return [(stream, data) for *_, stream, data in sorted(self._queue, key=lambda entry: entry[:3])]
 
     def oldest(self) -> int | None:
         """The earliest timestamp that waits."""

@@ -160,11 +160,14 @@ class InView:
 
     def forget_view(self, senders: SenderGroup) -> None:
         """Be in a view that has nothing to do with the one before: nothing of what waits belongs to it."""
-        group = self.group
+        group, membership = self.group, self.core.membership
+        membership.keep_delivered(group)
         streams = {}
         for sender in {**senders.activation_points, **dict.fromkeys(senders.members)}:
             stream = streams[sender] = group.new_stream(sender)
             stream.begin(senders.activation_points.get(sender, 1), senders.start_time)
+            # Not before: what was delivered here has its turn in the order of the group all the same.
+            stream.delivered = membership.last_delivered(group.name, sender)
             if sender == self.core.site:
                 stream.state = "idle"
         self._replace(streams, senders)
