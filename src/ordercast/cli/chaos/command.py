@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 import ordercast
-from ordercast.chaos.changes import draw_changes
+from ordercast.chaos.changes import FOUNDERS, draw_changes
 from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.open_harness import OpenHarness
 from ordercast.chaos.schedule import Join, Plan, draw_plan
@@ -116,13 +116,17 @@ def chaos(
     """
     command = repeat_command(locals())
     core = find_protocol(protocol)
-    contract = core.contract
+    unlisted = core.arrangement.unlisted if changes else {}
+    contract = core.contract.with_options(core.contract.options(**unlisted))
     members: Groups = make_groups(groups, processes)
+    # No two sides have more than half of those who can be there at a time; and one more, so that one may be down.
+    quorum = len(processes_of(members)) // 2 + 1 if contract.partitionable else None
     if blocks:
         _check_blocks(contract, groups, changes)
     if changes:
         _check_changes(locals(), contract)
-        drawn = draw_changes(seed, seconds, changes, members, kills, pauses, loss, duplication or 0.05)
+        founders = FOUNDERS if quorum is None else quorum + 1
+        drawn = draw_changes(seed, seconds, changes, members, kills, pauses, loss, duplication or 0.05, founders)
         plan, members = drawn.plan, drawn.groups
         names = processes_of(members)
     else:
@@ -154,6 +158,8 @@ def chaos(
         one_channel=contract.one_channel,
         recovers="crash" in contract.faults,
         repairs=contract.repairs,
+        quorum=quorum,
+        logged=not contract.another_process,
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
         # In several groups that stay as they are, orders go to some of them at a time, and the books are of all.
         worker=BLOCKS
