@@ -138,6 +138,12 @@ class Protocol(ABC):
         """The sites that there are, sorted, as far as this site knows. A dynamic protocol says it here."""
         return self.context.sites
 
+    @property
+    def ordering_site(self) -> SiteId | None:
+        """Who orders now, as far as this site knows: a sequencer, the primary of its cell, itself while it holds the
+        token. None where nobody does, or where this site cannot tell."""
+        return None
+
     def check_groups(self, groups: tuple[GroupId, ...]) -> None:
         """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
 
