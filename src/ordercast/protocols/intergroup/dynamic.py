@@ -100,6 +100,7 @@ class DynamicInterGroup(InterGroup):
         """A group that comes and goes."""
         group = self._add(ProcessGroup(name, self.site, (), senders, self.options))
         group.service = IN_VIEWS[service](self, group, None)
+        group.by_proxy = self.membership.delivered_by_proxy(name)
         return group
 
     def forget_group(self, group: ProcessGroup) -> None:

@@ -84,6 +84,7 @@ class Membership(Part):
         """Groups in which this process was a sender -> its last number: it goes on from there."""
         self._by_proxy: dict[GroupId, int] = {}
         """Groups -> the number of its last message through a proxy."""
+        self._delivered_by_proxy: dict[GroupId, dict[SiteId, int]] = {}
         self._delivered: dict[GroupId, dict[SiteId, int]] = {}
         """Groups in which this process was -> sender -> the last number that was delivered here."""
         self._requests = 0
@@ -106,6 +107,11 @@ class Membership(Part):
     def by_proxy(self, group: GroupId) -> int:
         """The number of the last message of this process to a group through a proxy."""
         return self._by_proxy.get(group, 0)
+
+    def delivered_by_proxy(self, group: GroupId) -> dict[SiteId, int]:
+        """Source -> the number of its last message through a proxy that was delivered here, also before this process
+        left the group and came again."""
+        return self._delivered_by_proxy.setdefault(group, {})
 
     def keep_by_proxy(self, group: GroupId, number: int) -> None:
         """The same, now."""
@@ -296,7 +302,7 @@ class Membership(Part):
         if sender == self._core.site:
             return
         group = self._core.process_groups.get(packet.group)
-        if arrival.channel is not None and self._core.group_on(arrival) is not group:
+        if arrival.channel is not None and self._core.group_on(arrival).name != packet.group:
             raise WireError(f"an MC of {packet.group!r} on {arrival.channel}")
         member = None if group is None or group.member is None or group.member.is_out else group.member
         if member is not None:
