@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 import ordercast
+from ordercast.cli.basics import control_path
 from ordercast.core import UsageError
 from ordercast.node.addresses import show_address
-from ordercast.node.configuration import check_group_name, check_process, read_configuration
+from ordercast.node.configuration import check_group_name, read_configuration
 
 ConfigOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The cluster's configuration.")]
 ProcessOption = Annotated[str, typer.Option("--process", metavar="NAME", help="Which process of it.")]
@@ -38,19 +39,6 @@ def find_way(config: Path, process: str | None) -> ordercast.Client | Path:
         )
     key, insecure = configuration.key_file, configuration.insecure
     return ordercast.connect(list(map(show_address, chosen)), key, insecure=insecure)
-
-
-def control_path(config: Path, process: str) -> Path:
-    """Where the running node listens to commands; `UsageError` when the configuration does not say."""
-    configuration = read_configuration(config, os.environ, {})
-    try:
-        check_process(configuration, process)
-    except UsageError as error:
-        raise UsageError(f"{config}: {error}") from None
-    path = configuration.control_path(process)
-    if path is None:
-        raise UsageError(f'{config} has no `control`: add control = "unix:run/{{process}}.sock" and restart the node')
-    return path
 
 
 def check_group(config: Path, group: str) -> None:

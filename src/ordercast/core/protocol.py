@@ -63,6 +63,10 @@ def _require(protocol: type[Protocol], handler: str, owners: tuple[type[object],
         raise TypeError(f"{protocol.__name__} has no handler {handler}: {names} needs one")
 
 
+PROXY, LATER = "proxy", "later"
+"""See `Protocol.announcement`."""
+
+
 class Protocol(ABC):
     """Base of protocol cores: event in, effects out.
 
@@ -133,6 +137,12 @@ class Protocol(ABC):
     def sites(self) -> tuple[SiteId, ...]:
         """The sites that there are, sorted, as far as this site knows. A dynamic protocol says it here."""
         return self.context.sites
+
+    @property
+    def ordering_site(self) -> SiteId | None:
+        """Who orders now, as far as this site knows: a sequencer, the primary of its cell, itself while it holds the
+        token. None where nobody does, or where this site cannot tell."""
+        return None
 
     def check_groups(self, groups: tuple[GroupId, ...]) -> None:
         """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
@@ -305,6 +315,12 @@ class Protocol(ABC):
     def obstacle(self, by: str, group: GroupId | None = None) -> str:
         """What `by` has said last; empty when it is not in the way."""
         return self._obstacles.get((by, group), "")
+
+    def announcement(self, multicast: Multicast) -> str | None:
+        """What a trace says of a message of the application that this core has just taken: None, that it is multicast
+        now; `PROXY`, that another process multicasts it for this one, which is no sender; `LATER`, nothing, for it
+        is multicast when it leaves."""
+        return None
 
     def branch(self, name: str) -> None:
         """Count that a branch of note was taken (see `Contract.branches`)."""

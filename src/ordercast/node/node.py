@@ -23,6 +23,7 @@ from ordercast.node.metrics import MetricsServer
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
 from ordercast.node.serving.server import ClientServer
+from ordercast.node.standing import count_retransmissions, describe_members, describe_sending
 from ordercast.node.surroundings import name_of_life
 from ordercast.node.typed import TypedGroup
 from ordercast.node.typed_schema import TypeSchema
@@ -167,13 +168,19 @@ class Node:
             "sealed": configuration.key_file is not None,
             "stable": engine.journal.stable,
             "peers": engine.endpoint.present,
+            "members": describe_members(engine),
+            "orders": engine.core.ordering_site,
             "refused": dict(engine.endpoint.refusals),
             "blocked": internals.told_obstacles() or None,
             "up_seconds": time.monotonic() - self._began,
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "log": engine.journal.status(),
+            "sending": describe_sending(internals.senders.main),
+            "retransmissions": count_retransmissions(engine.core.branches + engine.endpoint.counters),
             "waiting": receiver.waiting(),
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
+            "now": time.time(),
             "groups": internals.views.describe(receiver.claimed),
             "discovery": None if engine.discovery is None else engine.discovery.status(),
             "transfers": internals.transfer.progress(),

@@ -94,6 +94,11 @@ def first_incarnation(configuration: Configuration) -> int:
     return max(0, int((time.time() - _INCARNATIONS_BEGIN) * _INCARNATIONS_A_SECOND))
 
 
+def place_of(process: SiteId) -> str:
+    """What a process was opened as."""
+    return process.partition(LIFE_MARK)[0]
+
+
 def name_of_life(configuration: Configuration, process: SiteId) -> SiteId:
     """What a process is called from its start on. Where whoever starts again is another process, its name says which
     start it is: nobody can mistake it for the one that was there before."""

@@ -154,6 +154,11 @@ class ThreeStep(Keeper):
             )
         )
 
+    @property
+    def ordering_site(self) -> SiteId:
+        """The primary of this site's cell, in the epoch that it has promised."""
+        return self.primary.primary_of(self.primary.promised)
+
     # ------------------------------------------------------------------ what the parts ask
     @property
     def mark(self) -> Mark | None:
