@@ -26,8 +26,8 @@ ORDERS_PER_SECOND = 12.0
 
 
 INTEREST_MAX = 1 << 53
-"""Balances above this bear none. (Else: after some ten thousand orders, of which each twentieth pays interest, a balance
-has more digits than a snapshot of the books can hold.)"""
+"""Balances above this bear none. (Else: after some ten thousand orders, of which each twentieth pays interest, a
+balance has more digits than a snapshot of the books can hold.)"""
 
 
 class Order(msgspec.Struct, frozen=True):
