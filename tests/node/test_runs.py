@@ -85,3 +85,11 @@ def test_a_bundle_of_runs_says_how_much_it_holds() -> None:
         decode_runs(packed, 2)
     with pytest.raises(WireError, match="not a bundle of runs"):
         decode_runs(packed[:-1], 3)
+
+
+def test_a_run_that_does_not_hold_what_it_says_is_found() -> None:
+    packed = memoryview(encode_bundle([b"1", b"2"]))
+    assert Run("x", 1, 2, packed).payloads == [b"1", b"2"]
+    for run in (Run("x", 1, 3, packed), Run("x", 1, 2, memoryview(b"junk"))):
+        with pytest.raises(WireError):
+            assert run.payloads

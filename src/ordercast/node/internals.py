@@ -45,8 +45,8 @@ logger = logging.getLogger("ordercast.node")
 
 CLOSE_SECONDS = 5.0
 """How long a process that closes, or leaves a group, waits for its last messages to be accepted, at the most."""
-CLOSE_STILL_SECONDS = 1.0
-"""And how long while nothing moves: the others may be closing too, and never answer."""
+CLOSE_STILL_SECONDS = 0.6
+"""And how long while nothing moves: the others may be closing too. So an end takes less than a second."""
 CLOSE_BLOCKED_SECONDS = 0.2
 """The same where the log has said that the group cannot go on."""
 
