@@ -20,6 +20,8 @@ from ordercast.trace.schema import Run
 EVENTS_MAX = 200_000
 """Events that one run handles at the most; the busiest honest runs take a tenth. More means that a protocol talks to
 itself without end."""
+EVENTS_PER_SECOND = 4_000
+"""Of simulated time, where that allows more: a run of a thousand messages settles for a minute or two."""
 
 ATTEMPTS_MAX = 8
 """A draw that proves nothing is drawn again, so many times at the most."""
@@ -106,8 +108,10 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
     return trial
 
 
-def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int = EVENTS_MAX) -> Trial:
+def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
     """Execute a run and judge what is chosen, and nothing else has a verdict."""
+    if events_max is None:
+        events_max = max(EVENTS_MAX, int(EVENTS_PER_SECOND * (scenario.duration + scenario.settle)))
     trial, ended_early = _try(scenario, choice, events_max, scenario.protocol.arrangement.campaign.quiet)
     if ended_early and (trial.outcome.violations or trial.outcome.vacuous):
         # What was promised may still have come true.

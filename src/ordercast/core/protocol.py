@@ -63,6 +63,10 @@ def _require(protocol: type[Protocol], handler: str, owners: tuple[type[object],
         raise TypeError(f"{protocol.__name__} has no handler {handler}: {names} needs one")
 
 
+PROXY, LATER = "proxy", "later"
+"""See `Protocol.announcement`."""
+
+
 class Protocol(ABC):
     """Base of protocol cores: event in, effects out.
 
@@ -311,6 +315,12 @@ class Protocol(ABC):
     def obstacle(self, by: str, group: GroupId | None = None) -> str:
         """What `by` has said last; empty when it is not in the way."""
         return self._obstacles.get((by, group), "")
+
+    def announcement(self, multicast: Multicast) -> str | None:
+        """What a trace says of a message of the application that this core has just taken: None, that it is multicast
+        now; `PROXY`, that another process multicasts it for this one, which is no sender; `LATER`, nothing, for it
+        is multicast when it leaves."""
+        return None
 
     def branch(self, name: str) -> None:
         """Count that a branch of note was taken (see `Contract.branches`)."""

@@ -116,10 +116,10 @@ class SiteRecorder:
         """
         self._expected[multicast.id] = multicast
 
-    def multicast(self, time: float, multicast: Multicast) -> None:
-        """The source multicasts; recorded before the first send of it."""
+    def multicast(self, time: float, multicast: Multicast, service: str | None = None) -> None:
+        """The source multicasts, perhaps through a proxy; recorded before the first send of it."""
         self._expected.pop(multicast.id, None)
-        self._rows["multicast"].extend((self.site, self._next(), time, self.incarnation, multicast))
+        self._rows["multicast"].extend((self.site, self._next(), time, self.incarnation, multicast, service))
 
     def recall(self, time: float, multicast: Multicast) -> None:
         """An own message stands in the log after a restart; it is recorded as multicast unless it was."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from msgspec.structs import replace
 
 from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
@@ -63,6 +65,10 @@ def _options_of_views(situation: Situation) -> OptionValues:
     options = _options(situation)
     random = situation.random
     period = situation.seconds(max(0.08, 2 * situation.round_trip), max(0.3, 4 * situation.round_trip))
+    # By what is drawn already, so that nothing that is drawn after this depends on it.
+    apart = Random(str(sorted(options.items())))
+    if apart.random() < 0.25:
+        options["sender_idle_seconds"] = round(apart.uniform(0.5, 3.0), 3)
     return options | {
         "keep_alive_seconds": min(options["keep_alive_seconds"], 0.35),
         "membership_seconds": period,
