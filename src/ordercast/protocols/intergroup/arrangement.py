@@ -121,7 +121,7 @@ _UNLISTED: OptionValues = {
 ARRANGEMENT = Arrangement(
     order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
     crash="whoever orders by timestamp waits while a sender is down",
-    campaign=Tuning(options=_options, settle=10.0, quiet=QUIET_SECONDS, channels=True),
+    campaign=Tuning(options=_options, settle=16.0, quiet=QUIET_SECONDS, channels=True),
     live=_live,
 )
 
@@ -130,7 +130,7 @@ DYNAMIC_ARRANGEMENT = replace(
     unlisted=_UNLISTED,
     campaign=Tuning(
         options=_options_of_views,
-        settle=12.0,
+        settle=20.0,
         quiet=QUIET_SECONDS,
         channels=True,
         # The handshakes of senders that are configured are reached by the last.

@@ -77,10 +77,11 @@ def _of_blocks(tables: Tables, blocks: Sequence[int]) -> DataFrame:
     def chosen(message: Column) -> Column:
         return F.pmod(hash_of(message), F.lit(count)).isin(list(blocks))
 
+    # Kept: few rows are asked for several times, and each time all columns of all rows would be read for them.
     kind = F.col("kind")
     about = kind.isin(*ABOUT_A_MESSAGE) & chosen(F.col("message"))
     serving = (kind == "send") & F.exists("messages", chosen)
-    return tables.events.where(kind.isin(*ABOUT_SITES) | about | serving)
+    return tables.keep(tables.events.where(kind.isin(*ABOUT_SITES) | about | serving))
 
 
 def _early_blocks(evidence: Evidence) -> list[int]:

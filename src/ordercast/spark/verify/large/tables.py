@@ -108,6 +108,10 @@ class Tables:
     def id_of(self, message: Column) -> Column:
         return _hash(message, self.salt)
 
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same rows, worked out once and kept as long as the tables are."""
+        return self._stack.enter_context(kept(frame))
+
     def first_deliveries(self) -> DataFrame:
         """id, code, seq: the first delivery of each message at each site."""
         if not self.repeats:
