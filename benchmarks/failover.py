@@ -50,7 +50,7 @@ PACKET_DELAYS = 4
 
 # ------------------------------------------------------------------ a member
 class Member:
-    """One process: multicasts at a rate, and tells of silences, of leading, and of wrong suspicions."""
+    """One process: multicasts at a rate, and tells of silences, of leading, and of suspicions."""
 
     def __init__(self, node: ordercast.Node, group: ordercast.Group, rate: float) -> None:
         self._node = node
@@ -86,11 +86,19 @@ class Member:
         core: Any = self._node.internals.engine.core
         while True:
             primary = getattr(core, "primary", None)
-            wrong = sum(patience > 0 for patience in core.detector.patience.values()) if primary is not None else 0
+            suspected = 0 if primary is None else core.branches["suspected"]
             epoch = 0 if primary is None else primary.promised
             leads = self._node.process == "p0" if primary is None else primary.leads
             offset = self._group.offset
-            tell({"leads": leads, "epoch": epoch, "wrong": wrong, "delivered": self._delivered, "offset": offset})
+            tell(
+                {
+                    "leads": leads,
+                    "epoch": epoch,
+                    "suspected": suspected,
+                    "delivered": self._delivered,
+                    "offset": offset,
+                }
+            )
             await asyncio.sleep(TELL_SECONDS)
 
 
@@ -115,7 +123,7 @@ class Process:
     def __init__(self, *command: str) -> None:
         self.gaps: list[tuple[float, float]] = []
         self.leads = False
-        self.epoch = self.wrong = self.delivered = self.offset = 0
+        self.epoch = self.suspected = self.delivered = self.offset = 0
         self._command = command
 
     async def start(self) -> None:
@@ -134,7 +142,7 @@ class Process:
             if "gap" in told:
                 self.gaps.append(tuple(told["gap"]))
             else:
-                self.leads, self.epoch, self.wrong = told["leads"], told["epoch"], told["wrong"]
+                self.leads, self.epoch, self.suspected = told["leads"], told["epoch"], told.get("suspected", 0)
                 self.delivered, self.offset = told["delivered"], told["offset"]
                 self._told.set()
 
@@ -170,9 +178,10 @@ async def measure(processes: list[Process], kills: int, calm: float) -> dict[str
 
 async def _be_calm(processes: list[Process], seconds: float) -> dict[str, Any]:
     before = sum(process.delivered for process in processes)
+    suspected = sum(process.suspected for process in processes)
     await asyncio.sleep(seconds)
     return {
-        "wrong_suspicions": sum(process.wrong for process in processes),
+        "wrong_suspicions": sum(process.suspected for process in processes) - suspected,
         "epochs": max(process.epoch for process in processes),
         "delivered_per_second": round((sum(p.delivered for p in processes) - before) / len(processes) / seconds),
         "longest_silence_seconds": round(max(process.stood_still(0.0) for process in processes), 3),

@@ -78,7 +78,7 @@ def report(port: int, counted: list[int]) -> None:
         if status is not None:
             leads = status.get("leader", "") == status["header"]["member_id"]
             epoch = int(status.get("raftTerm", 0))
-            tell({"leads": leads, "epoch": epoch, "wrong": 0, "delivered": counted[0], "offset": 0})
+            tell({"leads": leads, "epoch": epoch, "delivered": counted[0], "offset": 0})
         time.sleep(TELL_SECONDS)
 
 

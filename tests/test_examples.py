@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 import pytest
@@ -14,6 +18,9 @@ from ordercast.cli import main
 from ordercast.net.ports import free_ports
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+STOP_SECONDS_MAX = 2.0
+"""It is to be one second; the other one is for a machine that is busy with other tests."""
+
 LINES_MAX = {"store.py": 40, "chat.py": 30}
 
 
@@ -21,6 +28,54 @@ LINES_MAX = {"store.py": 40, "chat.py": 30}
 def test_an_example_is_short(name: str) -> None:
     lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
     assert len([line for line in lines if line.strip()]) <= LINES_MAX[name]
+
+
+def ask(port: int, method: str, body: bytes | None = None) -> tuple[int, bytes] | None:
+    """What the store behind HTTP says of a colour; None while it does not listen."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=10.0)
+    try:
+        connection.request(method, "/colour", body)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    except (ConnectionError, HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def seconds_to_stop(process: subprocess.Popen[bytes]) -> float:
+    began = time.monotonic()
+    process.terminate()
+    assert process.wait(STOP_SECONDS_MAX + 10.0) == -signal.SIGTERM  # uvicorn ends in order, then by the signal
+    return time.monotonic() - began
+
+
+def test_the_store_behind_http_stops_within_a_second_without_a_majority_too(tmp_path: Path) -> None:
+    *http, port = free_ports(4)
+    assert main(["config", "new", str(tmp_path / "cluster.toml"), "--port", str(port)]) == 0
+    started = []
+    try:
+        for number, own in enumerate(http, start=1):
+            words = [sys.executable, str(EXAMPLES / "web_store.py"), "cluster.toml", f"node-{number}", str(own)]
+            started.append(subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.DEVNULL))
+        deadline = time.monotonic() + 60.0
+        while (answer := ask(http[0], "PUT", b"blue")) is None or answer[0] != 200:
+            assert time.monotonic() < deadline
+        assert ask(http[1], "GET") == (200, b"blue")
+        one, two, three = started
+        assert seconds_to_stop(three) < STOP_SECONDS_MAX
+        two.kill()
+        two.wait()
+        # A request waits for a group that cannot go on while the process is told to end.
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(ask, http[0], "PUT", b"red")
+            assert seconds_to_stop(one) < STOP_SECONDS_MAX
+            answer = asked.result()
+            assert answer is None or answer[0] >= 500
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
 
 
 class Talk:

@@ -67,7 +67,7 @@ public final class JgroupsFailover implements Receiver {
         while (true) {
             synchronized (member) {
                 System.out.printf(
-                        "{\"leads\": %b, \"epoch\": %d, \"wrong\": 0, \"delivered\": %d, \"offset\": 0}%n",
+                        "{\"leads\": %b, \"epoch\": %d, \"delivered\": %d, \"offset\": 0}%n",
                         member.leads, member.epoch, member.delivered);
                 System.out.flush();
             }

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from ordercast.campaign import Outcome, Violation, campaign, run_campaign, run_scenario, run_seed
 from ordercast.campaign.draw import draw_scenario
@@ -19,7 +21,7 @@ from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.support import run_python
 
 SEEDS = range(120)
-OTHER_SEEDS = {"intergroup": range(60), "three-step": range(75)}
+OTHER_SEEDS = {"intergroup": range(150), "three-step": range(75)}
 """Protocols whose runs take longer than others' do."""
 RARE = {"caught-up-outside", "applicant-lost", "coming-failed", "left-behind"}
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
@@ -225,3 +227,29 @@ def test_outcomes_survive_the_way_through_a_file(tmp_path: Path) -> None:
 
 def test_the_version_of_the_code_is_the_same_as_long_as_the_code_is() -> None:
     assert code_version() == code_version()
+
+
+def test_a_run_that_has_settled_early_ends_and_is_judged_like_the_whole_one() -> None:
+    protocol = find_protocol("intergroup")
+    early = run_seed(protocol, 8)
+    whole = early.scenario.simulation().execute()
+    assert early.run.ended_at < whole.ended_at == early.scenario.duration + early.scenario.settle
+    assert not early.outcome.violations
+
+    def happenings(table: pa.Table) -> list[dict[str, object]]:
+        return [row for row in table.to_pylist() if row["kind"] not in ("send", "receive", "drop")]
+
+    def without_places(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+        return [{name: value for name, value in row.items() if name != "seq"} for row in rows]
+
+    assert without_places(happenings(early.table)) == without_places(happenings(whole.table()))
+
+
+def test_a_promise_that_is_not_kept_yet_when_all_is_quiet_gets_the_whole_time() -> None:
+    token = find_protocol("token")
+    tuning = replace(token.arrangement.campaign, quiet=0.001)
+    impatient = type("Impatient", (token,), {"arrangement": replace(token.arrangement, campaign=tuning)})
+    trials = [run_seed(impatient, seed) for seed in range(12)]
+    assert not any(trial.outcome.violations for trial in trials)
+    whole = {trial.run.ended_at == trial.scenario.duration + trial.scenario.settle for trial in trials}
+    assert whole == {True, False}

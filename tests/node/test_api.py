@@ -329,3 +329,21 @@ def test_the_synchronous_node_does_the_same_without_an_event_loop() -> None:
         ordercast.open_synchronous(
             make_configuration("a") | {"processes": {"a": "no.such.host.invalid:7"}}, "a"
         ).__enter__()
+
+
+def test_what_the_synchronous_node_waits_for_has_a_timeout_and_nothing_is_lost_by_it() -> None:
+    configuration = make_configuration("ab")
+    with ordercast.open_synchronous(configuration, "a") as a:
+        group = a.join("g")
+        # Nobody else is there: nothing is accepted by everybody.
+        with pytest.raises(TimeoutError):
+            next(group.batches(timeout=0.01))
+        a.multicast(b"1", ["g"])
+        with pytest.raises(TimeoutError):
+            a.flush(timeout=0.01)
+        with ordercast.open_synchronous(configuration, "b") as b:
+            other = b.join("g", timeout=30.0)
+            assert list(next(other.batches(timeout=30.0))) == [b"1"]
+            assert other.multicast(b"2", confirm=True, timeout=30.0).offset == 1
+            taken = (payload for batch in group.batches(timeout=30.0) for payload in batch)
+            assert [next(taken), next(taken)] == [b"1", b"2"]

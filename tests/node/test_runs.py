@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.core import MessageId, WireError
+from ordercast.node.bundles import encode_bundle
 from ordercast.node.keys import CLIENTS, CLIENTS_MAX, KEYS_OF_OWNER_MAX, PLACES_OF_CLIENT_MAX, Keys, Place
 from ordercast.node.runs import Run, decode_marked, decode_runs, encode_marked
 
@@ -74,10 +75,21 @@ def test_keys_of_all_clients_together_have_the_bound_of_the_group_alone() -> Non
 
 
 def test_a_bundle_of_runs_says_how_much_it_holds() -> None:
-    runs = [Run("x", 1, [b"1", b"2"]), Run("y", 7, [b"3"], ticket=5)]
+    runs = [
+        Run("x", 1, 2, memoryview(encode_bundle([b"1", b"2"]))),
+        Run("y", 7, 1, memoryview(encode_bundle([b"3"])), ticket=5),
+    ]
     packed = encode_marked(runs)
     assert decode_marked(packed, 3) == runs
     with pytest.raises(WireError, match="holds 3 messages and says that it holds 2"):
         decode_runs(packed, 2)
     with pytest.raises(WireError, match="not a bundle of runs"):
         decode_runs(packed[:-1], 3)
+
+
+def test_a_run_that_does_not_hold_what_it_says_is_found() -> None:
+    packed = memoryview(encode_bundle([b"1", b"2"]))
+    assert Run("x", 1, 2, packed).payloads == [b"1", b"2"]
+    for run in (Run("x", 1, 3, packed), Run("x", 1, 2, memoryview(b"junk"))):
+        with pytest.raises(WireError):
+            assert run.payloads

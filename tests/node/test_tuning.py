@@ -67,9 +67,9 @@ FITTING: dict[str, dict[str, Any]] = {
     "propagation-graph": {"window_messages": 8, "history_bytes_max": 6_976_000, "acknowledge_every": 2},
     "broadcast-tree": {"burst_messages": 8},
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
-    "three-step": {"window_messages": 8, "acknowledge_every": 2},
+    "three-step": {"window_messages": 8},
     "selective-total": {"window_messages": 8},
-    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128},
+    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128, "window_messages": 8},
 }
 """Four processes with the usual buffers."""
 
@@ -86,9 +86,9 @@ TIGHT: dict[str, dict[str, Any]] = {
     "propagation-graph": {"window_messages": 4, "history_bytes_max": 512_000, "acknowledge_every": 1},
     "broadcast-tree": {"burst_messages": 4},
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
-    "three-step": {"window_messages": 4, "acknowledge_every": 1},
+    "three-step": {"window_messages": 4},
     "selective-total": {"window_messages": 4},
-    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64},
+    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64, "window_messages": 4},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 

@@ -10,7 +10,16 @@ from matplotlib.figure import Figure
 
 from ordercast.core import encoded_size
 from ordercast.papers.artefact import Artefact
-from ordercast.papers.berket import hierarchy, hierarchy_runs, overhead, overhead_runs, repair, repair_runs
+from ordercast.papers.berket import (
+    hierarchy,
+    hierarchy_runs,
+    membership,
+    membership_runs,
+    overhead,
+    overhead_runs,
+    repair,
+    repair_runs,
+)
 from ordercast.protocols import find_protocol
 from ordercast.spark.experiments.experiment import Point
 from ordercast.wire.codec import Codec
@@ -132,3 +141,33 @@ def test_the_bytes_of_a_datagram_are_those_of_a_real_one(size: int) -> None:
     endpoint.broadcast("group/g", "main", message)
     (outgoing,) = endpoint.flush()
     assert len(bytes(outgoing.buffer)) + 28 == encoded_size(message) + overhead_runs.DATAGRAM_BYTES
+
+
+@pytest.fixture(scope="module")
+def changed() -> pd.DataFrame:
+    points: list[Point] = [
+        {"change": change, "senders": senders, "receivers": receivers}
+        for change in membership_runs.CHANGES
+        for senders, receivers in ((4, 0), (8, 0), (16, 0), (4, 50))
+    ]
+    return rows(membership.ARTEFACT, [(point, membership_runs.run_change(point, 1)) for point in points])
+
+
+def test_a_change_of_the_sender_group_costs_what_the_senders_are(changed: pd.DataFrame) -> None:
+    assert verdicts(membership.ARTEFACT, changed) == [True] * 5
+    left = changed.set_index("change").members - changed.set_index("change").senders
+    assert [set(left[change]) for change in membership_runs.CHANGES] == [{1.0}, {-1.0}, {-1.0}, {0.0}]
+
+
+def test_a_verdict_about_changes_follows_the_data(changed: pd.DataFrame) -> None:
+    for column, value, failing in (
+        ("received", 1.0, 0),
+        ("packets", 100.0, 2),
+        ("views", 4.0, 3),
+        ("seconds", 99.0, 4),
+    ):
+        worse = changed.copy()
+        worse.loc[
+            (worse.senders == 16) & (worse.change == "PAdd" if column == "packets" else worse.change != "merge"), column
+        ] = value
+        assert verdicts(membership.ARTEFACT, worse).index(False) == failing

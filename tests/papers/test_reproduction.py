@@ -48,6 +48,7 @@ SMALLER: dict[str, dict[str, Any]] = {
     "garcia-molina-graph": {},
     "berket-hierarchy": {"sites": (10, 40)},
     "berket-repair": {"receivers": (16,)},
+    "berket-membership": {"senders": (8, 16), "receivers": (0,)},
 }
 """Of each artefact's --fast grid, a part that takes seconds."""
 

@@ -17,7 +17,8 @@ from ordercast.protocols.parts.primary_packets import Place, Start
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
 from ordercast.protocols.three_step.ordering import Ordering
-from ordercast.protocols.three_step.packets import Answer, Ask, Propose, Taken, Word
+from ordercast.protocols.three_step.packets import Answer, Ask, Placed, Propose, Taken, Word
+from ordercast.protocols.three_step.speaking import NEXT_SECONDS, WORD_SECONDS
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss
 from ordercast.sim.networks import PointToPoint
@@ -126,9 +127,53 @@ def test_a_small_message_goes_to_the_primary_which_sends_it_on_with_its_place() 
     mine = message("b", 1)
     ((to, first),) = sent(b.step(MulticastRequested(Multicast(mine, ("g",)))))
     assert to == ("a",)
+    assert isinstance(first, Data)
     a.receive("b", first)
     said = sent(a.step(TimerFired("turn")))
-    assert said == [(("b", "c"), first), (("b", "c"), propose(0, (1, mine, 1)))], "as it came: with its floor"
+    assert said == [(("b", "c"), Placed(first, 0, 1, 1, False))], "as it came: with its floor"
+    assert sent(a.step(MulticastRequested(Multicast(message("a", 1), ("g",))))) == []
+    ((to, second),) = sent(a.step(TimerFired("turn")))
+    assert (to, type(second), second.served()) == (("b", "c"), Placed, (message("a", 1),)), "its own in one packet, too"
+
+
+@pytest.mark.parametrize("members", ["abc", "abcd"])
+def test_one_follower_speaks_at_once_and_the_words_of_the_others_wait(members: str) -> None:
+    groups = {"g": tuple(members)}
+    for site in members[1:]:
+        follower = Hand(ThreeStep, site, groups, (*members, "x"))
+        for number in (1, 2):
+            follower.receive("x", data("x", number))
+            follower.receive("a", propose(0, (number, message("x", number), number)))
+            effects = follower.step(TimerFired("turn"))
+            assert delivered(effects) == [message("x", number)]
+            words = [packet for _, packet in sent(effects)]
+            assert words == ([Word(0, number, number, (message("x", number),))] if site == "b" else [])
+            assert (SetTimer("word", WORD_SECONDS) in effects) is (site != "b" and number == 1)
+        late = sent(follower.step(TimerFired("word")))
+        assert late == ([] if site == "b" else [(("a",), Word(0, 2, 2, (message("x", 2),)))]), "one for both"
+
+
+def test_all_speak_at_once_when_the_next_one_is_silent() -> None:
+    """(Else: b is down, and a delivers everything later by the time that the words of the others wait.)"""
+    a, c = hand("a"), hand("c")
+
+    def proposed(number: int, now: float) -> Propose:
+        a.now = now
+        a.receive("x", data("x", number))
+        ((_, packet),) = sent(a.step(TimerFired("turn")))
+        assert isinstance(packet, Propose)
+        return packet
+
+    assert not proposed(1, 1.0).all_speak
+    asking = proposed(2, 1.0 + 2 * NEXT_SECONDS)
+    assert asking.all_speak, "b has not said that it has the first place"
+    a.receive("b", Word(0, 2, 2, ()))
+    assert not proposed(3, 1.0 + 4 * NEXT_SECONDS).all_speak
+    c.receive("x", data("x", 1))
+    c.receive("x", data("x", 2))
+    c.receive("a", propose(0, (1, message("x", 1), 1)))
+    c.receive("a", asking)
+    assert sent(c.step(TimerFired("turn"))) == [(("a",), Word(0, 2, 2, (message("x", 2),)))]
 
 
 def test_a_large_message_and_one_from_outside_go_to_all_by_themselves() -> None:

@@ -20,12 +20,14 @@ from ordercast.protocols.three_step.packets import Accepted, Propose, Word
 from ordercast.protocols.three_step.voices import Voices
 from tests.mutants.registry import break_part
 from tests.protocols.classic_runs import Hand, delivered, sent
-from tests.protocols.three_step_duels import duel
+from tests.protocols.three_step_duels import EVEN_GROUPS, GROUPS, duel
 from tests.protocols.three_step_runs import data, message, propose
 
 
-def broken_claims(protocol: type[ThreeStep], seed: int) -> set[str]:
-    simulation = duel(protocol, seed)
+def broken_claims(
+    protocol: type[ThreeStep], seed: int, layouts: tuple[dict[str, tuple[str, ...]], ...] = GROUPS
+) -> set[str]:
+    simulation = duel(protocol, seed, layouts)
     try:
         simulation.execute()
     except InvariantViolation:
@@ -73,8 +75,8 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
-    ("delivery.is_quorum_past", d_does_not_wait_for_a_quorum, 4),
-    ("ordering.recall_accepted", i_forgets_its_clock, 24),
+    ("delivery.is_quorum_past", d_does_not_wait_for_a_quorum, 47),
+    ("ordering.recall_accepted", i_forgets_its_clock, 84),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
 
@@ -102,6 +104,27 @@ def test_the_mutant_is_caught_when_primaries_are_lost_all_the_time(
 ) -> None:
     assert broken_claims(ThreeStep, seed) == set()
     assert broken_claims(mutated(method, function), seed)
+
+
+class StartsWithHalf(ThreeStep):
+    """The reports of half of an even cell are enough for a start, as half of it is for a timestamp. (a and b have fixed
+    place 4 with each other; c starts with the report of d, and gives place 4 to another message.)"""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.primary.majority = max(1, len(self.primary.cell) // 2)
+
+
+@pytest.mark.campaign
+def test_every_promise_is_kept_by_even_cells_when_primaries_are_lost_all_the_time() -> None:
+    for seed in range(24):
+        assert broken_claims(ThreeStep, seed, EVEN_GROUPS) == set(), seed
+
+
+def test_half_of_an_even_cell_cannot_start_an_epoch() -> None:
+    seed = 31
+    assert broken_claims(ThreeStep, seed, EVEN_GROUPS) == set()
+    assert broken_claims(StartsWithHalf, seed, EVEN_GROUPS)
 
 
 @pytest.mark.parametrize("protocol", [ThreeStep, mutated("ordering._hear", h_adds_words_of_two_epochs)])

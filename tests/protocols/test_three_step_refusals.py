@@ -14,7 +14,18 @@ from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.parts.primary import PLACES_MAX, TIMESTAMP_MAX
 from ordercast.protocols.parts.primary_packets import Collect, Doubt, Over, Passed, Place, Promise, Resumption, Start
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
-from ordercast.protocols.three_step.packets import Answer, Ask, Asked, GoOn, Proposal, Propose, Taken, Told, Word
+from ordercast.protocols.three_step.packets import (
+    Answer,
+    Ask,
+    Asked,
+    GoOn,
+    Placed,
+    Proposal,
+    Propose,
+    Taken,
+    Told,
+    Word,
+)
 from ordercast.protocols.three_step.refusals import EARLY_MAX, NAMED_MAX
 
 GROUPS = {"g": ("a", "b", "c"), "h": ("d", "e", "f")}
@@ -95,6 +106,21 @@ def test_the_site_of_these_tests_takes_part() -> None:
     assert site.delivered == [name(1), name(2), name(3)]
 
 
+def placed(proposal: Proposal, epoch: int = 0, groups: tuple[str, ...] = ("g",)) -> Placed:
+    """What a primary says of a small message."""
+    letter = Data(0, Multicast(proposal.message, groups, b"body"), (0, 0))
+    return Placed(letter, epoch, proposal.place, proposal.timestamp, False)
+
+
+def test_a_message_that_comes_with_its_place_is_taken_at_once_or_when_its_turn_has_come() -> None:
+    site = Site()
+    site.hear("a", placed(Proposal(2, name(2), 20)))
+    assert site.delivered == []
+    site.hear("a", placed(Proposal(1, name(1), 10)))
+    site.turn()
+    assert site.delivered == [name(1), name(2)]
+
+
 # ---------------------------------------------------------------------- cells
 @pytest.mark.parametrize(
     ("sender", "packet"),
@@ -105,6 +131,11 @@ def test_the_site_of_these_tests_takes_part() -> None:
         ("x", Propose(0, OWN, (Proposal(1, name(1), 1),))),
         ("a", Propose(0, (7,), (Proposal(1, name(1), 1),))),
         ("a", Propose(0, (1, 0), (Proposal(1, name(1), 1),))),
+        ("d", placed(Proposal(1, name(1), 1))),
+        ("x", placed(Proposal(1, name(1), 1))),
+        ("a", placed(Proposal(1, name(1), 1), groups=("g", "h"))),
+        ("a", placed(Proposal(1, name(1), 1), groups=("h",))),
+        ("a", placed(Proposal(1, name(1), 1), groups=("nowhere",))),
         ("x", Word(0, 1, 1, ())),
         ("d", Doubt(0)),
         ("d", Collect(1)),
@@ -136,6 +167,8 @@ def test_places_that_skip_too_far_or_do_not_ascend(proposals: tuple[Proposal, ..
     site = Site()
     site.accept(3)
     site.refuse("a", Propose(0, OWN, proposals))
+    if len(proposals) == 1:
+        site.refuse("a", placed(*proposals))
 
 
 @pytest.mark.parametrize(
@@ -155,6 +188,7 @@ def test_timestamps_below_what_is_accepted_and_other_places_for_it(proposal: Pro
     site = Site()
     site.accept(3)
     site.refuse("c", Propose(0, OWN, (proposal,)))
+    site.refuse("a", placed(proposal))
 
 
 def test_another_timestamp_for_what_is_fixed_in_another_cell() -> None:
@@ -229,6 +263,7 @@ def test_names_that_nobody_can_have_given(message: MessageId) -> None:
         ("a", Collect(-1)),
         ("a", Word(-1, 0, 0, ())),
         ("a", Propose(-3, OWN, (Proposal(1, name(1), 1),))),
+        ("a", placed(Proposal(1, name(1), 1), epoch=-3)),
         ("a", Ask(-1, 0, 0, None, ())),
     ],
 )

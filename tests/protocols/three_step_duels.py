@@ -17,13 +17,22 @@ GROUPS: tuple[dict[str, tuple[str, ...]], ...] = (
     {"g": ("a", "b", "c", "d", "e"), "h": ("f",)},
     {"g": ("a", "b", "c")},
 )
+EVEN_GROUPS: tuple[dict[str, tuple[str, ...]], ...] = (
+    {"g": tuple("abcd"), "h": tuple("efg")},
+    {"g": tuple("abcd")},
+    {"g": tuple("ab"), "h": tuple("cd")},
+    {"g": tuple("abcd"), "h": tuple("efgh")},
+    {"g": tuple("ab")},
+    {"g": tuple("abcdef")},
+)
+"""Cells of which half are a quorum, and more than half may start an epoch."""
 DURATION = 4.0
 
 
-def duel(protocol: type[Protocol], seed: int) -> Simulation:
-    """A run that has not begun; which one depends on the seed alone."""
+def duel(protocol: type[Protocol], seed: int, layouts: tuple[dict[str, tuple[str, ...]], ...] = GROUPS) -> Simulation:
+    """A run that has not begun; which one depends on the seed and the layouts alone."""
     random = Random(seed)
-    groups = GROUPS[seed % len(GROUPS)]
+    groups = layouts[seed % len(layouts)]
     faults: list[Fault] = [
         Delay(rate=random.uniform(0.1, 0.6), seconds=random.uniform(0.02, 0.3), from_=0.3, to=DURATION)
     ]
@@ -63,7 +72,7 @@ def duel(protocol: type[Protocol], seed: int) -> Simulation:
         seed=seed,
         options=ThreeStepOptions(
             ping_seconds=0.02,
-            suspicion_seconds=0.07,
+            suspicion_seconds=0.09,
             suspicion_seconds_max=0.2,
             retry_seconds=0.03,
             ask_seconds=0.06,

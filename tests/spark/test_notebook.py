@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from pyspark.sql import SparkSession
 from ordercast.core.errors import UsageError
 from ordercast.spark.notebook import measure, read_trace, verify
 from tests.spark.traces import by_hand
+
+PROJECT = Path(__file__).parents[2]
 
 TEXT = "@1 a multicast m g\n@2 a deliver m\n@3 b deliver m\n@4 c deliver m\n@5 b deliver m"
 
@@ -36,3 +40,13 @@ def test_what_is_missing_is_said_in_one_line(spark: SparkSession, tmp_path: Path
     events = read_trace(spark, str(by_hand(tmp_path / "trace", TEXT)))
     with pytest.raises(UsageError, match="these events have no column 'seq'"):
         verify(events.drop("seq"))
+
+
+def test_the_notebook_of_the_documents_prints_what_it_shows(spark: SparkSession) -> None:
+    specification = importlib.util.spec_from_file_location("make", PROJECT / "examples" / "notebook" / "make.py")
+    assert specification is not None
+    assert specification.loader is not None
+    make = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(make)
+    made = make.run_cells(make.read_cells(make.CELLS.read_text()))
+    assert json.loads(make.NOTEBOOK.read_text())["cells"] == made, "python examples/notebook/make.py"

@@ -28,19 +28,20 @@ class Shared:
 
     def __init__(self, *, timeout: float | None = None, quorum: int | None = None) -> None:
         """`timeout` and `quorum` are those of `Replicated`."""
-        self._replica = Replicated(State(), timeout=timeout, version="blocks-1", quorum=quorum)
+        self.replica = Replicated(State(), timeout=timeout, version="blocks-1", quorum=quorum)
+        """The state behind them."""
         self._process = ""
         self._names = 0
 
     async def join(self, node: Node, group: GroupId, timeout: float | None = None) -> Shared:
         """Hold the blocks of a group, of which all members do this. Done when they are here."""
-        await self._replica.join(node, group, timeout)
+        await self.replica.join(node, group, timeout)
         self._process = f"{node.process}.{node.incarnation}"
         return self
 
     async def leave(self, timeout: float | None = None) -> None:
         """Hold them no more, as `Replicated.leave` says."""
-        await self._replica.leave(timeout)
+        await self.replica.leave(timeout)
 
     def _name(self) -> str:
         if not self._process:
@@ -56,15 +57,15 @@ class Shared:
 
     def map(self, name: str, type: Any = Any) -> Map[Any]:  # noqa: A002
         """A map from texts to values of a type, with watches."""
-        return Map(self._replica, name, type)
+        return Map(self.replica, name, type)
 
     def lock(self, name: str, *, lease: float = LEASE_SECONDS) -> Lock:
         """A lock that one task of one process has at a time, and for `lease` seconds after it was heard of last."""
-        return Lock(self._replica, name, self._name(), lease)
+        return Lock(self.replica, name, self._name(), lease)
 
     def election(self, name: str, *, lease: float = LEASE_SECONDS) -> Election:
         """An election that one process wins at a time."""
-        return Election(self._replica, name, self._name(), lease)
+        return Election(self.replica, name, self._name(), lease)
 
     @overload
     def queue(self, name: str, *, lease: float = ...) -> Queue[Any]: ...
@@ -75,8 +76,8 @@ class Shared:
     def queue(self, name: str, type: Any = Any, *, lease: float = 60.0) -> Queue[Any]:  # noqa: A002
         """A queue of which each item goes to one member, and to another one when that is not done after `lease`
         seconds."""
-        return Queue(self._replica, name, type, self._name(), lease)
+        return Queue(self.replica, name, type, self._name(), lease)
 
     def counter(self, name: str) -> Counter:
         """A number to which everybody adds."""
-        return Counter(self._replica, name)
+        return Counter(self.replica, name)

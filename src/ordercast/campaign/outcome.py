@@ -20,6 +20,8 @@ from ordercast.trace.schema import Run
 EVENTS_MAX = 200_000
 """Events that one run handles at the most; the busiest honest runs take a tenth. More means that a protocol talks to
 itself without end."""
+EVENTS_PER_SECOND = 4_000
+"""Of simulated time, where that allows more: a run of a thousand messages settles for a minute or two."""
 
 ATTEMPTS_MAX = 8
 """A draw that proves nothing is drawn again, so many times at the most."""
@@ -106,13 +108,24 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
     return trial
 
 
-def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int = EVENTS_MAX) -> Trial:
+def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
     """Execute a run and judge what is chosen, and nothing else has a verdict."""
+    if events_max is None:
+        events_max = max(EVENTS_MAX, int(EVENTS_PER_SECOND * (scenario.duration + scenario.settle)))
+    trial, ended_early = _try(scenario, choice, events_max, scenario.protocol.arrangement.campaign.quiet)
+    if ended_early and (trial.outcome.violations or trial.outcome.vacuous):
+        # What was promised may still have come true.
+        trial, _ = _try(scenario, choice, events_max, None)
+    return trial
+
+
+def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: float | None) -> tuple[Trial, bool]:
+    """The run, and whether it has ended before its time."""
     simulation = scenario.simulation()
     simulation.queue.events_max = events_max
     failure = None
     try:
-        simulation.execute()
+        simulation.execute(quiet_seconds)
     except Runaway:
         failure = Violation(RUNAWAY, f"more than {events_max} events after {simulation.queue.now:.3f} s")
     except Exception as error:  # whatever a core raises is a finding about that core
@@ -120,7 +133,7 @@ def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int =
         failure = Violation(CRASH, f"{type(error).__name__}: {notes}")
     run, table = simulation.header(), simulation.table()
     if failure is not None:
-        return Trial(scenario, _outcome(scenario, simulation, (failure,), events=len(table)), run, table)
+        return Trial(scenario, _outcome(scenario, simulation, (failure,), events=len(table)), run, table), False
     verdicts = judge(run, table, Choice(choice.judged(run)))
     violations = tuple(
         Violation(name, verdict.first.why, verdict.first.messages, verdict.first.sites)
@@ -132,7 +145,7 @@ def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int =
     not_judged = tuple(name for name, verdict in verdicts.items() if verdict.verdict == "not-judged")
     vacuous = "" if violations else _vacuous(scenario, simulation, table, verdicts)
     outcome = _outcome(scenario, simulation, violations, vacuous, not_judged, len(table))
-    return Trial(scenario, outcome, run, table, verdicts)
+    return Trial(scenario, outcome, run, table, verdicts), simulation.ended_early
 
 
 def _outcome(

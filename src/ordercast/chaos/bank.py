@@ -25,6 +25,11 @@ ORDERS_PER_SECOND = 12.0
 """Of each branch."""
 
 
+INTEREST_MAX = 1 << 53
+"""Balances above this bear none. (Else: after some ten thousand orders, of which each twentieth pays interest, a
+balance has more digits than a snapshot of the books can hold.)"""
+
+
 class Order(msgspec.Struct, frozen=True):
     """What a branch multicasts, and when."""
 
@@ -55,7 +60,8 @@ class Ledger(msgspec.Struct):
                     self.balances[other] += int(cents)
             case ["interest"]:
                 for account, balance in self.balances.items():
-                    self.balances[account] = balance + balance * self.rate // 10_000
+                    if balance < INTEREST_MAX:
+                        self.balances[account] = balance + balance * self.rate // 10_000
             case ["rate", hundredths]:
                 self.rate = int(hundredths)
             case _:

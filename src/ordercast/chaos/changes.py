@@ -12,8 +12,8 @@ from ordercast.chaos.schedule import MARGIN_SECONDS, Action, Join, Kill, Leave, 
 from ordercast.core import GroupId, SiteId, UsageError
 
 FOUNDERS = 2
-"""How many are there from the start: the first ones by name. The first of all never leaves, so that there is always
-somebody to kill."""
+"""How many are there from the start, as a rule: the first ones by name. The first of all never leaves, so that there is
+always somebody to kill."""
 
 AT_HOME_SECONDS = 2.0
 """How long a process is in the group before it is hurt, and after that before it leaves."""
@@ -22,13 +22,13 @@ AT_HOME_SECONDS = 2.0
 class Cast:
     """Who is in which groups: those whom the groups name, and whoever takes the place of one who has left."""
 
-    def __init__(self, groups: Mapping[GroupId, Sequence[SiteId]]) -> None:
+    def __init__(self, groups: Mapping[GroupId, Sequence[SiteId]], founders: int) -> None:
         self._groups = groups
         self._places = sorted({site for members in groups.values() for site in members})
-        self.founders = self._places[:FOUNDERS]
-        if len(self._places) <= FOUNDERS:
+        self.founders = self._places[:founders]
+        if len(self._places) <= founders:
             raise UsageError(
-                f"--changes with {len(self._places)} processes: {FOUNDERS} are there from the start, and more must come"
+                f"--changes with {len(self._places)} processes: {founders} are there from the start, and more must come"
             )
         for group, members in groups.items():
             if not set(self.founders) & set(members):
@@ -91,6 +91,7 @@ def draw_changes(
     pauses: int,
     loss: float,
     duplication: float,
+    founders: int = FOUNDERS,
 ) -> Changes:
     """So many processes come, and as many leave: up to as many as the groups name at a time, and in the end as many as
     there were."""
@@ -98,12 +99,12 @@ def draw_changes(
         raise UsageError("chaos needs a positive time, and numbers of faults that are 0 or more")
     if changes < 2 or changes % 2:
         raise UsageError(f"--changes {changes}: whoever comes leaves again, so it is an even number, 2 or more")
-    cast = Cast(groups)
+    cast = Cast(groups, founders)
     random = Random(f"ordercast changes {seed}")
     actions: list[Action] = []
     here = list(cast.founders)
     stays: dict[SiteId, tuple[float, float]] = dict.fromkeys(here, (0.0, inf))
-    for index, comes in enumerate(_draw_steps(random, changes // 2, cast.most - FOUNDERS)):
+    for index, comes in enumerate(_draw_steps(random, changes // 2, cast.most - founders)):
         at = seconds * (0.05 + 0.85 * (index + random.uniform(0.0, 0.9)) / changes)
         if comes:
             name = cast.add(here)

@@ -42,7 +42,8 @@ from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.net.ports import free_ports
 from ordercast.net.sockets import resolve
 from ordercast.node.addresses import HostPort
-from ordercast.trace.live import record_failure, record_rest
+from ordercast.node.surroundings import place_of
+from ordercast.trace.live import record_rest
 from ordercast.wire.keys import create_key_file
 
 SETTLE_SECONDS = 60.0
@@ -71,6 +72,11 @@ class Cluster(msgspec.Struct, frozen=True):
     """Whether who is started again gets what it has missed. Else it is a stranger, and its books are its own."""
     repairs: bool = False
     """Whether a process whose log is lost can be repaired from the others."""
+    quorum: int | None = None
+    """How many replicas a side must have to go on, where sides of a group may go on apart; then each has its own
+    offsets."""
+    logged: bool = True
+    """Whether processes keep a log. Else whoever starts again is another process."""
     drift: Mapping[str, Any] = {}
     """Options with which a process must not be let in; none: one with other groups is tried."""
 
@@ -271,7 +277,7 @@ class Harness:
             'cluster = "chaos"',
             f'protocol = "{self._cluster.protocol}"',
             'key_file = "cluster.key"',
-            'log_directory = "log"',
+            *(['log_directory = "log"'] if self._cluster.logged else []),
             *(['trace_directory = "trace"'] if traced else []),
             'control = "unix:{process}.sock"',
         ]
@@ -412,7 +418,7 @@ class Harness:
         for process in self._living():
             if self._processes.has_ended(process):
                 self._record.problem(f"{process} ended by itself: {self._processes.last_words(process)}")
-                record_failure(self._folder / "trace", process)
+                self._processes.note_failure(process)
                 self._dead.add(process)
 
     async def _settle(self) -> dict[SiteId, int]:
@@ -431,23 +437,32 @@ class Harness:
                     continue
                 counts[process] = sum(status["offsets"].values())
                 # Who does not reach everybody yet may be owed something that nobody has told it of.
-                idle = idle and status["idle"] and {process, *status["peers"]} >= set(self._living())
+                peers = {process, *map(place_of, status["peers"])}
+                idle = idle and status["idle"] and peers >= set(self._living())
             if counts != before or not idle or not self._same(counts):
                 before, still_since = counts, time.monotonic()
             if time.monotonic() - still_since > STILL_SECONDS:
-                for process in self._dead:
-                    record_rest(self._folder / "trace", process)
+                self._note_rest()
                 return counts
             if time.monotonic() > deadline:
                 self._record.problem(f"not at rest after {SETTLE_SECONDS:g} s: {before}")
                 return counts
             await asyncio.sleep(0.1)
 
+    def _note_rest(self) -> None:
+        """Whoever is gone for good can no longer say in its trace that all came to rest; nor can an earlier life."""
+        for process in self._cluster.processes:
+            lives = self._processes.lives(process)
+            for name in lives if process in self._dead else lives[:-1]:
+                record_rest(self._folder / "trace", name)
+
     def _living(self) -> list[SiteId]:
         return [process for process in self._cluster.processes if process not in self._dead]
 
     def _same(self, counts: Mapping[SiteId, int]) -> bool:
         """Whether processes that are in the same groups have delivered the same number of messages."""
+        if self._cluster.quorum is not None:
+            return True
         of_groups: dict[tuple[GroupId, ...], set[int]] = {}
         for site, count in counts.items():
             if site in self._strangers:

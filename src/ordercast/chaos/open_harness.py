@@ -24,7 +24,8 @@ class OpenHarness(Harness):
 
     def _more_work(self, process: SiteId) -> dict[str, Any]:
         groups = self._groups_of(process)
-        return {"groups": groups, "loss": self._plan.loss, "duplication": self._plan.duplication}
+        plan, quorum = self._plan, self._cluster.quorum
+        return {"groups": groups, "loss": plan.loss, "duplication": plan.duplication, "quorum": quorum}
 
     def _build(self) -> None:
         late = {action.process for action in self._plan.actions if isinstance(action, Join)}

@@ -18,6 +18,7 @@ from ordercast.chaos.record import Record
 from ordercast.chaos.worker import Work
 from ordercast.core import SiteId, UsageError
 from ordercast.node.control import ask, read
+from ordercast.node.surroundings import place_of
 from ordercast.trace.live import record_failure
 
 START_SECONDS = 30.0
@@ -110,8 +111,19 @@ class Processes:
         self.look(process)
         os.killpg(running.pid, signal.SIGKILL)
         await running.wait()
-        record_failure(self.folder / "trace", process)
+        self.note_failure(process)
         return True
+
+    def lives(self, process: SiteId) -> list[SiteId]:
+        """The names under which a process has begun a trace, the last one last: one for each start, where whoever
+        starts again is another process."""
+        found = [each.name for each in (self.folder / "trace").glob("*") if place_of(each.name) == process]
+        return sorted(found, key=lambda name: (len(name), name))
+
+    def note_failure(self, process: SiteId) -> None:
+        """It has ended, and can no longer say so in its trace."""
+        for name in self.lives(process)[-1:]:
+            record_failure(self.folder / "trace", name)
 
     async def wait_ended(self, process: SiteId, seconds: float) -> int | None:
         """The exit code of a process that ends within this time; None when it does not."""
@@ -146,7 +158,7 @@ class Processes:
     async def is_back(self, process: SiteId, others: set[SiteId]) -> bool:
         """Whether it answers, and reaches these others."""
         status = await self.status(process)
-        return status is not None and {process, *status["peers"]} >= others
+        return status is not None and {process, *map(place_of, status["peers"])} >= others
 
     def check_alive(self, process: SiteId) -> None:
         """`UsageError` when it has ended by itself."""

@@ -108,7 +108,7 @@ async def _main(work: Work) -> None:
             _make_weather(node, work, no_more)
         groups = work.groups or (next(iter(node.groups)),)
         stopping = asyncio.create_task(stop.wait())
-        replicas = {group: ordercast.Replicated(Books()) for group in groups}
+        replicas = {group: ordercast.Replicated(Books(), quorum=work.quorum) for group in groups}
         branch = Branch(replicas, work)
         giving = asyncio.create_task(branch.give_orders(no_more))
         joining = asyncio.gather(*(branch.join(node, group) for group in groups))
@@ -130,7 +130,7 @@ async def _main(work: Work) -> None:
         if ended.done():
             ended.result()
         await branch.finish()
-        has_left = not any(work.process in node.groups.get(group, ()) for group in groups)
+        has_left = not any(node.process in node.groups.get(group, ()) for group in groups)
         due = time.monotonic() + STATE_SECONDS
         while not has_left and None in _states(replicas).values() and time.monotonic() < due:
             await wait(asyncio.Event(), 0.05)

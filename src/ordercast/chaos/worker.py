@@ -38,6 +38,8 @@ class Work(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     """To be joined, where no file names any."""
     loss: float = 0.0
+    quorum: int | None = None
+    """How many replicas a side must have to go on, where sides may go on apart."""
     duplication: float = 0.0
     """Shares of its own datagrams, which it loses and repeats itself, where no relay can."""
 

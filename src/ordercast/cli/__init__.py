@@ -4,10 +4,11 @@ Exit codes: 0 fine, 1 what was checked does not hold, 2 misuse or bad input, 130
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ordercast.cli.commands import COMMANDS
-from ordercast.cli.extras import explain_missing
+from ordercast.cli.extras import explain_missing, extra_of
+from ordercast.cli.plain import COMMANDS as CORE_COMMANDS
 from ordercast.core.errors import StorageError, UsageError, WireError
 
 MISUSE = 2
@@ -18,9 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; misuse and bad input end in one line on standard error."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        from ordercast.cli.app import run
-
-        return run(words)
+        return _find_runner(words)(words)
     except (UsageError, StorageError, WireError) as error:
         command = f"ordercast {words[0]}" if words and words[0] in COMMANDS else "ordercast"
         return complain(f"{command}: {error}")
@@ -31,6 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(explanation)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _find_runner(words: Sequence[str]) -> Callable[[Sequence[str]], int]:
+    """What reads the words: typer, or for the commands of the core installation, where that is missing, argparse."""
+    try:
+        from ordercast.cli.app import run
+    except ModuleNotFoundError as error:
+        if not words or words[0] not in CORE_COMMANDS or extra_of(error.name or "") != "cli":
+            raise
+        from ordercast.cli.plain import run
+    return run
 
 
 def complain(text: str) -> int:

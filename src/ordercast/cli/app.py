@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, TextIO
 
 import typer
+from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
@@ -38,9 +39,18 @@ class LazyGroup(TyperGroup):
         importlib.import_module(entry.module).register(app)
         command = get_command(app)
         if isinstance(command, TyperGroup):
-            return command.commands[cmd_name]
+            command = command.commands[cmd_name]
         command.name = cmd_name
+        tidy(command)
         return command
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        # The names alone: importing every command takes seconds, and some may lack their extras.
+        self._listing = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._listing = False
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True
@@ -67,7 +77,29 @@ class LazyGroup(TyperGroup):
         return result
 
 
-app = typer.Typer(cls=LazyGroup, add_completion=False, pretty_exceptions_enable=False)
+def tidy(command: Any) -> None:
+    """One spelling of what stands for a value in a help page: capitals, and nothing for what has no value. [groups], a
+    table of a configuration, is no markup."""
+    command.help = escape(command.help or "")
+    for param in (*command.params, command.get_help_option(typer.Context(command))):
+        if param is None:
+            continue
+        param.help = escape(getattr(param, "help", None) or "")
+        if param.param_type_name == "argument":
+            param.metavar = param.metavar or param.name.upper()
+            # Its name says what it is; a second column would say `<str>`.
+            param.__dict__["display_type_rich"] = lambda ctx: None
+        elif getattr(param, "is_flag", False):
+            param.metavar = ""
+        elif param.metavar is None and not param.type_descriptor.is_choice:
+            param.metavar = METAVARIABLES.get(param.bare_type(), "TEXT")
+    for each in getattr(command, "commands", {}).values():
+        tidy(each)
+
+
+METAVARIABLES = {"int": "N", "float": "X", "Path": "PATH"}
+
+app = typer.Typer(cls=LazyGroup, pretty_exceptions_enable=False)
 
 
 @app.callback(invoke_without_command=True)
@@ -108,7 +140,9 @@ def run(words: Sequence[str]) -> int:
     """Run one command; its exit code is what it returned or what it exited with, 0 if neither."""
     warnings.showwarning = _show_warning
     try:
-        result = get_command(app).main(args=list(words), prog_name="ordercast", standalone_mode=False)
+        command = get_command(app)
+        tidy(command)
+        result = command.main(args=list(words), prog_name="ordercast", standalone_mode=False)
     except typer.TyperException as error:
         # By default typer draws a box of six lines, which neither a log nor a script can use.
         context = getattr(error, "ctx", None)

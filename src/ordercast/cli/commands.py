@@ -57,6 +57,9 @@ COMMANDS: dict[str, CommandEntry] = {
     "measure": CommandEntry(
         "ordercast.cli.measure.command", "Latency, throughput, packets and load of a trace.", ("lab",)
     ),
+    "history": CommandEntry(
+        "ordercast.cli.history", "What was found at each commit, kept in a table and compared.", ("lab",)
+    ),
     "reproduce": CommandEntry(
         "ordercast.cli.reproduce",
         "Tables and graphs of the papers, made again on Spark.",

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 import ordercast
+from ordercast.cli.basics import control_path
 from ordercast.core import UsageError
 from ordercast.node.addresses import show_address
-from ordercast.node.configuration import check_group_name, check_process, read_configuration
-from ordercast.protocols import find_protocol
+from ordercast.node.configuration import check_group_name, read_configuration
 
 ConfigOption = Annotated[Path, typer.Option("--config", metavar="FILE", help="The cluster's configuration.")]
 ProcessOption = Annotated[str, typer.Option("--process", metavar="NAME", help="Which process of it.")]
@@ -41,24 +41,11 @@ def find_way(config: Path, process: str | None) -> ordercast.Client | Path:
     return ordercast.connect(list(map(show_address, chosen)), key, insecure=insecure)
 
 
-def control_path(config: Path, process: str) -> Path:
-    """Where the running node listens to commands; `UsageError` when the configuration does not say."""
-    configuration = read_configuration(config, os.environ, {})
-    try:
-        check_process(configuration, process)
-    except UsageError as error:
-        raise UsageError(f"{config}: {error}") from None
-    path = configuration.control_path(process)
-    if path is None:
-        raise UsageError(f'{config} has no `control`: add control = "unix:run/{{process}}.sock" and restart the node')
-    return path
-
-
 def check_group(config: Path, group: str) -> None:
     """`UsageError` when there can be no such group. Where groups come and go, the running node knows which there
     are."""
     configuration = read_configuration(config, os.environ, {})
     check_group_name(group)
     groups = configuration.groups
-    if group not in groups and not find_protocol(configuration.protocol).contract.dynamic:
+    if group not in groups and not configuration.contract.dynamic:
         raise UsageError(f"there is no group {group!r} in {config}; known: {', '.join(sorted(groups))}")

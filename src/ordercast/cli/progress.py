@@ -26,7 +26,7 @@ _STEPS = 200
 
 def execute_with_progress(simulation: Simulation, name: str) -> None:
     """Execute the run; a bar appears when it takes long."""
-    total = simulation.duration + simulation.settle
+    total = simulation.ended_at
     bar = _bar(TextColumn("{task.completed:.1f} of {task.total:.1f} simulated seconds"), TimeElapsedColumn())
     task = bar.add_task(name.replace("[", r"\["), total=total)
     began = time.monotonic()

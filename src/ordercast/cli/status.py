@@ -19,6 +19,9 @@ from ordercast.node.control import ask_once
 
 WATCH_SECONDS = 1.0
 
+RATE_SECONDS = 0.25
+"""Between two looks that tell a rate."""
+
 NOT_UP = 1
 """The exit code when a process does not answer, or cannot go on."""
 
@@ -51,8 +54,12 @@ def status(
     if not names:
         raise UsageError(f"{config} names no processes: say which one, --process NAME")
     paths = {name: control_path(config, name) for name in names}
+    before = ordercast.run(_ask_all(paths))
+    time.sleep(RATE_SECONDS)
     while True:
         answers = ordercast.run(_ask_all(paths))
+        add_rates(answers, before)
+        before = answers
         if as_json:
             print(json.dumps({"processes": answers}), flush=True)
         else:
@@ -75,6 +82,19 @@ async def _ask(path: Path) -> dict[str, Any]:
         return {"up": False, "blocked": None, "why": str(error) or "it does not answer"}
 
 
+def add_rates(answers: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> None:
+    """Deliveries a second of each group at each process, since the last look."""
+    for name, answer in answers.items():
+        last = before.get(name, {})
+        if not answer["up"] or not last.get("up") or answer["incarnation"] != last["incarnation"]:
+            continue
+        seconds = max(answer["now"] - last["now"], 1e-3)
+        answer["rates"] = {
+            group: max(0.0, (offset - last["offsets"].get(group, offset)) / seconds)
+            for group, offset in answer["offsets"].items()
+        }
+
+
 def describe(answers: dict[str, dict[str, Any]]) -> list[str]:
     """Some lines for people: one for each process, and one for each of its groups."""
     ahead: dict[str, int] = {}
@@ -92,15 +112,47 @@ def describe(answers: dict[str, dict[str, Any]]) -> list[str]:
             f"{name}: {state} for {answer['up_seconds']:.0f} s, {answer['protocol']}, talks with {peers}; "
             f"{answer['memory_bytes'] / 1e6:.0f} MB"
         )
+        lines += [f"  {line}" for line in _describe_work(answer)]
         for group, offset in answer["offsets"].items():
             waiting = answer["waiting"].get(group, 0)
             members = ", ".join(answer["groups"].get(group, {}).get("members", ()))
             behind = ahead[group] - offset
+            rate = answer.get("rates", {}).get(group)
             lines.append(
                 f"  {group}: offset {offset}"
                 + (f", {behind} behind" if behind else "")
+                + (f", {rate:,.0f} a second" if rate is not None else "")
                 + (f", {waiting} bytes wait for the application" if waiting else "")
                 + f"; members {members}"
             )
         lines += [f"  refuses {peer}: {why}" for peer, why in answer["refused"].items()]
     return lines
+
+
+def _describe_work(answer: dict[str, Any]) -> list[str]:
+    """Who orders, who is not up, how sending goes, the log, what was sent again."""
+    lines = []
+    if answer["orders"]:
+        lines.append(f"{answer['orders']} orders")
+    for member, about in answer["members"].items():
+        if about["state"] != "up":
+            since = (
+                "never heard of" if about["silent_seconds"] is None else f"silent for {about['silent_seconds']:.0f} s"
+            )
+            lines.append(f"{member} is {about['state']}: {since}")
+    sending, log = answer["sending"], answer["log"]
+    words = [] if sending["credit"] is None else [f"credit for {sending['credit']} bundles"]
+    if sending["waiting_bytes"]:
+        words.append(f"{sending['waiting_bytes']:,} bytes wait for it")
+    if sending["round_trip_seconds"] is not None:
+        words.append(f"round trip {1e3 * sending['round_trip_seconds']:.1f} ms")
+    if log is not None:
+        words.append(
+            f"log {log['bytes'] / 1e6:.1f} MB, a sync takes {1e3 * log['sync_seconds']:.1f} ms (at the most "
+            f"{1e3 * log['sync_seconds_max']:.1f})"
+        )
+    again = sum(answer["retransmissions"].values())
+    if again:
+        causes = ", ".join(f"{cause} {count:,}" for cause, count in answer["retransmissions"].items())
+        words.append(f"{again:,} sent or asked for again ({causes})")
+    return [*lines, *([", ".join(words)] if words else [])]

@@ -58,11 +58,11 @@ class ClientGroup:
 
     async def multicast_many(self, payloads: Sequence[bytes]) -> None:
         """Send messages, in this order. Cancelled in the middle, it has sent the first ones."""
-        out = self._out
-        for payload in payloads:
+        out, taken = self._out, 0
+        while taken < len(payloads):
             if not out.has_room:
                 await out.wait_for_room()
-            out.add(self.name, as_bytes(payload))
+            taken = out.add_many(self.name, payloads, taken)
 
     def subscribe(self, start: int | None = None) -> AsyncIterator[Delivery]:
         """Deliveries from an offset on, or from now on: in order, each once. `ClientCut` when the members do not hold

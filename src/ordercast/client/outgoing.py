@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ordercast.core import GroupId, OrdercastError, UsageError
+from ordercast.node.bundles import MESSAGE_OVERHEAD, as_bytes, encode_any, take_fitting
 from ordercast.node.errors import GroupBlocked, WouldBlock
 from ordercast.node.receipts import AGAIN, MAY_BE_ORDERED, Receipt
 from ordercast.node.serving.packets import (
@@ -31,8 +32,6 @@ WAITING_BYTES_MAX = 4 * RUN_BYTES_MAX
 
 UNDER_WAY_FEW = 2
 """With fewer runs under way than this a run that is not full leaves, too (as in `ordercast.node.sender`)."""
-
-_PAYLOAD_OVERHEAD = 5
 
 
 class Parcel(msgspec.Struct, eq=False):
@@ -116,7 +115,7 @@ class Outgoing:
     def add(self, group: GroupId, payload: bytes, receipt: asyncio.Future[Receipt] | None = None) -> None:
         """Take a message."""
         self._check()
-        size = len(payload) + _PAYLOAD_OVERHEAD
+        size = len(payload) + MESSAGE_OVERHEAD
         if group != self._group or self._open_bytes + size > RUN_BYTES_MAX:
             self._close()
             self._group = group
@@ -125,6 +124,28 @@ class Outgoing:
         self._open.append(payload)
         self._open_bytes += size
         self._flush_soon()
+
+    def add_many(self, group: GroupId, payloads: Sequence[bytes], start: int) -> int:
+        """Take messages from `start` on while there is room; the index of the first that was not taken."""
+        self._check()
+        count = len(payloads)
+        while start < count and self.has_room:
+            if group != self._group:
+                self._close()
+                self._group = group
+            room = RUN_BYTES_MAX - self._open_bytes
+            fitting, size = take_fitting(payloads, start, room)
+            if size > room:
+                self.add(group, as_bytes(payloads[start]))
+                start += 1
+                continue
+            self._open.extend(fitting)
+            self._open_bytes += size
+            start += len(fitting)
+            if start < count:
+                self._close()
+        self._flush_soon()
+        return start
 
     def add_keyed(self, group: GroupId, key: str, payload: bytes, receipt: asyncio.Future[Receipt]) -> None:
         """Take a message with a key of the application's."""
@@ -160,7 +181,8 @@ class Outgoing:
     # ------------------------------------------------------------------ out
     def _close(self) -> None:
         if self._open:
-            request = Send(self._group, self._next(self._group), self._open)
+            packed = memoryview(encode_any(self._open))
+            request = Send(self._group, self._next(self._group), len(self._open), packed)
             self._add_parcel(Parcel(request, self._open_bytes, self._open_receipts))
             self._open, self._open_bytes, self._open_receipts = [], 0, []
 

@@ -29,14 +29,16 @@ from ordercast.core.intervals import IntervalSet, missing_intervals
 from ordercast.core.memo import Address, AddressMemo
 from ordercast.core.packets import Packet, Record, encode, encoded_size
 from ordercast.core.part import Part
-from ordercast.core.protocol import Context, Protocol
+from ordercast.core.protocol import LATER, PROXY, Context, Protocol
 from ordercast.core.randomness import log_uniform, random_stream
 
 __all__ = [
     "CRASH_FAULTS",
     "EVERY_FAULT",
+    "LATER",
     "MAIN_INSTANCE",
     "NETWORK_FAULTS",
+    "PROXY",
     "TOTAL_ORDER",
     "Address",
     "AddressMemo",

@@ -66,6 +66,11 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     settle: float
     """Seconds that the protocol needs at the most, once everything works and nothing is under way, to finish what was
     begun. Packets that the last fault delayed come before that."""
+    quiet: float | None = None
+    """Seconds after which a run is over although it might settle for longer, when nothing was delivered, installed or
+    answered in them and nobody waits; a run in which a claim does not hold then is repeated with all of its time. For
+    protocols that talk for ever, half of whose events would be there to show that nothing more happens. None: every
+    run settles as long as it may."""
     networks: Mapping[str, int] | None = None
     """Kinds of network and their weights; None: those that every protocol is tried on."""
     channels: bool = False
@@ -122,6 +127,8 @@ class Arrangement(msgspec.Struct, frozen=True, kw_only=True):
     campaign: Tuning
     live: Callable[[Capacity], OptionValues]
     """The options that a live process takes where its user has given none; `no_options`: the protocol's defaults."""
+    unlisted: OptionValues = {}
+    """Besides, in a cluster that no file lists: what makes the contract a dynamic one, and what suits that."""
     clusters: Callable[[float], OptionValues] = no_options
     """The options for processes in clusters that are so many seconds apart, for protocols that can make use of it."""
     warnings: Callable[[Groups], Iterable[str]] = no_warnings

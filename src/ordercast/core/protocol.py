@@ -63,6 +63,10 @@ def _require(protocol: type[Protocol], handler: str, owners: tuple[type[object],
         raise TypeError(f"{protocol.__name__} has no handler {handler}: {names} needs one")
 
 
+PROXY, LATER = "proxy", "later"
+"""See `Protocol.announcement`."""
+
+
 class Protocol(ABC):
     """Base of protocol cores: event in, effects out.
 
@@ -136,6 +140,12 @@ class Protocol(ABC):
         """The sites that there are, sorted, as far as this site knows. A dynamic protocol says it here."""
         return self.context.sites
 
+    @property
+    def ordering_site(self) -> SiteId | None:
+        """Who orders now, as far as this site knows: a sequencer, the primary of its cell, itself while it holds the
+        token. None where nobody does, or where this site cannot tell."""
+        return None
+
     def check_groups(self, groups: tuple[GroupId, ...]) -> None:
         """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
 
@@ -202,7 +212,8 @@ class Protocol(ABC):
         return 0
 
     def check_invariants(self) -> None:
-        """Raise `InvariantViolation` when the state is impossible. Called after each step in simulation."""
+        """Raise `InvariantViolation` when the state is impossible. Called in simulation after each step that wants
+        something done: nobody outside can see the others, and what they break is still broken at the next."""
         for check in self._checkers:
             check()
 
@@ -311,6 +322,12 @@ class Protocol(ABC):
     def obstacle(self, by: str, group: GroupId | None = None) -> str:
         """What `by` has said last; empty when it is not in the way."""
         return self._obstacles.get((by, group), "")
+
+    def announcement(self, multicast: Multicast) -> str | None:
+        """What a trace says of a message of the application that this core has just taken: None, that it is multicast
+        now; `PROXY`, that another process multicasts it for this one, which is no sender; `LATER`, nothing, for it
+        is multicast when it leaves."""
+        return None
 
     def branch(self, name: str) -> None:
         """Count that a branch of note was taken (see `Contract.branches`)."""

@@ -37,7 +37,8 @@ class Timers:
         """Fire after so many seconds."""
         key = (instance.name, effect.timer)
         if effect.after_seconds <= 0.0:
-            self._cancel(key)
+            if key in self._waiting:
+                self._cancel(key)
             self.at_once[key] = None
             return
         if self.at_once:

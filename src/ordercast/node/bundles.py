@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Payload, SiteId, WireError
 from ordercast.node.letters import LETTER_BYTES_MAX, LETTERS_MARK, decode_letters
-from ordercast.node.runs import RUNS_MARK, decode_runs
+from ordercast.node.runs import RUNS_MARK, decode_messages, decode_runs
 
 BUNDLE_BYTES_MAX = 64_000
 """What fits, with the protocol's own fields and the seal, into the largest datagram."""
@@ -40,11 +40,16 @@ MAKING_MAX = 16
 PIECES_MAX = (1 << 32) // PIECE_BYTES_MAX + 1
 """Of the largest message that any configuration allows."""
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[bytes]).decode
-
-encode_bundle = _encode
+encode_bundle = msgspec.msgpack.Encoder().encode
 """A list of messages -> the payload of one multicast."""
+
+
+def encode_any(messages: Sequence[bytes]) -> bytes:
+    """The same where some may hold their bytes in a way that the encoder does not know."""
+    try:
+        return encode_bundle(messages)
+    except TypeError:
+        return encode_bundle([as_bytes(payload) for payload in messages])
 
 
 def as_bytes(payload: object) -> bytes:
@@ -56,6 +61,18 @@ def as_bytes(payload: object) -> bytes:
         return bytes(memoryview(payload))  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"a message is bytes, not {type(payload).__name__}: encode it first") from None
+
+
+def take_fitting(payloads: Sequence[bytes], start: int, room: int) -> tuple[Sequence[bytes], int]:
+    """As many messages as would fit if all were like the next one, and the room that they take in truth."""
+    try:
+        fitting = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
+        # Quicker than to add the lengths up, and it refuses what is no bytes.
+        return fitting, len(b"".join(fitting)) + MESSAGE_OVERHEAD * len(fitting)
+    except TypeError:
+        for payload in payloads[start:]:
+            as_bytes(payload)
+        raise
 
 
 def encode_pieces(number: int, payload: bytes, mark: bytes = PIECE_MARK) -> list[bytes]:
@@ -83,13 +100,7 @@ def decode_bundle(payload: Payload, count: int) -> list[bytes]:
         return [letter.payload for letter in decode_letters(payload, count)]
     if payload[:1] == RUNS_MARK:
         return [message for run in decode_runs(payload, count) for message in run.payloads]
-    try:
-        messages = _decode(payload)
-    except msgspec.DecodeError as error:
-        raise WireError(f"not a bundle: {error}") from None
-    if len(messages) != count:
-        raise WireError(f"a bundle of {len(messages)} messages says that it holds {count}")
-    return messages
+    return decode_messages(payload, count)
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ordercast.core import Context, GroupId, Protocol, SiteId, UsageError
+from ordercast.core import Context, Contract, GroupId, Protocol, SiteId, UsageError
 from ordercast.core.tables import nearest, rename_options, to_struct, to_value
 from ordercast.node.addresses import HostPort, as_ip, parse_address, parse_listen, parse_multicast, show_address
 from ordercast.node.layers import Layers, Origin, Source
@@ -79,6 +79,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     history_bytes: int = 1 << 24
     """Of each group's last deliveries, for whoever looks at the node through its control socket: some hundred thousand
     small messages."""
+
+    @property
+    def contract(self) -> Contract:
+        """What holds with the options that are configured."""
+        promised = find_protocol(self.protocol).contract
+        return promised.with_options(promised.options(**self.options))
 
     def is_looked_at(self, process: SiteId) -> bool:
         """Whether others ask the process for what it has delivered: commands, or clients."""
@@ -180,26 +186,28 @@ class _Reader:
             if key not in self._values:
                 raise UsageError(f"{self._name}: the key {key!r} is missing; add {what}")
         protocol = self._checked("protocol", find_protocol)
-        search = self._discovery(protocol) if is_open else None
+        search = self._discovery() if is_open else None
         processes = {} if is_open else self._processes()
         groups = {} if is_open else self._groups(processes)
         numbers = {key: self._number(key, RANGES[key]) for key in RANGES if key in self._values}
+        options = self._options(
+            protocol,
+            processes,
+            groups,
+            numbers.get("socket_buffer", _DEFAULTS.socket_buffer),
+            numbers.get("queue_bytes", _DEFAULTS.queue_bytes),
+        )
+        contract = protocol.contract.with_options(protocol.contract.options(**options))
         values: dict[str, Any] = {
             "cluster": self._checked("cluster", check_name),
             "protocol": protocol.contract.name,
             "processes": processes,
             "groups": groups,
-            "added": {} if is_open else self._added(protocol, processes),
+            "added": {} if is_open else self._added(contract, processes),
             "clients": self._listening("clients", processes),
             "metrics": self._listening("metrics", processes),
             "discovery": search,
-            "options": self._options(
-                protocol,
-                processes,
-                groups,
-                numbers.get("socket_buffer", _DEFAULTS.socket_buffer),
-                numbers.get("queue_bytes", _DEFAULTS.queue_bytes),
-            ),
+            "options": options,
             **numbers,
             **{key: self._path(key) for key in ("log_directory", "trace_directory") if key in self._values},
             **self._sealing(),
@@ -274,19 +282,29 @@ class _Reader:
             _check_socket_path(template, process, where)
         return template
 
-    def _discovery(self, protocol: type[Protocol]) -> Search:
-        where = f"{self._where('discovery').removesuffix('discovery')}[discovery]"
+    def _discovery(self) -> Search:
         for key, what in _NOT_WITH_DISCOVERY.items():
             if key in self._values:
                 raise UsageError(f"{self._where(key)}: there is a table [discovery] too; {what}")
-        search = read_search(self._values["discovery"], where)
-        if not protocol.contract.dynamic:
-            dynamic = [name for name in PROTOCOL_NAMES if find_protocol(name).contract.dynamic]
+        return read_search(self._values["discovery"], self._where_discovery)
+
+    @property
+    def _where_discovery(self) -> str:
+        return f"{self._where('discovery').removesuffix('discovery')}[discovery]"
+
+    def _check_open(self, contract: Contract) -> None:
+        """Whether a protocol, with its options, can do without a file that lists the processes."""
+        if not contract.dynamic:
+            dynamic = [name for name in PROTOCOL_NAMES if _can_be_open(find_protocol(name))]
             raise UsageError(
-                f"{where}: {protocol.contract.name} has the processes and groups of a file; name them in [processes] "
-                f"and [groups], or take a protocol whose processes come and go: {', '.join(dynamic)}"
+                f"{self._where_discovery}: {contract.name} has the processes and groups of a file; name them in "
+                f"[processes] and [groups], or take a protocol whose processes come and go: {', '.join(dynamic)}"
             )
-        return search
+        if contract.another_process and "log_directory" in self._values:
+            raise UsageError(
+                f"{self._where('log_directory')}: whoever starts again is another process to {contract.name}, and has "
+                f"no use for a log; take log_directory away"
+            )
 
     def _processes(self) -> dict[SiteId, HostPort]:
         processes = self._addresses("processes", {})
@@ -295,14 +313,14 @@ class _Reader:
             raise UsageError(f"{where}: is empty; name at least one process and its address")
         return processes
 
-    def _added(self, protocol: type[Protocol], processes: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
+    def _added(self, contract: Contract, processes: Mapping[SiteId, HostPort]) -> dict[SiteId, HostPort]:
         if "added" not in self._values:
             return {}
         added = self._addresses("added", processes)
-        if added and not protocol.contract.dynamic:
+        if added and not contract.dynamic:
             where = f"{self._where('added').removesuffix('added')}[added]"
             raise UsageError(
-                f"{where}: {protocol.contract.name} has the processes of [processes]; to have others, stop all and "
+                f"{where}: {contract.name} has the processes of [processes]; to have others, stop all and "
                 f"begin anew with another log_directory"
             )
         return added
@@ -383,11 +401,15 @@ class _Reader:
     ) -> dict[str, Any]:
         where = f"{self._where('options').removesuffix('options')}[options]"
         given = to_value(self._values.get("options", {}), dict[str, Any], where)
+        if not processes:
+            given = protocol.arrangement.unlisted | given
         table = rename_options(given, protocol.contract.options, where)
         sites = tuple(sorted(processes)) or ("process",)
         try:
             checked = to_struct(table, protocol.contract.options, where)
             given = {key: getattr(checked, key) for key in table}
+            if not processes:
+                self._check_open(protocol.contract.with_options(checked))
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
             options = live_options(protocol, given, socket_buffer, queue_bytes, len(processes))
@@ -395,7 +417,8 @@ class _Reader:
             protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
         except UsageError as error:
             text = str(error)
-            raise UsageError(text if text.startswith(where) else f"{where}: {text}") from error
+            is_told = text.startswith((where, self._name))
+            raise UsageError(text if is_told else f"{where}: {text}") from error
         return given
 
     def _check_family(self, processes: Mapping[SiteId, HostPort]) -> None:
@@ -420,6 +443,11 @@ def check_name(name: str) -> str:
             f"digit first"
         )
     return name
+
+
+def _can_be_open(protocol: type[Protocol]) -> bool:
+    options = protocol.contract.options(**protocol.arrangement.unlisted)
+    return protocol.contract.with_options(options).dynamic
 
 
 def check_process(configuration: Configuration, process: SiteId) -> None:

@@ -57,9 +57,7 @@ class Engine:
         self._configuration = configuration
         self.process = process
         self.protocol: type[Protocol] = find_protocol(configuration.protocol)
-        promised = self.protocol.contract
-        self.contract = promised.with_options(promised.options(**configuration.options))
-        """What holds with the options that are configured."""
+        self.contract = configuration.contract
         self._sites = tuple(sorted(configuration.processes))
         self._groups: dict[GroupId, tuple[SiteId, ...]] = {
             name: tuple(sorted(members)) for name, members in configuration.groups.items()

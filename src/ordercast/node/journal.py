@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -177,6 +178,17 @@ class Journal:
     def _synced(self, instance: Instance, position: int) -> None:
         if self.site is not None:
             self.site.synced(instance, position)
+
+    def status(self) -> dict[str, Any] | None:
+        """For `Node.status`; None without a log."""
+        if self._folder is None or self._commit is None or not isinstance(self.log, FileLog):
+            return None
+        return {
+            "bytes": sum(file.stat().st_size for file in self._folder.folder.rglob("*") if file.is_file()),
+            "unsynced_bytes": self.log.unsynced_bytes,
+            "sync_seconds": self._commit.sync_seconds,
+            "sync_seconds_max": self._commit.sync_seconds_max,
+        }
 
     @property
     def added(self) -> dict[SiteId, HostPort]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 
 from ordercast.core import GroupId, MessageId, Multicast
 from ordercast.node.keys import Keys, KeysAt, Place
@@ -87,7 +88,7 @@ class LetterBox:
         bundle, group = multicast.id, multicast.groups[0] if len(multicast.groups) == 1 else None
         first_offset = 0 if group is None else offsets.get(group, 0)
         is_own, index = self._is_own(bundle), 0
-        chosen: list[int] = []
+        chosen: list[range] = []
         for letter in letters:
             place = first = Place(first_offset + index, bundle, index)
             # A key belongs to one group: in another one the letter may be the first.
@@ -97,22 +98,25 @@ class LetterBox:
                 elif place.offset in told.repeated:
                     first = self._find_first(group, letter, bundle) or Place(-1, bundle, index)
             if first is place:
-                chosen.extend(range(index, index + letter.count))
-            if letter.ticket and is_own:
+                chosen.append(range(index, index + letter.count))
+            if is_own and letter.ticket:
                 where = {name: offset + index for name, offset in offsets.items()}
                 if first is not place and group is not None:
                     where = {group: first.offset}
                 self._on_ordered(letter.ticket, first.bundle, first.index, where, first is not place)
             index += letter.count
-        return None if len(chosen) == index else tuple(chosen)
+        return None if len(chosen) == len(letters) else tuple(chain.from_iterable(chosen))
 
     def _use(self, group: GroupId, letter: Letter | Run, place: Place) -> Place:
         """Where the first one stands that has the same key, or the same number of the same client."""
-        if isinstance(letter, Run):
-            return self._keys.setdefault(group, Keys()).use_number(letter.client, letter.number, place)
-        if not letter.key:
+        if type(letter) is Letter and not letter.key:
             return place
-        return self._keys.setdefault(group, Keys()).use(letter.owner or place.bundle.source, letter.key, place)
+        keys = self._keys.get(group)
+        if keys is None:
+            keys = self._keys[group] = Keys()
+        if isinstance(letter, Run):
+            return keys.use_number(letter.client, letter.number, place)
+        return keys.use(letter.owner or place.bundle.source, letter.key, place)
 
     def _find_first(self, group: GroupId, letter: Letter | Run, bundle: MessageId) -> Place | None:
         if isinstance(letter, Run):

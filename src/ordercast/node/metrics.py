@@ -52,11 +52,24 @@ def render(status: Mapping[str, Any]) -> str:
     """What `Node.status()` says, as OpenMetrics."""
     clients = status["clients"] or {"connected": 0, "cut": {}}
     members = {group: len(about["members"]) for group, about in status["groups"].items()}
-    transfers = status["transfers"]
+    transfers, sending = status["transfers"], status["sending"]
+    log = status["log"] or {"bytes": 0, "sync_seconds": 0.0}
+    up = {site: float(about["state"] == "up") for site, about in status["members"].items()}
     rows: list[tuple[_Metric, Mapping[str, float] | float, str]] = [
         (_Metric("up_seconds", "gauge", "Since the process was opened."), status["up_seconds"], ""),
         (_Metric("incarnation", "gauge", "Starts of the process before this one."), status["incarnation"], ""),
         (_Metric("memory_bytes", "gauge", "The most memory that it had."), status["memory_bytes"], ""),
+        (_Metric("log_bytes", "gauge", "Of the log, on the disk."), log["bytes"], ""),
+        (_Metric("log_sync_seconds", "gauge", "What a commit of the log takes, lately."), log["sync_seconds"], ""),
+        (_Metric("credit", "gauge", "Bundles that it may send now."), _known(sending["credit"]), ""),
+        (_Metric("sending_bytes", "gauge", "Messages that have not left."), sending["waiting_bytes"], ""),
+        (
+            _Metric("round_trip_seconds", "gauge", "Until a bundle of it is taken by everybody, lately."),
+            _known(sending["round_trip_seconds"]),
+            "",
+        ),
+        (_Metric("member_up", "gauge", "0 for a process that is silent or gone."), up, "member"),
+        (_Metric("retransmissions", "counter", "Sent or asked for once more."), status["retransmissions"], "cause"),
         (_Metric("blocked", "gauge", "1 while a group cannot go on."), float(status["blocked"] is not None), ""),
         (_Metric("idle", "gauge", "1 while everything that was sent is accepted."), float(status["idle"]), ""),
         (_Metric("peers", "gauge", "Processes that this one talks with."), len(status["peers"]), ""),
@@ -77,6 +90,10 @@ def render(status: Mapping[str, Any]) -> str:
     constant = f'cluster="{_escape(status["cluster"])}",process="{_escape(status["process"])}"'
     lines = [line for metric, values, label in rows for line in metric.lines(values, label, constant)]
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else value
 
 
 def health(status: Mapping[str, Any], failure: str) -> tuple[int, dict[str, Any]]:

@@ -23,6 +23,8 @@ from ordercast.node.metrics import MetricsServer
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.receiver import DIRECT
 from ordercast.node.serving.server import ClientServer
+from ordercast.node.standing import count_retransmissions, describe_members, describe_sending
+from ordercast.node.surroundings import name_of_life
 from ordercast.node.typed import TypedGroup
 from ordercast.node.typed_schema import TypeSchema
 
@@ -37,7 +39,10 @@ class Node:
     def __init__(self, configuration: Configuration, process: SiteId) -> None:
         check_process(configuration, process)
         self.configuration = configuration
-        self.process = process
+        self.place = process
+        """What this process was opened as. Where a process that starts again is another one, `process` says besides
+        which start this is."""
+        self.process = name_of_life(configuration, process)
         self._entered: Internals | None = None
         self._control: ControlServer | None = None
         self._clients: ClientServer | None = None
@@ -60,17 +65,17 @@ class Node:
             internals = self._entered = Internals(asyncio.get_running_loop(), self.configuration, self.process)
         except UsageError as error:
             raise error.with_traceback(None) from None  # whose mistake it is has no use for our insides
-        control = self.configuration.control_path(self.process)
+        control = self.configuration.control_path(self.place)
         try:
             if control is not None:
                 self._control = ControlServer(self, control)
                 await self._control.start()
-            if self.process in self.configuration.clients:
-                where = self.configuration.clients[self.process]
+            if self.place in self.configuration.clients:
+                where = self.configuration.clients[self.place]
                 self._clients = ClientServer(internals, self.configuration, where)
                 await self._clients.start()
-            if self.process in self.configuration.metrics:
-                self._metrics = MetricsServer(self.configuration.metrics[self.process], self.status, self._failure)
+            if self.place in self.configuration.metrics:
+                self._metrics = MetricsServer(self.configuration.metrics[self.place], self.status, self._failure)
                 await self._metrics.start()
             internals.engine.start()
         except BaseException:
@@ -151,7 +156,7 @@ class Node:
         """What there is to know about the node, for people and machines."""
         configuration, internals = self.configuration, self.internals
         engine, receiver = internals.engine, internals.receiver
-        control = configuration.control_path(self.process)
+        control = configuration.control_path(self.place)
         dropped = engine.endpoint.counters + engine.transport.counters + receiver.counters
         return {
             "process": self.process,
@@ -163,13 +168,19 @@ class Node:
             "sealed": configuration.key_file is not None,
             "stable": engine.journal.stable,
             "peers": engine.endpoint.present,
+            "members": describe_members(engine),
+            "orders": engine.core.ordering_site,
             "refused": dict(engine.endpoint.refusals),
             "blocked": internals.told_obstacles() or None,
             "up_seconds": time.monotonic() - self._began,
             "memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "log": engine.journal.status(),
+            "sending": describe_sending(internals.senders.main),
+            "retransmissions": count_retransmissions(engine.core.branches + engine.endpoint.counters),
             "waiting": receiver.waiting(),
             "idle": internals.senders.is_idle,
             "offsets": receiver.offsets(),
+            "now": time.time(),
             "groups": internals.views.describe(receiver.claimed),
             "discovery": None if engine.discovery is None else engine.discovery.status(),
             "transfers": internals.transfer.progress(),

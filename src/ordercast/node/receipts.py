@@ -111,17 +111,15 @@ class Receipts:
             waiting = await self._post(sender, to, Letter(as_bytes(payload), 0, key or "", owner), name)
         return waiting.future
 
-    def post_run(
-        self, receiver: Receiver, sender: Sender, to: Address, client: str, number: int, payloads: list[bytes]
-    ) -> asyncio.Future[Receipt] | None:
+    def post_run(self, receiver: Receiver, sender: Sender, to: Address, run: Run) -> asyncio.Future[Receipt] | None:
         """Send a run of a client; who waits for what is given back gets the receipt of its first message. None when
         there is no room for it now."""
         self._check(receiver, to[0], None)
-        place = receiver.letters.find_number(to[0][0], client, number)
+        place = receiver.letters.find_number(to[0][0], run.client, run.number)
         if place is not None:
             return _known(to[0][0], place)
         self._ticket += 1
-        if not sender.add_letter(to, Run(client, number, payloads, self._ticket)):
+        if not sender.add_letter(to, msgspec.structs.replace(run, ticket=self._ticket)):
             return None
         waiting = self._waiting[self._ticket] = _Waiting(to[0], asyncio.get_running_loop().create_future())
         return waiting.future

@@ -132,7 +132,8 @@ class Receiver:
         except WireError as error:
             unpacked = self._set_aside(multicast, str(error))
         is_of_one = len(multicast.groups) == 1
-        if is_of_one and route and route[0].held is None and any(letter.is_keyed for letter in letters):
+        lacks_keys = is_of_one and self.letters.lacks(multicast.groups[0]) and route and route[0].held is None
+        if lacks_keys and any(letter.is_keyed for letter in letters):
             self._need_keys(multicast.groups[0], route[0])
         if not is_of_one or not route or route[0].held is None:
             places = self.letters.sort(multicast, letters, _own_offsets(route))
@@ -145,8 +146,6 @@ class Receiver:
 
     def _need_keys(self, group: GroupId, inbox: Inbox) -> None:
         """A letter with a key is the first since a gap: whether the key was used there, others have to tell."""
-        if not self.letters.lacks(group):
-            return
         if inbox.groups == (group,):
             inbox.hold()
             self.on_lacking(group, inbox.offset)

@@ -33,7 +33,7 @@ class Joining(Generic[State]):
         await asyncio.shield(self._entering)
         told = ""
         while machine.end is None:
-            reason = machine.lineage.waits_for
+            reason = self._lacks
             if machine.arrival is not None:
                 await asyncio.wait((machine.arrival,))
             elif reason:
@@ -45,6 +45,13 @@ class Joining(Generic[State]):
                 return
         raise machine.end
 
+    @property
+    def _lacks(self) -> str:
+        """Why there is nothing to work with. Where sides may go on apart, this one may be too small for it."""
+        machine = self._machine
+        is_divisible = machine.internals.engine.contract.partitionable
+        return machine.refuses if is_divisible else machine.lineage.waits_for
+
     def why_not_ready(self) -> str:
         """Why there is no state, or none to work with."""
         machine = self._machine
@@ -55,7 +62,7 @@ class Joining(Generic[State]):
         if not machine.is_live:
             return "the process starts, and waits for the answers of the others"
         looking = machine.internals.searching
-        return machine.lineage.waits_for + (f" ({looking})" if looking else "")
+        return self._lacks + (f" ({looking})" if looking else "")
 
     async def undo(self) -> bool:
         """Nobody waits any more until this replica is ready: be out of the group again. False where it is configured:

@@ -366,7 +366,7 @@ class Machine(Generic[State]):
             on_packed(chunks)
             self._thaw()
 
-        self._packing = Packing(self.state, done, steps)
+        self._packing = Packing(self.state, done, steps, self.internals.failed)
 
     def _on_check(self, offset: int, check: Check) -> None:
         """All compare their states; whoever is busy with its own is left out this time."""

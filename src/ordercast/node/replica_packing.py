@@ -108,9 +108,12 @@ class Packing:
         self,
         value: Any,
         on_done: Callable[[list[bytes] | None], None],
-        steps: Callable[[Any], Iterator[bytes]] = encode_steps,
+        steps: Callable[[Any], Iterator[bytes]],
+        on_failed: Callable[[BaseException], None],
     ) -> None:
+        """`on_failed` hears why a state has no bytes. (Else: whoever packs it waits for ever, and so do all calls.)"""
         self._steps = recut(steps(value))
+        self._on_failed = on_failed
         self._content: list[bytes] = []
         self._on_done = on_done
         self._loop = asyncio.get_running_loop()
@@ -118,12 +121,16 @@ class Packing:
 
     def _turn(self) -> None:
         until = time.perf_counter() + TURN_SECONDS
-        for piece in self._steps:
-            self._content.append(piece)
-            if time.perf_counter() >= until:
-                self._handle = self._loop.call_later(TURN_SECONDS, self._turn)
-                return
-        self._on_done(self._content)
+        try:
+            for piece in self._steps:
+                self._content.append(piece)
+                if time.perf_counter() >= until:
+                    self._handle = self._loop.call_later(TURN_SECONDS, self._turn)
+                    return
+        except Exception as error:
+            self._on_failed(error)
+        else:
+            self._on_done(self._content)
 
     def finish(self) -> None:
         """Make all the rest of it now."""

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ordercast.core import UsageError
+from ordercast.node.bundles import encode_bundle
 from ordercast.node.errors import GroupBlocked, OutcomeUnknown
 from ordercast.node.replica_calls import NOT_SENT
 from ordercast.node.replica_messages import encode_message
 from ordercast.node.replica_outcomes import Outcome
 from ordercast.node.replica_schema import Misfit, Schema
+from ordercast.node.runs import Run
 from ordercast.node.serving.packets import CallMethod
 
 if TYPE_CHECKING:
@@ -73,9 +75,9 @@ class ServedReplica:
         call = machine.calls.make(
             request.method, request.arguments, request.named, self._schema.name, client, request.number
         )
-        payloads = [encode_message(call)]
+        run = Run(client, request.number, 1, memoryview(encode_bundle([encode_message(call)])))
         while True:
-            receipt = internals.receipts.post_run(internals.receiver, sender, address, client, request.number, payloads)
+            receipt = internals.receipts.post_run(internals.receiver, sender, address, run)
             if receipt is not None:
                 break
             await sender.wait_for_room()

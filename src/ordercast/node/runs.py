@@ -20,8 +20,6 @@ RUNS_MARK = b"\xc3"
 CLIENT_CHARACTERS_MAX = 64
 RUN_NUMBER_MAX = (1 << 62) - 1
 
-_PAYLOAD_OVERHEAD = 5
-
 
 class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Messages of one client, consecutive in the order."""
@@ -29,15 +27,17 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     client: Annotated[str, msgspec.Meta(min_length=1, max_length=CLIENT_CHARACTERS_MAX)]
     number: Annotated[int, msgspec.Meta(ge=1, le=RUN_NUMBER_MAX)]
     """Of the runs of a client to a group, those are delivered whose number is higher than all before."""
-    payloads: Annotated[list[bytes], msgspec.Meta(min_length=1)]
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    """How many messages it holds."""
+    packed: memoryview
+    """The messages as the client has encoded them: nobody on their way looks at each."""
     ticket: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Under this number somebody in the sending process waits for its place; 0: nobody."""
 
     @property
     def size(self) -> int:
         """Bytes that it takes in a bundle, at most."""
-        payloads = self.payloads
-        return sum(map(len, payloads)) + _PAYLOAD_OVERHEAD * len(payloads) + len(self.client) + LETTER_OVERHEAD
+        return len(self.packed) + 4 * len(self.client) + LETTER_OVERHEAD
 
     @property
     def is_keyed(self) -> bool:
@@ -45,9 +45,9 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return True
 
     @property
-    def count(self) -> int:
-        """How many messages it holds."""
-        return len(self.payloads)
+    def payloads(self) -> list[bytes]:
+        """Its messages; `WireError` when it does not hold them."""
+        return decode_messages(self.packed, self.count)
 
     @property
     def largest(self) -> int:
@@ -57,6 +57,18 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Run]).decode
+_decode_messages = msgspec.msgpack.Decoder(list[bytes]).decode
+
+
+def decode_messages(packed: Payload, count: int) -> list[bytes]:
+    """So many messages; `WireError` when that is not what it holds."""
+    try:
+        messages = _decode_messages(packed)
+    except msgspec.DecodeError as error:
+        raise WireError(f"not a bundle: {error}") from None
+    if len(messages) != count:
+        raise WireError(f"a bundle of {len(messages)} messages says that it holds {count}")
+    return messages
 
 
 def encode_marked(those: Sequence[Letter | Run]) -> bytes:
@@ -67,7 +79,7 @@ def encode_marked(those: Sequence[Letter | Run]) -> bytes:
 def decode_runs(payload: Payload, count: int) -> list[Run]:
     """The runs of a bundle; `WireError` when it is none."""
     try:
-        runs = _decode(payload[len(RUNS_MARK) :])
+        runs = _decode(memoryview(payload)[len(RUNS_MARK) :])
     except msgspec.DecodeError as error:
         raise WireError(f"not a bundle of runs: {error}") from None
     held = sum(run.count for run in runs)

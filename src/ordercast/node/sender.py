@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from threading import get_ident
+from time import monotonic
 
 from ordercast.core import Address, GroupId, OrdercastError, SiteId, UsageError
 from ordercast.node.bundles import (
@@ -20,8 +21,10 @@ from ordercast.node.bundles import (
     MESSAGE_OVERHEAD,
     PIECE_MARK,
     as_bytes,
+    encode_any,
     encode_bundle,
     encode_pieces,
+    take_fitting,
 )
 from ordercast.node.callbacks import Callbacks
 from ordercast.node.errors import GroupBlocked, WouldBlock, check_thread
@@ -78,6 +81,11 @@ class Sender:
         self._window = 0
         """The most credit there ever was: so much less one is under way."""
         self._flush_due = False
+        self._left_at: deque[float] = deque()
+        """When the bundles left that are under way, the first one first."""
+        self.round_trip_seconds: float | None = None
+        """Until a bundle is accepted, on average of the last ones; None before the first, and where the protocol sets
+        no limit."""
         self._waiters: list[asyncio.Future[None]] = []
         self._idle_waiters: list[asyncio.Future[None]] = []
         self._blocked = ""
@@ -135,11 +143,13 @@ class Sender:
             if get_ident() != self._thread:
                 check_thread(self._thread)
             self._credit = credit - 1
+            self._left_at.append(monotonic())
             try:
                 self._request(encode_bundle((payload,)), to[0], to[1], 1)
             except UsageError:
                 # The protocol has not taken it.
                 self._credit = credit
+                self._left_at.pop()
                 raise
             if self._failure is not None:
                 raise self._failure
@@ -205,11 +215,11 @@ class Sender:
                     self._close()
                     self._open_to = to
                 room = BUNDLE_BYTES_MAX - self._open_bytes
-                guess, size = _guess(payloads, start, room)
+                fitting, size = take_fitting(payloads, start, room)
                 if size <= room:
-                    self._open.extend(guess)
+                    self._open.extend(fitting)
                     self._open_bytes += size
-                    start += len(guess)
+                    start += len(fitting)
                     if start < count:
                         self._close()
                 else:
@@ -255,11 +265,7 @@ class Sender:
     # ------------------------------------------------------------------ bundles out
     def _close(self) -> None:
         if self._open:
-            try:
-                bundle = encode_bundle(self._open)
-            except TypeError:
-                # They hold bytes, but not in a way that the encoder knows.
-                bundle = encode_bundle([as_bytes(payload) for payload in self._open])
+            bundle = encode_any(self._open)
             self._closed.append((bundle, self._open_to, len(self._open)))
             self._closed_bytes += len(bundle)
             self._open.clear()
@@ -295,6 +301,7 @@ class Sender:
         if self._credit is not None:
             # The instance says how much there is left when it has taken this, but perhaps only when its log is stable.
             self._credit -= 1
+            self._left_at.append(monotonic())
         try:
             self._request(payload, to[0], to[1], count)
         except UsageError as error:
@@ -323,8 +330,26 @@ class Sender:
         self._credit = available
         self._is_limited = True
         self._window = max(self._window, available)
+        self._note_accepted()
         if (self._closed or self._open_bytes or self._idle_waiters) and not self._flush_due:
             self._flush_soon()
+
+    def _note_accepted(self) -> None:
+        left_at, under_way = self._left_at, self._under_way()
+        while len(left_at) > under_way:
+            took = monotonic() - left_at.popleft()
+            before = self.round_trip_seconds
+            self.round_trip_seconds = took if before is None else before + (took - before) / 8
+
+    @property
+    def credit(self) -> int | None:
+        """Bundles that the protocol takes now; None: it sets no limit."""
+        return self._credit
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Messages that have not left."""
+        return self._closed_bytes + self._open_bytes
 
     def forget(self, group: GroupId) -> None:
         """What waits for a group goes nowhere."""
@@ -403,18 +428,6 @@ class Sender:
         except OrdercastError:
             return False
         return self.is_idle
-
-
-def _guess(payloads: Sequence[bytes], start: int, room: int) -> tuple[Sequence[bytes], int]:
-    """As many messages as would fit if all were like the next one, and the room that they take in truth."""
-    try:
-        guess = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
-        # Quicker than to add the lengths up, and it refuses what is no bytes.
-        return guess, len(b"".join(guess)) + MESSAGE_OVERHEAD * len(guess)
-    except TypeError:
-        for payload in payloads[start:]:
-            as_bytes(payload)
-        raise
 
 
 class NoWayOut:

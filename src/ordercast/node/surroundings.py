@@ -14,6 +14,9 @@ from ordercast.node.addresses import HostPort, show_address
 from ordercast.node.configuration import Configuration
 from ordercast.node.searching import Search
 
+LIFE_MARK = "#"
+"""In no name that a user can choose."""
+
 logger = logging.getLogger("ordercast.node")
 
 _DISCARD_PORT = 9
@@ -89,3 +92,16 @@ def first_incarnation(configuration: Configuration) -> int:
     if configuration.discovery is None:
         return 0
     return max(0, int((time.time() - _INCARNATIONS_BEGIN) * _INCARNATIONS_A_SECOND))
+
+
+def place_of(process: SiteId) -> str:
+    """What a process was opened as."""
+    return process.partition(LIFE_MARK)[0]
+
+
+def name_of_life(configuration: Configuration, process: SiteId) -> SiteId:
+    """What a process is called from its start on. Where whoever starts again is another process, its name says which
+    start it is: nobody can mistake it for the one that was there before."""
+    if configuration.discovery is None or not configuration.contract.another_process:
+        return process
+    return f"{process}{LIFE_MARK}{first_incarnation(configuration):x}"

@@ -63,11 +63,14 @@ class _NodeThread:
             self._started.set()
             await self._stop.wait()
 
-    def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
-        """Run something in the node's event loop and wait for what comes of it."""
+    def wait_for(self, coroutine: Coroutine[Any, Any, Result], timeout: float | None = None) -> Result:
+        """Run something in the node's event loop and wait for what comes of it; `TimeoutError` after so many seconds,
+        and then it is given up there, too."""
         if self._loop is None:
             coroutine.close()
             raise RuntimeError("enter the node first: with ordercast.open_synchronous(…) as node")
+        if timeout is not None:
+            coroutine = _limit(coroutine, timeout)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 
@@ -120,6 +123,7 @@ class SynchronousNode:
         destinations: Sequence[SiteId] | None = None,
         *,
         key: str | None = None,
+        timeout: float | None = None,
     ) -> None: ...
 
     @overload
@@ -130,6 +134,7 @@ class SynchronousNode:
         *,
         confirm: Literal[True, "majority"],
         key: str | None = None,
+        timeout: float | None = None,
     ) -> Receipt: ...
 
     def multicast(
@@ -140,24 +145,28 @@ class SynchronousNode:
         *,
         confirm: Confirm = False,
         key: str | None = None,
+        timeout: float | None = None,
     ) -> Receipt | None:
         """Send a message to one or several groups; waits while the window is full, and with `confirm` until it is
-        ordered. `key` is as in `Group.multicast`."""
+        ordered. `key` is as in `Group.multicast`. `TimeoutError` after so many seconds; the message may be ordered all
+        the same."""
         if destinations is not None:
-            return self._thread.wait_for(self._node.multicast(payload, groups, destinations, key=key))
-        return self._thread.wait_for(self._node.multicast(payload, groups, confirm=confirm, key=key))
+            return self._thread.wait_for(self._node.multicast(payload, groups, destinations, key=key), timeout)
+        return self._thread.wait_for(self._node.multicast(payload, groups, confirm=confirm, key=key), timeout)
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""
         self._thread.wait_for(_call(lambda: self._node.try_multicast(payload, groups)))
 
-    def multicast_many(self, payloads: Sequence[bytes], groups: Sequence[GroupId]) -> None:
-        """Send messages to the same groups, in this order."""
-        self._thread.wait_for(self._node.multicast_many(payloads, groups))
+    def multicast_many(
+        self, payloads: Sequence[bytes], groups: Sequence[GroupId], *, timeout: float | None = None
+    ) -> None:
+        """Send messages to the same groups, in this order; after a `TimeoutError` the first of them are sent."""
+        self._thread.wait_for(self._node.multicast_many(payloads, groups), timeout)
 
-    def flush(self) -> None:
+    def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is accepted."""
-        self._thread.wait_for(self._node.flush())
+        self._thread.wait_for(self._node.flush(), timeout)
 
 
 class SynchronousGroup:
@@ -174,40 +183,52 @@ class SynchronousGroup:
         return self._group.members
 
     @overload
-    def multicast(self, payload: bytes, *, key: str | None = None) -> None: ...
+    def multicast(self, payload: bytes, *, key: str | None = None, timeout: float | None = None) -> None: ...
 
     @overload
-    def multicast(self, payload: bytes, *, confirm: Literal[True, "majority"], key: str | None = None) -> Receipt: ...
+    def multicast(
+        self,
+        payload: bytes,
+        *,
+        confirm: Literal[True, "majority"],
+        key: str | None = None,
+        timeout: float | None = None,
+    ) -> Receipt: ...
 
-    def multicast(self, payload: bytes, *, confirm: Confirm = False, key: str | None = None) -> Receipt | None:
+    def multicast(
+        self, payload: bytes, *, confirm: Confirm = False, key: str | None = None, timeout: float | None = None
+    ) -> Receipt | None:
         """Send a message to the group; waits while the window is full, and with `confirm` until it is ordered. Of
-        several messages with the same `key` the first one is delivered."""
-        return self._thread.wait_for(self._group.multicast(payload, confirm=confirm, key=key))
+        several messages with the same `key` the first one is delivered. `TimeoutError` after so many seconds; the
+        message may be ordered all the same."""
+        return self._thread.wait_for(self._group.multicast(payload, confirm=confirm, key=key), timeout)
 
     def try_multicast(self, payload: bytes) -> None:
         """The same, but `WouldBlock` instead of waiting."""
         self._thread.wait_for(_call(lambda: self._group.try_multicast(payload)))
 
-    def multicast_many(self, payloads: Sequence[bytes]) -> None:
-        """Send messages, in this order."""
-        self._thread.wait_for(self._group.multicast_many(payloads))
+    def multicast_many(self, payloads: Sequence[bytes], *, timeout: float | None = None) -> None:
+        """Send messages, in this order; after a `TimeoutError` the first of them are sent."""
+        self._thread.wait_for(self._group.multicast_many(payloads), timeout)
 
-    def batches(self) -> Iterator[Batch]:
-        """Deliveries a bundle at a time."""
+    def batches(self, timeout: float | None = None) -> Iterator[Batch]:
+        """Deliveries a bundle at a time; `TimeoutError` when none comes for so many seconds, and then the next call
+        goes on there."""
         batches = self._group.batches()
-        while (batch := self._thread.wait_for(_next(batches))) is not None:
+        while (batch := self._thread.wait_for(_next(batches), timeout)) is not None:
             yield batch
 
-    def events(self) -> Iterator[Batch | View | Rollback | CaughtUp]:
-        """Deliveries a bundle at a time, and what else happens, each where it happened."""
+    def events(self, timeout: float | None = None) -> Iterator[Batch | View | Rollback | CaughtUp]:
+        """Deliveries a bundle at a time, and what else happens, each where it happened; `timeout` as in `batches`."""
         events = self._group.events()
-        while (event := self._thread.wait_for(_next(events))) is not None:
+        while (event := self._thread.wait_for(_next(events), timeout)) is not None:
             yield event
 
-    def views(self) -> Iterator[View]:
-        """Who is in the group: now, and whenever that changes, ahead of what waits to be taken."""
+    def views(self, timeout: float | None = None) -> Iterator[View]:
+        """Who is in the group: now, and whenever that changes, ahead of what waits to be taken; `timeout` as in
+        `batches`."""
         views = self._group.views()
-        while (view := self._thread.wait_for(_next(views))) is not None:
+        while (view := self._thread.wait_for(_next(views), timeout)) is not None:
             yield view
 
     def __iter__(self) -> Iterator[Delivery]:
@@ -234,6 +255,11 @@ class SynchronousGroup:
         """Take no more deliveries; a group that no file names is left, and this is done when those who stay have
         delivered that."""
         self._thread.wait_for(self._group.leave(timeout))
+
+
+async def _limit(coroutine: Coroutine[Any, Any, Result], timeout: float) -> Result:
+    async with asyncio.timeout(timeout):
+        return await coroutine
 
 
 async def _call(function: Callable[[], Result]) -> Result:

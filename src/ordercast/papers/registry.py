@@ -120,6 +120,10 @@ ARTEFACTS: dict[str, tuple[str, str]] = {
         "ordercast.papers.berket.hierarchy",
         "up to 2,000 control processes organise themselves, and heal (chapter 2)",
     ),
+    "berket-membership": (
+        "ordercast.papers.berket.membership",
+        "packets and time of changes of the sender group (Berket 2000, chapter 5)",
+    ),
     "berket-repair": (
         "ordercast.papers.berket.repair",
         "requests and repairs for each loss that many receivers share (chapter 3, 7.1.3)",

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Union
 import msgspec
 
 from ordercast.core import (
+    LATER,
     Address,
     Context,
     GroupId,
@@ -119,6 +120,7 @@ class _Announce(Effect, frozen=True):
     """Internal: record that a message is multicast, at its place among the effects."""
 
     multicast: Multicast
+    service: str | None
 
 
 class _WriteCheckpoint(Effect, frozen=True):
@@ -273,7 +275,7 @@ class Instance:
     def _ask(self, now: float, event: Event) -> None:
         # What the core refuses is the caller's, and nothing has happened: the instance goes on.
         self.core.step(now, event)
-        if self.core.outbox or self._check_invariants:
+        if self.core.outbox:
             self._interpret()
 
     def receive(
@@ -296,7 +298,7 @@ class Instance:
             self.core.step(now, Received(sender, packet, arrival))
         except WireError as error:
             self._note_wire_error(f"{type(packet).__name__} of {sender}", error)
-        if self.core.outbox or self._check_invariants:
+        if self.core.outbox:
             self._interpret()
 
     def handle(self, now: float, event: Event) -> None:
@@ -305,7 +307,7 @@ class Instance:
             self.core.step(now, event)
         except WireError as error:
             self._note_wire_error(type(event).__name__, error)
-        if self.core.outbox or self._check_invariants:
+        if self.core.outbox:
             self._interpret()
 
     def _note_wire_error(self, what: str, error: WireError) -> None:
@@ -375,13 +377,16 @@ class Instance:
         correct site multicast a message that nobody can ever deliver.)
         """
         recorder.expect(multicast)
+        announcement = self.core.announcement(multicast)
+        if announcement == LATER:
+            return
         outbox = self.core.outbox
         place = next((at for at, effect in enumerate(outbox) if isinstance(effect, _LEAVES_THE_SITE)), len(outbox))
-        outbox.insert(place, _Announce(multicast))
+        outbox.insert(place, _Announce(multicast, announcement))
 
     def _announce(self, effect: _Announce) -> None:
         if self._recorder is not None:
-            self._recorder.multicast(self._driver.trace_time(), effect.multicast)
+            self._recorder.multicast(self._driver.trace_time(), effect.multicast, effect.service)
 
     def _deliver(self, effect: effect_types.Deliver) -> None:
         if self._recorder is not None:

@@ -117,7 +117,9 @@ class Simulation:
         self.changes = tuple(changes)
         self.workloads = tuple(workloads)
         self.duration = duration
-        self.settle = settle
+        self.ended_at = duration + settle
+        self.ended_early = False
+        """Whether a part of `settle` was left out."""
         self.sync_seconds = sync_seconds
         self.stable = stable
         self._phi_n = phi_n
@@ -255,13 +257,14 @@ class Simulation:
         self.first_wire_error = self.first_wire_error or instance.first_wire_error
 
     # ------------------------------------------------------------------ the run
-    def execute(self) -> Simulation:
-        """Faults and workload for `duration`, then heal, then `settle`."""
+    def execute(self, quiet_seconds: float | None = None) -> Simulation:
+        """Faults and workload for `duration`, then heal, then `settle`; of that, the rest is left out when nothing but
+        packets and timers has come about for `quiet_seconds`."""
         with _without_garbage_collection():
-            self._execute()
+            self._execute(quiet_seconds)
         return self
 
-    def _execute(self) -> None:
+    def _execute(self, quiet_seconds: float | None) -> None:
         for site in tuple(self.sites.values()):
             if site.begun:
                 site.start()
@@ -275,13 +278,34 @@ class Simulation:
             workload.begin(self, index)
         self.queue.run(self.duration)
         self.heal()
-        self.queue.run(self.duration + self.settle)
+        if quiet_seconds is not None and self.recorder is not None:
+            self._run_until_quiet(quiet_seconds, self.recorder)
+        else:
+            self.queue.run(self.ended_at)
         # The send of a network multicast names no receivers; these rows tell for whom it was still under way.
         for flight in self.queue.waiting(Flight):
             flight.drop("under way")
         for site in self.sites.values():
             for instance in site.instances.values():
                 self.collect(instance)
+
+    def _run_until_quiet(self, seconds: float, recorder: Recorder) -> None:
+        """To the end, or until nothing that a judge looks for has been recorded for so long and nobody waits."""
+        happenings, since = recorder.happenings(), self.queue.now
+        while self.queue.now < self.ended_at:
+            self.queue.run(min(self.ended_at, self.queue.now + seconds / 8))
+            before, happenings = happenings, recorder.happenings()
+            if happenings != before or self._somebody_waits():
+                since = self.queue.now
+            elif self.queue.now - since >= seconds:
+                self.ended_early, self.ended_at = True, self.queue.now
+
+    def _somebody_waits(self) -> bool:
+        return any(
+            site.membership.unanswered or (site.waiting_messages and not site.membership.is_outside)
+            for site in self.sites.values()
+            if site.up
+        )
 
     def heal(self) -> None:
         """End every fault that is in force."""
@@ -332,7 +356,7 @@ class Simulation:
             parameters=self.parameters,
             groups={group: list(members) for group, members in self.groups.items()},
             guarantees=list(self._claims()),
-            ended_at=self.duration + self.settle,
+            ended_at=self.ended_at,
             settled=True,
             bounds=described,
             services={service: list(names) for service, names in contract.services.items()},

@@ -4,6 +4,7 @@ up behind it."""
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Queue, SimpleQueue
@@ -51,6 +52,9 @@ class GroupCommit:
         self._tidying: Queue[_Commit | None] = Queue(TIDYING_MAX)
         self._closed = False
         self._failed = False
+        self.sync_seconds = 0.0
+        """What a commit takes, on average of the last ones."""
+        self.sync_seconds_max = 0.0
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_SECONDS))
         # A daemon: a program that forgets to close the node can still end. What was not synced was not acknowledged.
         self._committer = Thread(
@@ -104,7 +108,11 @@ class GroupCommit:
                         self._call_soon_threadsafe(self._on_error, error)
 
     def _commit(self, commit: _Commit) -> None:
+        began = time.monotonic()
         commit.log.commit(commit.pending)
+        took = time.monotonic() - began
+        self.sync_seconds += (took - self.sync_seconds) / 8 if self.sync_seconds else took
+        self.sync_seconds_max = max(self.sync_seconds_max, took)
         self._call_soon_threadsafe(commit.on_synced, commit.pending.position)
         if commit.pending.checkpoint is not None or commit.pending.obsolete:
             # A checkpoint takes a while, and the system 25 ms to forget a segment: the next commit must not wait.

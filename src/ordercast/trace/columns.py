@@ -19,7 +19,7 @@ from ordercast.trace.schema import EVENTS
 Arrays = dict[str, pa.Array]
 
 WIDTH = {
-    "multicast": 5,
+    "multicast": 6,
     "send": 7,
     "receive": 8,
     "drop": 8,
@@ -145,6 +145,9 @@ class Columns:
         }
         return {name: column.take(which) for name, column in described.items()}
 
+    def _multicasts(self, multicasts: Sequence[Any], services: Sequence[str | None]) -> Arrays:
+        return self._described(multicasts) | {"service": pa.array(services, pa.string())}
+
     def _views(self, effects: Sequence[Any]) -> Arrays:
         return {
             name: pa.array([getattr(effect, name) for effect in effects], EVENTS.field(name).type)
@@ -166,7 +169,7 @@ class Columns:
         return {"reason": pa.array(reason, pa.string())}
 
     _EXTRA: ClassVar[dict[str, Callable[..., Arrays]]] = {
-        "multicast": _described,
+        "multicast": _multicasts,
         "send": _packets,
         "receive": _receives,
         "drop": _drops,

@@ -43,8 +43,8 @@ class SiteTrace(Protocol):
     def expect(self, multicast: Multicast) -> None:
         """The application has handed over a message that is not stable yet."""
 
-    def multicast(self, time: float, multicast: Multicast) -> None:
-        """The source multicasts; recorded before the first send of it."""
+    def multicast(self, time: float, multicast: Multicast, service: str | None = None) -> None:
+        """The source multicasts, perhaps through a proxy; recorded before the first send of it."""
 
     def recall(self, time: float, multicast: Multicast) -> None:
         """An own message stands in the log after a restart; it is recorded as multicast unless it was."""

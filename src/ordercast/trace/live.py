@@ -246,8 +246,10 @@ class LiveRecorder:
         described = self._expected[multicast.id] = self._described(multicast)
         self._expected_rows.append(_encode(described))
 
-    def multicast(self, _time: float, multicast: Multicast) -> None:
-        """The source multicasts; recorded before the first send of it."""
+    def multicast(self, _time: float, multicast: Multicast, service: str | None = None) -> None:
+        """The source multicasts, perhaps through a proxy; recorded before the first send of it."""
+        if service is not None and multicast.id in self._expected:
+            self._expected[multicast.id]["service"] = service
         self._announce(multicast.id)
 
     def recall(self, _time: float, multicast: Multicast) -> None:

@@ -19,6 +19,8 @@ from ordercast.trace.interface import Envelope
 _VALUES_PER_CHUNK = 1 << 16
 """Some ten thousand rows: few enough to lie in the processor's cache when they become columns, and to be forgotten."""
 
+_PACKETS = ("send", "receive", "drop")
+
 
 class Recorder:
     """The trace of one run in the making."""
@@ -28,6 +30,7 @@ class Recorder:
         self._rows: dict[str, list[Any]] = {kind: [] for kind in WIDTH}
         self._columns = Columns(run)
         self._sites: dict[SiteId, SiteRecorder] = {}
+        self._spilled_happenings = 0
 
     def site(self, name: SiteId, groups: Iterable[GroupId] = ()) -> SiteRecorder:
         """The recorder of one site, which is in these groups at the start; it outlives the site's crashes."""
@@ -40,8 +43,16 @@ class Recorder:
         self._spill()
         return self._columns.table()
 
+    def happenings(self) -> int:
+        """How many rows there are of anything but packets."""
+        return self._spilled_happenings + self._waiting_happenings()
+
+    def _waiting_happenings(self) -> int:
+        return sum(len(rows) // WIDTH[kind] for kind, rows in self._rows.items() if kind not in _PACKETS)
+
     def _spill(self) -> None:
         """Turn the tuples into columns and forget them."""
+        self._spilled_happenings += self._waiting_happenings()
         for kind, rows in self._rows.items():
             if rows:
                 self._columns.add(kind, rows)
@@ -105,10 +116,10 @@ class SiteRecorder:
         """
         self._expected[multicast.id] = multicast
 
-    def multicast(self, time: float, multicast: Multicast) -> None:
-        """The source multicasts; recorded before the first send of it."""
+    def multicast(self, time: float, multicast: Multicast, service: str | None = None) -> None:
+        """The source multicasts, perhaps through a proxy; recorded before the first send of it."""
         self._expected.pop(multicast.id, None)
-        self._rows["multicast"].extend((self.site, self._next(), time, self.incarnation, multicast))
+        self._rows["multicast"].extend((self.site, self._next(), time, self.incarnation, multicast, service))
 
     def recall(self, time: float, multicast: Multicast) -> None:
         """An own message stands in the log after a restart; it is recorded as multicast unless it was."""

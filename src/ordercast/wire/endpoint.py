@@ -185,6 +185,11 @@ class Endpoint:
         """Those who have a session and are there: they say something now and then, or answer when they are greeted."""
         return self._handshake.presence.there(self._now)
 
+    @property
+    def silences(self) -> dict[SiteId, float]:
+        """Who has or had a session -> for how many seconds nothing came from it."""
+        return self._handshake.presence.silences(self._now)
+
     def incarnation_of(self, peer: SiteId) -> int | None:
         """The peer's incarnation; None while it has no session."""
         session = self._handshake.peers.get(peer)

@@ -49,6 +49,10 @@ class Presence:
         """The peers that are not gone, sorted."""
         return sorted(site for site in self._peers if now - self._since(site, now) < GONE_SECONDS)
 
+    def silences(self, now: float) -> dict[SiteId, float]:
+        """Peer -> for how many seconds nothing came from it, as far as the last look tells."""
+        return {site: now - self._since(site, now) for site in self._peers}
+
     def long_gone(self, now: float) -> list[SiteId]:
         """The peers of which nothing was heard for so long that they can be forgotten."""
         return [site for site in self._peers if now - self._since(site, now) >= FORGET_SECONDS]

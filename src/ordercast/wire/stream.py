@@ -90,21 +90,37 @@ class Stream:
         """The records that are whole now. `WireError` when the other side does not speak like this, and `WrongKey` when
         its key is another one; nothing may be received after that."""
         buffer = self._buffer
+        if not self._both:
+            buffer += data
+            if not self._greet():
+                return []
+            data = bytes(buffer)
+            buffer.clear()
+        if not buffer:
+            # As a rule: whole records are opened where they lie.
+            records, at = self._open_all(memoryview(data))
+            buffer += memoryview(data)[at:]
+            return records
         buffer += data
-        if not self._both and not self._greet():
-            return []
-        records, at = [], 0
-        while len(buffer) - at >= _LENGTH.size:
-            (length,) = _LENGTH.unpack_from(buffer, at)
-            self._check_length(length)
-            end = at + _LENGTH.size + length
-            if len(buffer) < end:
-                break
-            # Copies: a buffer of which there are views cannot be cut short.
-            records.append(self._open(bytes(buffer[at + _LENGTH.size : end]), bytes(buffer[at : at + _LENGTH.size])))
-            at = end
+        with memoryview(buffer) as view:  # a buffer of which there are views cannot be cut short
+            records, at = self._open_all(view)
         del buffer[:at]
         return records
+
+    def _open_all(self, view: memoryview) -> tuple[list[bytes], int]:
+        """The records that are whole, and where the rest begins."""
+        records, at = [], 0
+        while len(view) - at >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(view, at)
+            self._check_length(length)
+            begin = at + _LENGTH.size
+            end = begin + length
+            if len(view) < end:
+                break
+            with view[begin:end] as sealed, view[at:begin] as head:
+                records.append(self._open(sealed, head))
+            at = end
+        return records, at
 
     def _greet(self) -> bool:
         buffer = self._buffer
@@ -135,23 +151,23 @@ class Stream:
         if length > most:
             raise WireError(f"a record of {length} bytes; the most is {most}")
 
-    def _open(self, sealed: bytes, length: bytes) -> bytes:
+    def _open(self, sealed: memoryview, length: memoryview) -> bytes:
         if self._is_member and self._in is None:
             return self._open_first(sealed, length)
         nonce = self._received.to_bytes(_NONCE_BYTES, "big")
         try:
-            opened = _known(self._in).decrypt(nonce, memoryview(sealed), memoryview(length))
+            opened = _known(self._in).decrypt(nonce, sealed, length)
         except InvalidTag:
             raise WireError("a record that does not open") from None
         self._received += 1
         return opened
 
-    def _open_first(self, sealed: bytes, length: bytes) -> bytes:
+    def _open_first(self, sealed: memoryview, length: memoryview) -> bytes:
         """By its first record a member learns which of its keys the client has."""
         for key in (None,) if self._keys is None else self._keys.accepted:
             self._use(key)
             with suppress(InvalidTag):
-                opened = _known(self._in).decrypt(bytes(_NONCE_BYTES), memoryview(sealed), memoryview(length))
+                opened = _known(self._in).decrypt(bytes(_NONCE_BYTES), sealed, length)
                 self._received = 1
                 return opened
         raise WrongKey("it has another key")

@@ -29,13 +29,15 @@ SITES = ("a", "b", "c", "d")
 NETWORK = PointToPointTable(processing=0.0001, latency=0.005)
 
 
-def run(*faults: Fault, changes: tuple[Change, ...] = (), duration: float = 10.0) -> Simulation:
+def run(
+    *faults: Fault, changes: tuple[Change, ...] = (), duration: float = 10.0, keep_alive_seconds: float = 0.05
+) -> Simulation:
     """Four senders, two of which multicast."""
     return Simulation(
         DynamicInterGroup,
         {"g": SITES},
         NETWORK.make(SITES),
-        options=MembershipOptions(views="change"),
+        options=MembershipOptions(views="change", keep_alive_seconds=keep_alive_seconds),
         faults=faults,
         changes=changes,
         workloads=[Workload(sources=("a", "c"), groups=("g",), rate=10.0, count=int(5 * duration))],
@@ -124,6 +126,28 @@ def test_whoever_floods_with_proposals_starts_one_repair_in_each_consensus_time(
         core.step(now, TimerFired(("membership", "g")))
         core.outbox.clear()
     assert core.branches["invited"] <= 1 + 4.0 / options.consensus_seconds
+
+
+def test_what_waits_for_its_turn_is_delivered_before_what_no_longer_has_to() -> None:
+    services = ("reliable-source", "group-timestamp")
+    changes = tuple(
+        Change(kind="service", at=0.5 + 0.13 * number, sites=("b",), group="g", service=services[number % 2])
+        for number in range(60)
+    )
+    assert violated(run(changes=changes, keep_alive_seconds=0.3)) == []
+
+
+def test_whoever_comes_back_does_not_get_again_what_it_has_delivered() -> None:
+    """d is silent, so that nothing has its turn in the order of the group."""
+    changes = (
+        Change(kind="role", at=0.1, sites=("b",), group="g", role="receiver"),
+        Change(kind="service", at=0.2, sites=("b",), group="g", service="reliable-source"),
+        Change(kind="leave", at=2.3, sites=("b",), group="g"),
+        Change(kind="join", at=2.32, sites=("b",), group="g", role="receiver", service="reliable-source"),
+    )
+    simulation = run(Cut(peers=("a", "b", "c"), from_=2.0, to=3.0, sites=("d",)), changes=changes)
+    assert len(views(simulation)["b"]) > 2
+    assert violated(simulation) == []
 
 
 @pytest.mark.parametrize("seed", range(31, 47))

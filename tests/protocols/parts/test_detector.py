@@ -158,6 +158,14 @@ def test_who_was_down_and_is_back_is_missed_as_soon_as_before() -> None:
         assert detector.suspected == set()
 
 
+def test_what_comes_before_the_word_of_a_return_does_not_make_the_suspicion_wrong() -> None:
+    detector = watching()
+    for _ in range(3):
+        assert wait_until_suspected(detector) == 4
+        detector.on_heard("b", Ping())
+        detector.on_heard("b", Back())
+
+
 def test_patience_that_nobody_has_needed_for_long_goes() -> None:
     detector = watching(calm_ticks=10)
     for _ in range(2):

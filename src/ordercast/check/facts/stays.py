@@ -74,8 +74,12 @@ class Stays:
         if not allowed:
             yield np.arange(len(until)), np.ones(len(earlier), dtype=bool)
             return
-        marks, part = np.unique(np.stack(last_gone), axis=1, return_inverse=True)
-        part = part.reshape(-1)
+        marks, part = np.stack(last_gone), np.zeros(len(until), dtype=np.int64)
+        if (marks == marks[:, :1]).all():  # mostly, and much cheaper to see
+            marks = marks[:, :1]
+        else:
+            marks, part = np.unique(marks, axis=1, return_inverse=True)
+            part = part.reshape(-1)
         for number in range(marks.shape[1]):
             stayed = np.logical_and.reduce(
                 [

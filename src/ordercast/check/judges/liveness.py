@@ -55,6 +55,8 @@ def judge_view_termination(facts: Facts) -> Finding:
             continue
         end = columns.site_start[site + 1 : site + 2]
         for source, chain in enumerate(facts.messages.chains):
+            if not due[site, chain].any():
+                continue
             for _, stayed in stays.judge(source, chain, end):
                 due[site, chain] &= stayed
     return _everywhere(

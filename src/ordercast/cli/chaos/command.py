@@ -16,10 +16,12 @@ from rich.console import Console
 from rich.text import Text
 
 import ordercast
-from ordercast.chaos.changes import draw_changes
+from ordercast.chaos.changes import FOUNDERS, draw_changes
 from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.open_harness import OpenHarness
 from ordercast.chaos.schedule import Join, Plan, draw_plan
+from ordercast.cli.chaos.blocks import WORKER as BLOCKS
+from ordercast.cli.chaos.blocks import judge_blocks, show_blocks
 from ordercast.cli.chaos.casting import Groups, make_groups, processes_of
 from ordercast.cli.chaos.clusters import make_terrain, options_for, show_crossings
 from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
@@ -57,6 +59,9 @@ def chaos(
     changes: Annotated[
         int, typer.Option(min=0, help="Processes that come and go: two become as many as --processes, and two again.")
     ] = 0,
+    blocks: Annotated[
+        bool, typer.Option("--blocks", help="Use a lock, an election and a queue instead of a bank; judged on Spark.")
+    ] = False,
     seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
@@ -111,11 +116,17 @@ def chaos(
     """
     command = repeat_command(locals())
     core = find_protocol(protocol)
-    contract = core.contract
+    unlisted = core.arrangement.unlisted if changes else {}
+    contract = core.contract.with_options(core.contract.options(**unlisted))
     members: Groups = make_groups(groups, processes)
+    # No two sides have more than half of those who can be there at a time; and one more, so that one may be down.
+    quorum = len(processes_of(members)) // 2 + 1 if contract.partitionable else None
+    if blocks:
+        _check_blocks(contract, groups, changes)
     if changes:
         _check_changes(locals(), contract)
-        drawn = draw_changes(seed, seconds, changes, members, kills, pauses, loss, duplication or 0.05)
+        founders = FOUNDERS if quorum is None else quorum + 1
+        drawn = draw_changes(seed, seconds, changes, members, kills, pauses, loss, duplication or 0.05, founders)
         plan, members = drawn.plan, drawn.groups
         names = processes_of(members)
     else:
@@ -147,9 +158,15 @@ def chaos(
         one_channel=contract.one_channel,
         recovers="crash" in contract.faults,
         repairs=contract.repairs,
+        quorum=quorum,
+        logged=not contract.another_process,
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
         # In several groups that stay as they are, orders go to some of them at a time, and the books are of all.
-        worker=REPLICA if _keeps_replicas(contract) and (changes or len(members) == 1) else BRANCH,
+        worker=BLOCKS
+        if blocks
+        else REPLICA
+        if _keeps_replicas(contract) and (changes or len(members) == 1)
+        else BRANCH,
     )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     show_plan(people, plan, seed)
@@ -157,12 +174,17 @@ def chaos(
         outcome = run_cluster(cluster, plan, seed, folder, people)
         verified, page = verify_and_report(str(outcome.trace), report=report, show_progress=not as_json)
         document = describe(cluster, plan, outcome, verified) | {"command": command}
+        if blocks:
+            document["blocks"] = judge_blocks(outcome, show_progress=not as_json)
+            document["fine"] = document["fine"] and document["blocks"]["fine"]
     if as_json:
         print(json.dumps(document, indent=2))
     else:
         show(people, verified.summary, verified.examples, page)
         if "crossings" in document:
             show_crossings(people, document["crossings"])
+        if blocks:
+            show_blocks(people, document["blocks"])
         show_outcome(people, cluster, outcome, document)
         if not document["fine"]:
             people.print(Text(f"the same plan again: {command}", "bold"))
@@ -182,6 +204,15 @@ def _check_changes(options: Mapping[str, Any], contract: Contract) -> None:
         raise UsageError("--clusters cannot be with --changes: leave one of them out")
 
 
+def _check_blocks(contract: Contract, groups: Path | None, changes: int) -> None:
+    """Blocks are one replicated state of one group, whose members stay."""
+    if not _keeps_replicas(contract):
+        raise UsageError(f"--blocks: {contract.name} holds no replicated state; --protocol three-step does")
+    for name, given in (("groups", groups), ("changes", changes)):
+        if given:
+            raise UsageError(f"--{name} cannot be with --blocks: leave one of them out")
+
+
 def _asked(given: float | None, usual: float, contract: Contract) -> float:
     """What the user wants; if nothing is said, the usual. Nothing is cut off, repeated or late on one channel."""
     if given is not None:
@@ -198,7 +229,9 @@ def repeat_command(options: Mapping[str, Any]) -> str:
     """The command that draws the same plan again: everything but where it leaves what it finds."""
     words = ["ordercast chaos"]
     for name, value in options.items():
-        if name not in OUTPUT and value is not None:
+        if name not in OUTPUT and value is True:
+            words.append(f"--{name.replace('_', '-')}")
+        elif name not in OUTPUT and value is not None and value is not False:
             several = value if isinstance(value, list) else [value]
             words += [f"--{name.replace('_', '-')} {shlex.quote(str(each))}" for each in several]
     return " ".join(words)

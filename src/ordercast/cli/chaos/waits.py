@@ -14,6 +14,7 @@ import msgspec
 
 from ordercast.chaos.record import Strike
 from ordercast.core import GroupId, SiteId
+from ordercast.node.surroundings import place_of
 from ordercast.trace.schema import Event
 
 _DELIVER = b'"deliver"'
@@ -83,9 +84,13 @@ def delivery_times(trace: Path) -> Callable[[SiteId], Sequence[float]]:
 
     @cache
     def times_of(site: SiteId) -> Sequence[float]:
-        with (trace / site / "events.jsonl").open("rb") as file:
-            rows = map(_decode, (line for line in file if _DELIVER in line))
-            return [row.time for row in rows if row.kind == "deliver"]
+        times: list[float] = []
+        for path in trace.glob("*/events.jsonl"):
+            if place_of(path.parent.name) == site:
+                with path.open("rb") as file:
+                    rows = map(_decode, (line for line in file if _DELIVER in line))
+                    times += [row.time for row in rows if row.kind == "deliver"]
+        return sorted(times)
 
     return times_of
 

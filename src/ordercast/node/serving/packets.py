@@ -10,11 +10,11 @@ from ordercast.core import GroupId, MessageId, SiteId
 from ordercast.node.runs import CLIENT_CHARACTERS_MAX, RUN_NUMBER_MAX
 
 UNDER_WAY_MAX = 64
-"""Runs, keyed messages and calls that a client may have sent and not heard of. With runs of 60 kB that is enough to
+"""Runs, keyed messages and calls that a client may have sent and not heard of. With runs of 63 kB that is enough to
 fill a window of any member."""
 
-RUN_BYTES_MAX = 60_000
-"""Of a run of several messages: with its head it is one bundle. A larger message is a run of its own."""
+RUN_BYTES_MAX = 63_000
+"""Of a run of several messages, encoded: with its head it is one bundle. A larger message is a run of its own."""
 
 SUBSCRIPTIONS_MAX = 64
 """Of one client."""
@@ -42,11 +42,12 @@ class Hello(msgspec.Struct, frozen=True, tag="hello", array_like=True):
 
 
 class Send(msgspec.Struct, frozen=True, tag="send", array_like=True):
-    """A run of messages."""
+    """A run of messages, encoded by the client as they travel and are logged."""
 
     group: _Group
     number: _Number
-    payloads: Annotated[list[bytes], msgspec.Meta(min_length=1)]
+    count: Annotated[int, msgspec.Meta(ge=1)]
+    packed: memoryview
 
 
 class SendKeyed(msgspec.Struct, frozen=True, tag="keyed", array_like=True):

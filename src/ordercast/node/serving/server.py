@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, deque
+from functools import partial
 from typing import Any
 
-from ordercast.core import UsageError
+from ordercast.core import GroupId, UsageError
 from ordercast.core.forks import disown_in_forks
 from ordercast.node.addresses import HostPort, show_address
 from ordercast.node.configuration import Configuration
 from ordercast.node.control import stop_listening
 from ordercast.node.internals import Internals
 from ordercast.node.serving.session import LOOK_SECONDS, Session
+from ordercast.node.serving.turns import Turn, Turns
 from ordercast.wire.keys import ClusterKeys
 
 logger = logging.getLogger("ordercast.node")
@@ -55,6 +57,7 @@ class ClientServer:
         """Those who have not proved it; the oldest first."""
         self._slots = SLOTS
         self._waiting_for_slot: deque[Session] = deque()
+        self._turns: dict[GroupId, Turns] = {}
         self._timer: asyncio.TimerHandle | None = None
         disown_in_forks(self)
 
@@ -84,6 +87,8 @@ class ClientServer:
             self._listening.close()
         if self._timer is not None:
             self._timer.cancel()
+        for turns in self._turns.values():
+            turns.stop()
         for session in (*self._sessions, *self._strangers):
             session.cut("the member is closing")
 
@@ -138,6 +143,21 @@ class ClientServer:
             session.look(now)
         if self._sessions or self._strangers:
             self._timer = self.loop.call_later(LOOK_SECONDS, self._look)
+
+    # ------------------------------------------------------------------ room
+    def is_waited_for(self, group: GroupId) -> bool:
+        """Whether somebody waits for room in a group."""
+        return bool(self._turns.get(group))
+
+    def wait_for_room(self, group: GroupId, turn: Turn) -> None:
+        """Somebody waits for room in a group, behind all who do already."""
+        if group not in self._turns:
+            self._turns[group] = Turns(partial(self._wait_for_room, group))
+        self._turns[group].add(turn)
+
+    async def _wait_for_room(self, group: GroupId) -> None:
+        self.internals.address((group,))  # its way out is `sender` then
+        await self.internals.sender.wait_for_room()
 
     # ------------------------------------------------------------------ large records
     def take_slot(self, session: Session) -> bool:

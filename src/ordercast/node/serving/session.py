@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from ordercast.core import GroupId, OrdercastError, UsageError, WireError
-from ordercast.node.errors import GroupBlocked
 from ordercast.node.keys import CLIENTS
 from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.receipts import Receipt
+from ordercast.node.runs import Run, decode_messages
 from ordercast.node.serving.packets import (
     RUN_BYTES_MAX,
     SILENCE_SECONDS,
@@ -59,6 +59,19 @@ LOOK_SECONDS = 0.5
 
 LARGE_BYTES = 1 << 18
 """Of a record that is not whole: with more, the client needs one of the few slots that a member has for such."""
+
+
+class _RunTurn(msgspec.Struct, eq=False):
+    """A run that waits for room (`Turn`)."""
+
+    session: Session
+    request: Send
+
+    def attempt(self) -> bool:
+        return self.session.post(self.request)
+
+    def fail(self, error: OrdercastError) -> None:
+        self.session.fail(self.request, error)
 
 
 class Session(asyncio.Protocol):
@@ -128,8 +141,7 @@ class Session(asyncio.Protocol):
             self._drop(str(error))
             return
         except (WireError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._server.counters["clients-malformed"] += 1
-            self.cut(f"malformed: {error}")
+            self._cut_malformed(error)
             return
         self._mind_size()
         self._go_on()
@@ -171,6 +183,10 @@ class Session(asyncio.Protocol):
         if self._stream.is_open:
             self.say(Cut(why))
         self._drop(why)
+
+    def _cut_malformed(self, error: Exception) -> None:
+        self._server.counters["clients-malformed"] += 1
+        self.cut(f"malformed: {error}")
 
     def abort(self) -> None:
         """Close the connection, whatever is on its way."""
@@ -234,39 +250,57 @@ class Session(asyncio.Protocol):
             return
         self._under_way[request.group, request.number] = self._loop.time()
         if isinstance(request, Send):
-            try:
-                if not self._post(request):
-                    self._begin(request, self._post_later(request))
-            except UsageError as error:
-                self._refuse(request, str(error))
-            except OrdercastError as error:
-                self.cut(str(error))
+            self._take_run(request)
         elif isinstance(request, SendKeyed):
             self._begin(request, self._post_keyed(request))
         else:
             self._begin(request, self._call(request))
 
+    # ------------------------------------------------------------------ runs
+    def _take_run(self, request: Send) -> None:
+        # Is it what it says? (Else: 1. a client sends a run that holds no messages. 2. It is ordered in one bundle with
+        # runs of others. 3. Every member sets the bundle aside.)
+        try:
+            decode_messages(request.packed, request.count)
+        except WireError as error:
+            self._cut_malformed(error)
+            return
+        if request.count > 1 and len(request.packed) > RUN_BYTES_MAX:
+            self._refuse(request, f"a run of several messages has {RUN_BYTES_MAX} bytes at the most")
+            return
+        if self._server.is_waited_for(request.group) or not self.post(request):
+            self._hold(request)
+            self._server.wait_for_room(request.group, _RunTurn(self, request))
+
+    def post(self, request: Send) -> bool:
+        """Send a run, unless the client is gone; whether there was room for it."""
+        if self._transport is None:
+            return True
+        try:
+            is_taken = self._post(request)
+        except OrdercastError as error:
+            self.fail(request, error)
+            is_taken = True
+        if is_taken:
+            self._end_wait(request)
+        return is_taken
+
+    def fail(self, request: Send, error: OrdercastError) -> None:
+        """A run is not sent, for a mistake of the client; or by this member, and another one may do better."""
+        if isinstance(error, UsageError):
+            self._refuse(request, str(error))
+        else:
+            self.cut(str(error))
+        self._end_wait(request)
+
     def _post(self, request: Send) -> bool:
-        """Send a run; whether there was room for it."""
-        if len(request.payloads) > 1 and sum(map(len, request.payloads)) > RUN_BYTES_MAX:
-            raise UsageError(f"a run of several messages has {RUN_BYTES_MAX} bytes at the most")
         internals = self._internals
         address = internals.address((request.group,))
-        receipt = internals.receipts.post_run(
-            internals.receiver, internals.sender, address, self.client, request.number, request.payloads
-        )
+        run = Run(self.client, request.number, request.count, request.packed)
+        receipt = internals.receipts.post_run(internals.receiver, internals.sender, address, run)
         if receipt is not None:
             receipt.add_done_callback(partial(self._on_receipt, request))
         return receipt is not None
-
-    async def _post_later(self, request: Send) -> None:
-        """When there is room."""
-        while not self._post(request):
-            try:
-                await self._internals.sender.wait_for_room()
-            except GroupBlocked:
-                # The client is told, and what it has sent waits here.
-                await asyncio.sleep(LOOK_SECONDS)
 
     async def _post_keyed(self, request: SendKeyed) -> None:
         internals = self._internals
@@ -286,12 +320,15 @@ class Session(asyncio.Protocol):
     # ------------------------------------------------------------------ what takes longer
     def _begin(self, request: Send | SendKeyed | CallMethod, work: Coroutine[Any, Any, None]) -> None:
         """Do something before anything else that the client wants."""
-        self._waits_for = request
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._hold(request)
         task = self._loop.create_task(self._finish(request, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def _hold(self, request: Request) -> None:
+        self._waits_for = request
+        if self._transport is not None:
+            self._transport.pause_reading()
 
     async def _finish(self, request: Send | SendKeyed | CallMethod, work: Coroutine[Any, Any, None]) -> None:
         try:

@@ -9,7 +9,7 @@ from ordercast.core import GroupId, Part, SiteId, UsageError, WireError
 from ordercast.core.effects import Activate, ServiceUnavailable
 from ordercast.core.events import Arrival
 from ordercast.core.tables import nearest
-from ordercast.protocols.intergroup.membership.services import IN_VIEWS
+from ordercast.protocols.intergroup.membership.services import IN_VIEWS, SourceInViews
 from ordercast.protocols.intergroup.options import check_service
 from ordercast.protocols.intergroup.packets import ActivationPoint, ActivationRequest, Data, Gone, check_time
 from ordercast.protocols.intergroup.services import NO_SERVICE, SERVICES, GroupTimestamp, OnRequest, Service
@@ -124,6 +124,11 @@ class Activation(Part):
         if not service.reliable:
             for stream, data in left:
                 service.arrive(stream, data)
+        elif isinstance(service, SourceInViews):
+            # What waits for those of other sources no longer has to. (Left to its turn: the next message of its source
+            # is delivered when it comes, before it.)
+            for stream, data in group.member.order.waiting():
+                service.take(stream, data)
         group.advance()
 
     def _abandon(self, group: ProcessGroup) -> None:

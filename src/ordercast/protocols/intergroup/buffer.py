@@ -98,7 +98,7 @@ class MessageBuffer:
     def _forget_oldest(self) -> None:
         data = self._others.popleft()
         self.bytes -= len(data.multicast.payload)
-        del self._found[data.multicast.id.source][data.seq]
+        del self._found[data.sender][data.seq]
 
     def check_invariants(self) -> None:
         """Within the bounds, and counted right."""

@@ -8,14 +8,15 @@ from typing import cast
 
 import msgspec
 
-from ordercast.core import Context, Contract, GroupId, Options, SiteId
+from ordercast.core import LATER, PROXY, Context, Contract, GroupId, Multicast, Options, SiteId
 from ordercast.core.events import JoinRequested, LeaveRequested, RoleChosen
 from ordercast.protocols.intergroup.arrangement import DYNAMIC_ARRANGEMENT
 from ordercast.protocols.intergroup.control import CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup
 from ordercast.protocols.intergroup.membership import ROLES, Membership
-from ordercast.protocols.intergroup.membership.member import RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.member import Member
 from ordercast.protocols.intergroup.membership.options import CHANGE, MembershipOptions
+from ordercast.protocols.intergroup.membership.roles import RECEIVER, SENDER
 from ordercast.protocols.intergroup.membership.services import IN_VIEWS
 from ordercast.protocols.intergroup.membership.states import State
 from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX
@@ -99,6 +100,7 @@ class DynamicInterGroup(InterGroup):
         """A group that comes and goes."""
         group = self._add(ProcessGroup(name, self.site, (), senders, self.options))
         group.service = IN_VIEWS[service](self, group, None)
+        group.by_proxy = self.membership.delivered_by_proxy(name)
         return group
 
     def forget_group(self, group: ProcessGroup) -> None:
@@ -109,6 +111,21 @@ class DynamicInterGroup(InterGroup):
         self.repair.forget_group(group)
 
     # ------------------------------------------------------------------ what the application wants
+    def announcement(self, multicast: Multicast) -> str | None:
+        """What goes through a proxy is said to; what waits until this process is a sender is multicast then."""
+        group = self.process_groups.get(multicast.groups[0])
+        member = None if group is None else group.member
+        if group is None or member is None:
+            return None
+        if member.multicasts_by_proxy:
+            return PROXY
+        # Also when that was at once, for then the view begins in the very step; and behind others that wait.
+        if group.own is not None and member.first_message != multicast.id and not member.unannounced:
+            return None
+        if group.sending is not None and group.sending.waiting:
+            member.unannounced.add(multicast.id)
+        return LATER
+
     def on_join_requested(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""
         if self._changes:

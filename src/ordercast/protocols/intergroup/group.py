@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.transmission import Sending
 
 
+PROXIED_SOURCES_MAX = 1024
+"""Processes that multicast through proxies, of which it is remembered how far they are."""
+
+
 def channel_of(group: GroupId) -> ChannelId:
     """Each process group has a channel of its own (4.1)."""
     return f"group/{group}"
@@ -45,6 +49,9 @@ class ProcessGroup:
         self.buffer = MessageBuffer(site, options.buffer_messages_max, options.buffer_bytes_max)
         self.sending: Sending | None = None
         """What this process sends, when it is a sender."""
+        self.by_proxy: dict[SiteId, int] = {}
+        """Source -> the number of its last message that the application has got by way of a proxy, the latest source
+        last."""
         self.last_key: tuple[int, SiteId] = (0, "")
         """Timestamp and sender of the last message that was delivered in their order without reliability."""
 
@@ -59,6 +66,20 @@ class ProcessGroup:
         self.own = self.streams.get(self._site) if self._site in senders.members else None
         """The stream of this process, when it is a sender."""
         self.others = tuple(self.streams[sender] for sender in senders.members if sender != self._site)
+
+    def is_new(self, source: SiteId, number: int, service: Service) -> bool:
+        """Whether the application has not got this message of a process that multicasts through proxies, nor a later
+        one of it. Without reliability, nothing that comes this way when its source is a sender: what that has sent
+        since may have come before."""
+        if number <= self.by_proxy.get(source, 0) or not service.means(source):
+            return False
+        if not service.reliable and source in self.streams:
+            return False
+        self.by_proxy.pop(source, None)
+        self.by_proxy[source] = number
+        if len(self.by_proxy) > PROXIED_SOURCES_MAX:
+            del self.by_proxy[next(iter(self.by_proxy))]
+        return True
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""

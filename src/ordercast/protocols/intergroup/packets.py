@@ -47,8 +47,19 @@ class PLeave(msgspec.Struct, frozen=True, array_like=True, gc=False, tag=True):
     """Process Leave (5.2.2): the last Data message of a sender."""
 
 
+class Proxied(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A Data message that a sender multicasts for a process that is none (chapter 8)."""
+
+    proxy: SiteId
+    """The sender."""
+    number: int
+    """Among what the source multicasts in this way."""
+    anew: bool
+    """Whether the source has lost its view since the message before: something may be missing there."""
+
+
 class Data(Packet, frozen=True):
-    """A Data message (4.2.1). Its sender is the source of the multicast, its group the channel's."""
+    """A Data message (4.2.1). Its sender is the source of the multicast, or its proxy; its group is the channel's."""
 
     view: ViewId
     """The sender's, so that nobody takes what belongs to another view: the one that a repair has installed there last.
@@ -60,6 +71,13 @@ class Data(Packet, frozen=True):
     multicast: Multicast
     """Of a PAdd or PLeave, one without a number, which no application has made."""
     change: PAdd | PLeave | None = None
+    proxied: Proxied | None = None
+    """Where the sender is not the source."""
+
+    @property
+    def sender(self) -> SiteId:
+        """Among whose messages it is numbered."""
+        return self.multicast.id.source if self.proxied is None else self.proxied.proxy
 
     def served(self) -> tuple[MessageId, ...]:
         """The message; none of an application's, where the sender group is changed."""

@@ -25,7 +25,7 @@ from ordercast.protocols.intergroup.control import Control, CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup
 from ordercast.protocols.intergroup.membership import Membership
 from ordercast.protocols.intergroup.options import InterGroupOptions
-from ordercast.protocols.intergroup.packets import Data, PLeave
+from ordercast.protocols.intergroup.packets import Data, PLeave, Proxied
 from ordercast.protocols.intergroup.reception import Reception
 from ordercast.protocols.intergroup.repair import Repair
 from ordercast.protocols.intergroup.senders import check_senders, static_senders
@@ -188,7 +188,10 @@ class InterGroup(Protocol):
             raise UsageError(
                 self.obstacle("start") or f"{self.site} is not in {name}: only members multicast to a group"
             )
-        self.transmission.multicast(group, event.multicast)
+        if group.member is not None and group.member.multicasts_by_proxy:
+            group.member.proxying.multicast(event.multicast)
+        else:
+            self.transmission.multicast(group, event.multicast)
 
     def on_service_chosen(self, event: ServiceChosen) -> None:
         """The application chooses a service for what it receives in a group."""
@@ -226,7 +229,7 @@ class InterGroup(Protocol):
             group.member.take(stream, data)
             if data.change is None:
                 service.take(stream, data)
-                if not service.reliable:
+                if not service.reliable and data.proxied is None:
                     service.arrive(stream, data)
             if data.change is None or not isinstance(data.change, PLeave):
                 group.advance()
@@ -240,6 +243,10 @@ class InterGroup(Protocol):
     def hand_over(self, group: ProcessGroup, stream: Stream, data: Data, service: Service) -> None:
         """Deliver a message as Application Data (4.2.3): sender, group and data. An application that does not keep up
         misses what comes without reliability."""
+        if stream is group.own:
+            self.transmission.note_settled(group, data.seq)
+        if data.proxied is not None and not self._is_new(group, data, data.proxied, service):
+            return
         if service.reliable:
             stream.unread.append(data.timestamp)
             stream.ordered_at = data.timestamp
@@ -258,6 +265,17 @@ class InterGroup(Protocol):
         if stream.gaps and data.seq in stream.gaps:
             stream.gaps.discard(data.seq)
             self.outbox.append(Activate(group.name, service.name, stream.sender))
+
+    def _is_new(self, group: ProcessGroup, data: Data, proxied: Proxied, service: Service) -> bool:
+        """Whether the application has not got this message by proxy, nor a later one of its source; it is told when
+        something may be missing before it."""
+        source = data.multicast.id.source
+        before = group.by_proxy.get(source, 0)
+        if not group.is_new(source, proxied.number, service):
+            return False
+        if proxied.anew and before:
+            self.outbox.append(Activate(group.name, service.name, source))
+        return True
 
     def _rank(self, sender: SiteId) -> tuple[int, ...]:
         """The place of a sender among those with the same timestamp."""

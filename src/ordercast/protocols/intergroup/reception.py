@@ -39,7 +39,7 @@ class Reception(Part):
         if packet.timestamp > stream.heard:
             stream.heard = packet.timestamp
         group.buffer.keep(sender, packet)
-        if packet.change is None:
+        if packet.change is None and packet.proxied is None:
             group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
         group.advance()
@@ -81,8 +81,15 @@ class Reception(Part):
         return stream
 
     def _check_data(self, group: ProcessGroup, sender: SiteId, data: Data) -> None:
-        if data.multicast.id.source != sender or data.multicast.groups != group.address or data.seq < 1:
+        if data.sender != sender or data.multicast.groups != group.address or data.seq < 1:
             raise WireError(f"{data.multicast.id} is no message of {sender} to {group.name}")
+        if data.proxied is not None and (
+            group.member is None
+            or data.change is not None
+            or data.proxied.number < 1
+            or data.multicast.id.source == sender
+        ):
+            raise WireError(f"{sender} is no proxy of {data.multicast.id.source} in {group.name}")
         check_time(data.timestamp)
 
     def on_keep_alive(self, sender: SiteId, packet: KeepAlive, arrival: Arrival) -> None:

@@ -256,14 +256,14 @@ class Repair(Part):
             return
         group = core.group_on(arrival)
         data = packet.original
-        source = data.multicast.id.source
+        source = data.sender
         stream = core.reception.find(group, source, data, again=True)
         self._note_repaired((group.name, source, data.seq), core.control.distance(sender))
         if source == core.site or stream is None:
             return
         core.clock.observe(data.timestamp, core.now)
         group.buffer.keep(source, data)
-        if data.change is None:
+        if data.change is None and data.proxied is None:
             group.service.arrive_again(stream, data)
         core.reception.follow(group, stream, data)
         group.advance()

@@ -51,7 +51,11 @@ class Service:
         """A message of an active source has its turn in the order of its source."""
 
     def settle(self, stream: Stream, data: Data) -> None:
-        """A message has its turn among those of all senders, where views change."""
+        """A message has its turn among those of all senders, where views change. With any service, what comes through
+        a proxy is delivered then. (When it comes: c sees m, its proxy fails, and m is not in the view; c multicasts m2;
+        m's source says m again, and m has a later place than m2, which it has caused.)"""
+        if data.proxied is not None:
+            self._core.hand_over(self._group, stream, data, self)
 
     def advance(self) -> None:
         """Some sender's time has passed on."""
@@ -265,8 +269,16 @@ class UnreliableTimestamp(Service):
         late = key <= self._group.last_key or data.seq <= stream.delivered
         if late or any(entry[:2] == key for entry in self._queue):
             self._core.branch("too-late")
-            return
-        heappush(self._queue, (*key, data.seq, stream, data))
+        else:
+            self._put(stream, data)
+
+    def settle(self, stream: Stream, data: Data) -> None:
+        """What has come through a proxy waits like all the rest, unless a later one has been delivered."""
+        if data.proxied is not None and (data.timestamp, stream.sender) > self._group.last_key:
+            self._put(stream, data)
+
+    def _put(self, stream: Stream, data: Data) -> None:
+        heappush(self._queue, (data.timestamp, stream.sender, data.seq, stream, data))
         if len(self._queue) > self._core.options.outstanding_messages_max:
             self._deliver_next()
         self.advance()

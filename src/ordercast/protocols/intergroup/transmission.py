@@ -9,7 +9,7 @@ from ordercast.core import GroupId, InvariantViolation, MessageId, Multicast, Pa
 from ordercast.core.effects import Broadcast, Credit
 from ordercast.protocols.intergroup.clock import UNITS
 from ordercast.protocols.intergroup.flow import Bucket
-from ordercast.protocols.intergroup.packets import Data, KeepAlive, PAdd, PLeave
+from ordercast.protocols.intergroup.packets import Data, KeepAlive, PAdd, PLeave, Proxied
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
@@ -27,6 +27,8 @@ class Sending:
     def __init__(self, options: InterGroupOptions) -> None:
         self.seq = 0
         """The number of the last Data message."""
+        self.settled = 0
+        """The number of the last one that had its turn here."""
         self.bucket = Bucket(options.bandwidth_min, options.bandwidth_max, options.burst_bytes)
         self.waiting = 0
         """Messages that the bucket, or what is outstanding, holds back."""
@@ -43,6 +45,8 @@ class Sending:
         """The timestamp of the last Data message or Keep Alive."""
         self.asked = 0
         """The latest timestamp that waits for a later one of this sender."""
+        self.sent_at = 0.0
+        """When the last message of an application left, or this process became a sender."""
         self.loss_at = 0.0
         self.depends = 0
         """The last Data message may depend on messages up to this time, in whatever group the application got them."""
@@ -74,7 +78,7 @@ class Transmission(Part):
         """This process is about to be a sender: its numbers go on from where they were."""
         if group.sending is None:
             group.sending = Sending(self._core.options)
-            group.sending.seq = self._core.membership.last_number(group.name)
+            group.sending.seq = group.sending.settled = self._core.membership.last_number(group.name)
 
     def begin_sending(self, group: ProcessGroup) -> None:
         """This process is in the sender group of a view: say so, and send what waits."""
@@ -82,6 +86,8 @@ class Transmission(Part):
         if sending is None:
             return
         sending.spoke_at = self._core.now - self._core.options.keep_alive_seconds
+        sending.sent_at = self._core.now
+        sending.settled = sending.seq
         self.on_keep_alive_timeout(group.name)
         self._send_what_may(group.name)
         self.give_credit(group)
@@ -94,7 +100,7 @@ class Transmission(Part):
             group.sending = None
             self.drop_waiting(group)
             self._core.block("transmission", "", group.name)
-            self._core.outbox.append(Credit(1, group.name))
+            self.give_credit(group)
 
     def drop_waiting(self, group: ProcessGroup) -> None:
         """What waits is never sent."""
@@ -103,6 +109,8 @@ class Transmission(Part):
             line.clear()
         if group.sending is not None:
             group.sending.waiting = group.sending.waiting_bytes = 0
+        if group.member is not None:
+            group.member.unannounced.clear()
 
     def send_change(self, group: ProcessGroup, change: PAdd | PLeave) -> Data | None:
         """Multicast a change of the sender group, as Data."""
@@ -118,19 +126,27 @@ class Transmission(Part):
         if self._core.options.order_across_groups:
             shared = deque()
         for group in self._core.process_groups.values():
+            if group.member is not None:
+                self.enter(group)
             if group.sending is not None:
                 self._lines[group.name] = deque() if shared is None else shared
-                self.give_credit(group)
+            self.give_credit(group)
+            if group.sending is not None:
+                group.sending.sent_at = self._core.now
                 self._core.set_timer(("keep-alive", group.name), self._core.options.keep_alive_seconds)
 
     # ------------------------------------------------------------------ Data
     def multicast(self, group: ProcessGroup, multicast: Multicast) -> None:
         """The application multicasts."""
+        if group.member is not None and group.member.takes_messages:
+            self.prepare(group)
         sending = group.sending
         if sending is None or (group.member is not None and not group.member.takes_messages):
             raise UsageError(
                 f"{self._core.site} is no sender of {group.name}: those are {', '.join(group.senders.members)}"
             )
+        if group.member is not None:
+            group.member.note_multicast(multicast.id)
         sending.granted -= 1
         sending.last_size = len(multicast.payload)
         sending.waiting += 1
@@ -158,15 +174,36 @@ class Transmission(Part):
             sending.waiting_bytes -= size
             self._send(group, sending, multicast)
 
+    def forward(self, group: ProcessGroup, multicast: Multicast, proxied: Proxied) -> bool:
+        """Multicast for a process that is no sender; False when there is no room now."""
+        sending = group.sending
+        if sending is None or not self._may_send(group, sending) or self._room(group, sending) < 1:
+            return False
+        sending.bucket.fill(self._core.now)
+        if not sending.bucket.take(len(multicast.payload)):
+            return False
+        self._send(group, sending, multicast, proxied=proxied)
+        self.give_credit(group)
+        return True
+
     def _send(
-        self, group: ProcessGroup, sending: Sending, multicast: Multicast, change: PAdd | PLeave | None = None
+        self,
+        group: ProcessGroup,
+        sending: Sending,
+        multicast: Multicast,
+        change: PAdd | PLeave | None = None,
+        proxied: Proxied | None = None,
     ) -> Data:
         core = self._core
+        if change is None:
+            sending.sent_at = core.now
+            if group.member is not None:
+                group.member.unannounced.discard(multicast.id)
         sending.seq += 1
         sending.spoke_at = core.now
         timestamp = sending.said = core.clock.tick(core.now)
         sending.depends = core.told
-        data = Data(group.senders.epoch, core.control.coordinator, sending.seq, timestamp, multicast, change)
+        data = Data(group.senders.epoch, core.control.coordinator, sending.seq, timestamp, multicast, change, proxied)
         group.buffer.keep_own(data)
         sending.outstanding.append(data)
         sending.outstanding_bytes += len(multicast.payload)
@@ -252,16 +289,28 @@ class Transmission(Part):
         self._send_what_may(group.name)
         self.give_credit(group)
 
+    def note_settled(self, group: ProcessGroup, seq: int) -> None:
+        """A message of this process has had its turn here."""
+        if group.sending is not None and self._core.options.window_messages:
+            group.sending.settled = seq
+            self.give_credit(group)
+
     def give_credit(self, group: ProcessGroup) -> None:
         """Tell the application how much it may send to the group, when that has changed."""
         sending = group.sending
         if sending is None:
+            member = group.member
+            if member is not None and member.told_credit != member.credit:
+                member.told_credit = member.credit
+                self._core.outbox.append(Credit(member.credit, group.name))
             return
         room = self._room(group, sending)
         if group.member is not None and not group.member.gives_credit:
             room = 0
         if room != sending.granted:
             sending.granted = room
+            if group.member is not None:
+                group.member.told_credit = room
             self._core.outbox.append(Credit(room, group.name))
 
     def _room(self, group: ProcessGroup, sending: Sending) -> int:
@@ -281,6 +330,8 @@ class Transmission(Part):
             )
             - sending.waiting_bytes
         )
+        if options.window_messages and group.service.means(self._core.site):
+            messages = min(messages, options.window_messages - (sending.seq - sending.settled) - sending.waiting)
         if messages <= 0 or size <= 0:
             return 0
         return min(messages, max(1, size // max(1, sending.last_size)))

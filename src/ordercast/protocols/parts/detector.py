@@ -118,6 +118,9 @@ class FailureDetector(Part):
                 self._forgive(sender)
             else:
                 self.trust(sender)
+        elif sender in self.patience and self._is_return(packet):
+            # What came from it before had overtaken this.
+            self._forgive(sender)
 
     def on_ping(self, sender: SiteId, ping: Ping, arrival: Arrival) -> None:
         """Somebody waits for us."""

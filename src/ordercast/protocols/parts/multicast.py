@@ -154,7 +154,11 @@ class ReliableMulticast(Part):
     def multicast(self, multicast: Multicast, to: tuple[SiteId, ...]) -> None:
         """Post a message of ours to these of its destinations."""
         if to:
-            self._link.post(to, Data(self._link.next, multicast, self.floor, self._bounds(multicast), self.began))
+            self._link.post(to, self.letter(multicast))
+
+    def letter(self, multicast: Multicast) -> Data:
+        """A message of ours as it leaves."""
+        return Data(self._link.next, multicast, self.floor, self._bounds(multicast), self.began)
 
     def relay(self, multicast: Multicast, but: SiteId) -> None:
         """Post somebody else's message to the other destinations."""

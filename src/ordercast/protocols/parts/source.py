@@ -51,7 +51,9 @@ class Source(Part):
         if not member or core.logs_what_it_sends:
             core.append(Sent(multicast))
             core.entries.keep(entry, multicast)
-        self._raise_floor()
+        if len(self._own) == 1:
+            # Else the oldest is the one that it was.
+            self._raise_floor()
         if member:
             core.on_own(multicast)
         core.multicast.multicast(multicast, core.whom_to_tell_first(multicast, address))

@@ -108,24 +108,22 @@ class Asking(Watch):
         return (*core.cellmates, *elsewhere)
 
     def _send(self, site: SiteId, asked: tuple[Asked, ...]) -> None:
+        self._core.send((site,), self._question(asked, site in self._core.cellmates))
+
+    def _question(self, asked: tuple[Asked, ...], is_for_mates: bool) -> Ask:
+        """With where we stand, for sites of our cell."""
         core = self._core
+        if not is_for_mates:
+            return Ask(0, 0, 0, None, asked)
         primary = core.primary
-        is_mate = site in core.cellmates
-        self._core.send(
-            (site,),
-            Ask(
-                primary.promised if is_mate else 0,
-                primary.started if is_mate else 0,
-                core.ordering.count if is_mate else 0,
-                core.delivery.mark if is_mate else None,
-                asked,
-            ),
-        )
+        return Ask(primary.promised, primary.started, core.ordering.count, core.delivery.mark, asked)
 
     def ask_cell(self) -> None:
-        """We are back, and ask our cell where it stands. Who had suspected us was right."""
-        for site in self._core.cellmates:
-            self._send(site, ())
+        """We are back, and ask our cell where it stands. Who had suspected us was right.
+
+        (Each by itself: what goes to all of them leaves first, and they take the suspicion for wrong.)
+        """
+        self._core.send(self._core.cellmates, self._question((), True))
 
     # ------------------------------------------------------------------ answering
     def on_ask(self, sender: SiteId, packet: Ask, arrival: Arrival) -> None:
@@ -154,7 +152,7 @@ class Asking(Watch):
         if sender in core.cellmates:
             self._answer_mate(sender, packet)
         elif standing:
-            core.ordering.say_word((sender,), (standing[-1].message,))
+            core.speaking.say((sender,), (standing[-1].message,))
 
     def _answer_mate(self, sender: SiteId, packet: Ask) -> None:
         """A site of our cell also hears where the cell stands; from the primary, what it has missed."""
@@ -169,7 +167,7 @@ class Asking(Watch):
                 core.primary.send_start(sender)
             elif packet.count < core.ordering.count:
                 self._tell_missing(sender, packet.count)
-        core.ordering.say_word((sender,), packet.served()[:1])
+        core.speaking.say((sender,), packet.served()[:1])
 
     def _tell_missing(self, site: SiteId, count: int) -> None:
         """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,

@@ -88,12 +88,18 @@ class Delivery(Handover):
                 self._complete = max(self._complete, said)
         ready: list[Entry] = []
         keys: list[Mark] = []
-        final = self._final
+        final, entries = self._final, core.entries
         # (i) and (ii) hold for all that come before one for which they hold: mostly all of them.
         past = final[-1][0]
         if not (self.is_primary_past(past) and self.is_quorum_past(past)):
             past = 0
-        while (entry := self._first()) is not None and self.is_next(entry, past):
+        while final:
+            entry = entries.get(final[0][1])
+            if entry is None or entry.delivered:
+                heappop(final)
+                continue
+            if not self.is_next(entry, past):
+                break
             keys.append(heappop(final))
             if final and final[0][0] == entry.sequence:
                 core.branch("tie")
@@ -104,15 +110,6 @@ class Delivery(Handover):
             for entry in ready:
                 self.hand_over(entry, Deliver)
             core.source.note_delivered(ready)
-
-    def _first(self) -> Entry | None:
-        """Of what has a final timestamp, the lowest."""
-        while self._final:
-            entry = self._core.entries.get(self._final[0][1])
-            if entry is not None and not entry.delivered:
-                return entry
-            heappop(self._final)
-        return None
 
     def is_next(self, entry: Entry, past: int) -> bool:
         """Whether nothing can come before it any more; (i) and (ii) are known to hold up to a timestamp."""

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import Multicast, Part, SiteId
+from ordercast.core import Multicast, Part, SiteId, WireError
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.multicast import Data
+from ordercast.protocols.parts.primary import TIMESTAMP_MAX
+from ordercast.protocols.three_step.entries import Entry
+from ordercast.protocols.three_step.packets import Placed, Proposal
+from ordercast.protocols.three_step.telling import send_proposals
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
 class Forwarding(Part):
     """Which way a message goes."""
 
-    packets = (Data,)
+    packets = (Data, Placed)
     branches = ("forwarded",)
 
     def __init__(self, core: ThreeStep) -> None:
@@ -32,11 +36,12 @@ class Forwarding(Part):
         return len(multicast.payload) < self._direct_bytes and address.cells == (self._core.ordering.cell,)
 
     def whom_to_tell_first(self, multicast: Multicast, address: Destinations) -> tuple[SiteId, ...]:
-        """Step 1: to whom a message of ours goes. To all where nobody is sure to order it, or we do ourselves."""
+        """Step 1: to whom a message of ours goes. To all where nobody is sure to order it; where we do, it leaves with
+        its place."""
         primary = self._core.primary
-        if not primary.may_speak or primary.leads or not self._is_small(multicast, address):
+        if not primary.may_speak or not self._is_small(multicast, address):
             return address.others
-        return (primary.primary_of(primary.started),)
+        return () if primary.leads else (primary.primary_of(primary.started),)
 
     def on_data(self, sender: SiteId, data: Data, arrival: Arrival) -> None:
         """A message; if it may have been sent to us alone, it is remembered as it came. (Without what its source says
@@ -52,10 +57,55 @@ class Forwarding(Part):
             if entry is not None and not entry.place:
                 entry.data = data
 
-    def forward(self, to: tuple[SiteId, ...], data: Data) -> None:
-        """At the primary: a message leaves with its place."""
-        self._core.branch("forwarded")
-        self._core.send(to, data)
+    # ------------------------------------------------------------------ with their places
+    def send(self, address: Destinations, proposals: list[Proposal]) -> None:
+        """At the primary: messages have got their places. What was sent to us alone leaves with its own."""
+        core = self._core
+        epoch, all_speak = core.primary.started, core.speaking.wants_all()
+        others: list[Proposal] = []
+        for proposal in proposals:
+            data = self._data_of(core.entries[proposal.message])
+            if data is None:
+                others.append(proposal)
+            else:
+                core.branch("forwarded")
+                core.send(address.others, Placed(data, epoch, proposal.place, proposal.timestamp, all_speak))
+        if others:
+            send_proposals(core, address.others, address, others, all_speak)
+
+    def _data_of(self, entry: Entry) -> Data | None:
+        """What nobody else has, as far as we know."""
+        data, entry.data = entry.data, None
+        multicast = entry.multicast
+        is_own = entry.message.source == self._core.site
+        if is_own and multicast is not None and self._is_small(multicast, entry.address):
+            return self._core.multicast.letter(multicast)
+        return data
+
+    def on_placed(self, sender: SiteId, placed: Placed, arrival: Arrival) -> None:
+        """A message and its place."""
+        core, multicast = self._core, placed.data.multicast
+        address = core.addresses.of(multicast)
+        if sender not in core.cellmates or address.cells != (core.ordering.cell,):
+            raise WireError(f"{sender} sends {multicast.id} with a place, which does not go to its cell alone, or ours")
+        proposal = Proposal(placed.place, multicast.id, placed.timestamp)
+        if not self._is_next(placed):
+            core.ordering.check(sender, address, placed.epoch, (proposal,))
+        core.multicast.on_data(sender, placed.data, arrival)
+        core.ordering.hear_placed(sender, placed.epoch, proposal, placed.all_speak)
+
+    def _is_next(self, placed: Placed) -> bool:
+        """Whether a message that is not known stands at the next place, as mostly: then nothing can be wrong with it
+        but its timestamp."""
+        core = self._core
+        places = core.ordering.places
+        last = places[-1].timestamp if places else 0
+        return (
+            placed.place == core.ordering.count + 1
+            and placed.epoch == core.primary.started
+            and last < placed.timestamp <= TIMESTAMP_MAX
+            and placed.data.multicast.id not in core.entries
+        )
 
     def send_again(self) -> None:
         """Somebody else orders now: it may know nothing of our messages.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from ordercast.core import InvariantViolation, MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.effects import SetTimer
@@ -37,7 +37,9 @@ class Ordering(Part):
         self._core = core
         self.cell = core.cells.of_site(core.site)
         self.voices: dict[int, Voices] = {cell: Voices(core, cell) for cell in range(len(core.cells.cells))}
-        self._own_voices = None if self.cell is None else self.voices[self.cell]
+        self._own = cast(int, self.cell)
+        self.own_voices = cast(Voices, None if self.cell is None else self.voices[self.cell])
+        """What our cell has said. A site outside all cells has none, and takes no part."""
         self.clock = 0
         """Never below a timestamp that was given or accepted here, or a clock that was said."""
         self.base = 0
@@ -59,8 +61,6 @@ class Ordering(Part):
         self._logs = core.context.stable
         self._dirty = False
         self._end_of_turn = SetTimer("turn", core.options.turn_seconds)
-        self._said = (0, 0, 0)
-        """Our last word: epoch, count, clock."""
 
     def touch(self) -> None:
         """Something is to be done at the end of the turn."""
@@ -78,19 +78,30 @@ class Ordering(Part):
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Where messages stand in the sender's cell."""
-        core = self._core
-        address = core.addresses.shared_with(sender, packet.cells)
-        cell = core.cells.of_site(sender)
+        address = self._core.addresses.shared_with(sender, packet.cells)
+        self.check(sender, address, packet.epoch, packet.proposals)
+        self.hear_proposals(sender, address, packet.epoch, packet.proposals, packet.all_speak)
+
+    def check(self, sender: SiteId, address: Destinations, epoch: int, proposals: tuple[Proposal, ...]) -> None:
+        """`WireError` for what no site of the sender's cell can say."""
+        cell = self._core.cells.of_site(sender)
         if cell is None or cell not in self.voices:
             raise WireError(f"{sender} is in no cell, and proposes")
-        voices = self.voices[cell]
-        check_proposals(core, sender, cell, address, packet)
-        primary = voices.sites[packet.epoch % len(voices.sites)]
-        entries, epoch, is_own = core.entries, packet.epoch, cell == self.cell
+        check_proposals(self._core, sender, cell, address, epoch, proposals)
+
+    def hear_proposals(
+        self, sender: SiteId, address: Destinations, epoch: int, proposals: tuple[Proposal, ...], all_speak: bool
+    ) -> None:
+        """Messages stand in the sender's cell."""
+        core = self._core
+        cell = core.cells.of_site(sender)
+        voices = self.voices[cell] if cell is not None else self.own_voices
+        primary = voices.sites[epoch % len(voices.sites)]
+        entries, is_own = core.entries, cell == self.cell
         if is_own:
             core.primary.hear(sender, epoch)
-            self._keep_early(epoch, packet.proposals)
-        for proposal in packet.proposals:
+            self._keep_early(epoch, proposals)
+        for proposal in proposals:
             entry = entries.get(proposal.message)
             if entry is None:
                 entry = entries.note(proposal.message, address)
@@ -99,11 +110,29 @@ class Ordering(Part):
                     entries.want(entry, sender)
                 if not is_own and voices.stand(entry, epoch, proposal.place, proposal.timestamp):
                     self._complete.append(entry)
-        if sender == primary and packet.proposals:
-            last = packet.proposals[-1]
-            self._hear(voices, sender, epoch, last.place, last.timestamp)
-        self._heard.add(cell)
+        if sender == primary and proposals:
+            last = proposals[-1]
+            if is_own:
+                self._hear_place(sender, epoch, last, all_speak)
+            else:
+                self._hear(voices, sender, epoch, last.place, last.timestamp)
+        self._heard.add(voices.cell)
         self.touch()
+
+    def hear_placed(self, sender: SiteId, epoch: int, proposal: Proposal, all_speak: bool) -> None:
+        """A message that is here stands in our cell."""
+        if epoch != self._core.primary.promised:
+            self._core.primary.hear(sender, epoch)
+        self._keep_early(epoch, (proposal,))
+        if sender == self._core.primary.primary_of(epoch):
+            self._hear_place(sender, epoch, proposal, all_speak)
+        self._heard.add(self._own)
+        self.touch()
+
+    def _hear_place(self, primary: SiteId, epoch: int, last: Proposal, all_speak: bool) -> None:
+        """A proposal is also the primary's word. Rule 5 (i) hears of it when it is accepted."""
+        self.own_voices.hear(primary, epoch, last.place, last.timestamp)
+        self._core.speaking.is_asked = all_speak
 
     def _keep_early(self, epoch: int, proposals: tuple[Proposal, ...]) -> None:
         """Places of our cell; their epoch may begin here later."""
@@ -151,13 +180,14 @@ class Ordering(Part):
         self._dirty = False
         core = self._core
         if self.cell is not None:
-            has_part = self._complete or self._early or self._unplaced or self.clock > self._said[2]
+            has_part = self._complete or self._early or self._unplaced or self.clock > core.speaking.said[2]
             if has_part and core.primary.may_speak:
                 # Else only words have come, or we are between two epochs.
                 self._take_part()
-            for cell in sorted(self._heard):
+            heard = self._heard
+            for cell in sorted(heard) if len(heard) > 1 else heard:
                 self.voices[cell].fix()
-            self._heard.clear()
+            heard.clear()
             core.delivery.deliver()
 
     def _take_part(self) -> None:
@@ -176,13 +206,7 @@ class Ordering(Part):
         if self._logs and (acceptances or self.clock > clock):
             self._core.append(Accepted(first, tuple(acceptances), self.clock))
         for address, proposals in proposed.items():
-            # In the same datagram, and first.
-            for proposal in proposals:
-                entry = self._core.entries[proposal.message]
-                if entry.data is not None:
-                    self._core.forwarding.forward(address.others, entry.data)
-                    entry.data = None
-            send_proposals(self._core, address.others, address, proposals)
+            self._core.forwarding.send(address, proposals)
         self._speak(words)
         if (proposed or words) and self._core.keeping.is_report_due:
             # In the same datagram.
@@ -270,53 +294,17 @@ class Ordering(Part):
         self._complete.clear()
         return words
 
-    @property
-    def _own(self) -> int:
-        if self.cell is None:
-            raise InvariantViolation("a site outside all cells takes part")
-        return self.cell
-
-    @property
-    def own_voices(self) -> Voices:
-        """What our cell has said."""
-        if self._own_voices is None:
-            raise InvariantViolation("a site outside all cells takes part")
-        return self._own_voices
-
     def advance(self, clock: int) -> None:
         """Raise the clock; who has skipped so far gives nothing below."""
         self.clock = max(self.clock, clock)
 
     # ------------------------------------------------------------------ speaking
     def _speak(self, words: dict[Destinations | None, MessageId]) -> None:
-        """Say our word to whoever needs it; to ourselves it is said as soon as it is logged."""
+        """Say our word to whoever needs it, and to ourselves."""
         core = self._core
-        said = (core.primary.started, self.count, self.clock)
-        if said != self._said:
-            self._said = said
-            self._hear(self.voices[self._own], core.site, *said)
+        if core.speaking.speak(words):
+            self._hear(self.own_voices, core.site, *core.speaking.said)
             self._heard.add(self._own)
-        spoken: set[SiteId] = set()
-        for address, message in words.items():
-            to = self._who_needs_word(address)
-            if len(words) > 1:
-                to = tuple(site for site in to if site not in spoken)
-                spoken.update(to)
-            core.send(to, Word(*said, (message,)))
-
-    def _who_needs_word(self, address: Destinations | None) -> tuple[SiteId, ...]:
-        """In a cell of three or four, a follower is a quorum with the primary: it needs no word of another one."""
-        core = self._core
-        others = core.cellmates if address is None else address.others
-        if self.own_voices.quorum > 2 or core.primary.leads:
-            return others
-        primary = core.primary.primary_of(core.primary.started)
-        return tuple(site for site in others if site == primary or site not in core.cellmates)
-
-    def say_word(self, to: tuple[SiteId, ...], messages: tuple[MessageId, ...]) -> None:
-        """Our word again, as it was said last; it is in the log."""
-        if self._core.primary.may_speak:
-            self._core.send(to, Word(*self._said, messages))
 
     def tell_standings(self, site: SiteId, entries: list[Entry]) -> None:
         """Say to somebody who asked where messages stand in our cell."""
@@ -411,7 +399,7 @@ class Ordering(Part):
                 send_proposals(core, to, address, proposals)
         else:
             self._speak({})
-            core.send(core.cellmates, Word(*self._said, ()))
+            core.speaking.say(core.cellmates, ())
             core.forwarding.send_again()
         self._complete.extend(entry for entry in core.entries.values() if entry.place)
         core.watching.begin_anew()

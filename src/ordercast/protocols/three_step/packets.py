@@ -6,7 +6,7 @@ import msgspec
 
 from ordercast.core import MessageId, Multicast, Packet, Record, SiteId
 from ordercast.protocols.parts.kept_packets import CellNames, Offsets
-from ordercast.protocols.parts.multicast import Mark
+from ordercast.protocols.parts.multicast import Data, Mark
 from ordercast.protocols.parts.primary_packets import Over, Place, Resumption
 
 
@@ -26,9 +26,25 @@ class Propose(Packet, frozen=True):
     cells: CellNames
     """Of all these messages."""
     proposals: tuple[Proposal, ...]
+    all_speak: bool = False
+    """Whether the primary waits for words, so that those who would wait with theirs should not."""
 
     def served(self) -> tuple[MessageId, ...]:
         return tuple(proposal.message for proposal in self.proposals)
+
+
+class Placed(Packet, frozen=True):
+    """Primary -> its cell (steps 1 and 2): a small message together with its place; what `Data` and `Propose` say."""
+
+    data: Data
+    """As it came from its source."""
+    epoch: int
+    place: int
+    timestamp: int
+    all_speak: bool
+
+    def served(self) -> tuple[MessageId, ...]:
+        return self.data.served()
 
 
 class Word(Packet, frozen=True):

@@ -23,9 +23,12 @@ from ordercast.protocols.three_step.ordering import Ordering
 from ordercast.protocols.three_step.packets import Ask, State
 from ordercast.protocols.three_step.posting import PostingOnce
 from ordercast.protocols.three_step.returning import Returning
+from ordercast.protocols.three_step.speaking import Speaking
 from ordercast.protocols.three_step.stable import checkpoint_of, restore_from
 from ordercast.protocols.three_step.taking import Taking
 
+EARLIER_TICKS = 3
+"""Intervals before `suspicion_seconds` when a site suspects, so that another one orders by then."""
 CALM_TICKS = 200
 """Intervals without a long silence of a primary until we are less patient with it again: some of its failures."""
 
@@ -48,6 +51,7 @@ class ThreeStep(Keeper):
         ReliableMulticast,
         Primary,
         Ordering,
+        Speaking,
         Delivery,
         Taking,
         Absence,
@@ -104,8 +108,9 @@ class ThreeStep(Keeper):
                 self,
                 ping_seconds=options.ping_seconds,
                 # At the latest: the detector looks once in an interval, and gives the last one on top. One more is for
-                # those whose intervals end later, without whom there is no majority.
-                suspicion_seconds=options.suspicion_seconds - 2 * options.ping_seconds,
+                # those whose intervals end later, without whom there is no majority; one for the writes of the log
+                # with which they promise and start.
+                suspicion_seconds=options.suspicion_seconds - EARLIER_TICKS * options.ping_seconds,
                 suspicion_seconds_max=options.suspicion_seconds_max,
                 on_suspected=self.on_suspected,
                 is_return=lambda packet: isinstance(packet, Ask) and not packet.asked,
@@ -113,6 +118,7 @@ class ThreeStep(Keeper):
             )
         )
         self.ordering = self.attach(Ordering(self))
+        self.speaking = self.attach(Speaking(self))
         # Before the reliable multicast: it hands that what comes.
         self.forwarding = self.attach(Forwarding(self))
         self.delivery = self.attach(Delivery(self))
@@ -147,6 +153,11 @@ class ThreeStep(Keeper):
                 has_reached=self.has_reached,
             )
         )
+
+    @property
+    def ordering_site(self) -> SiteId:
+        """The primary of this site's cell, in the epoch that it has promised."""
+        return self.primary.primary_of(self.primary.promised)
 
     # ------------------------------------------------------------------ what the parts ask
     @property

@@ -11,7 +11,7 @@ from ordercast.core import MessageId, SiteId, WireError
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.primary import TIMESTAMP_MAX
 from ordercast.protocols.parts.primary_packets import Resumption
-from ordercast.protocols.three_step.packets import Answer, Ask, Propose
+from ordercast.protocols.three_step.packets import Answer, Ask, Proposal
 
 if TYPE_CHECKING:
     from ordercast.protocols.three_step.protocol import ThreeStep
@@ -26,31 +26,33 @@ OVER_MAX = 1 << 20
 """Messages above the floors that somebody calls over: more than sources have under way."""
 
 
-def check_proposals(core: ThreeStep, sender: SiteId, cell: int, address: Destinations, packet: Propose) -> None:
+def check_proposals(
+    core: ThreeStep, sender: SiteId, cell: int, address: Destinations, epoch: int, proposals: tuple[Proposal, ...]
+) -> None:
     """Places and timestamps ascend, and are those that are known already; a fixed timestamp does not change."""
     ordering = core.ordering
     is_own = cell == ordering.cell
     place, timestamp, named = 0, 0, 0
-    if packet.epoch < 0:
-        raise WireError(f"{sender} proposes in epoch {packet.epoch}")
-    for proposal in packet.proposals:
+    if epoch < 0:
+        raise WireError(f"{sender} proposes in epoch {epoch}")
+    for proposal in proposals:
         if proposal.place <= place or not timestamp < proposal.timestamp <= TIMESTAMP_MAX:
             raise WireError(f"{sender} proposes {proposal} behind place {place} with {timestamp}")
         place, timestamp = proposal.place, proposal.timestamp
         if is_own:
-            _check_place(core, sender, packet.epoch, place, proposal.message, timestamp)
+            _check_place(core, sender, epoch, place, proposal.message, timestamp)
         entry = core.entries.get(proposal.message)
         if entry is None:
             _check_name(core, sender, proposal.message)
             named += 1
             continue
         if entry.address is not address:
-            raise WireError(f"{sender} says that {proposal.message} goes to the cells {packet.cells}")
+            raise WireError(f"{sender} says that {proposal.message} goes to the cells {address.cells}")
         known = entry.standings.get(cell)
-        if known is None or known.epoch > packet.epoch:
+        if known is None or known.epoch > epoch:
             continue
-        if known.timestamp != timestamp and (known.epoch == packet.epoch or cell in entry.fixed):
-            raise WireError(f"{sender} proposes {proposal} in epoch {packet.epoch}, and {known} is known")
+        if known.timestamp != timestamp and (known.epoch == epoch or cell in entry.fixed):
+            raise WireError(f"{sender} proposes {proposal} in epoch {epoch}, and {known} is known")
     _check_room(core, sender, named)
 
 

@@ -17,11 +17,17 @@ PROPOSALS_MAX = 256
 """Proposals in one packet: some kilobytes."""
 
 
-def send_proposals(core: ThreeStep, to: tuple[SiteId, ...], address: Destinations, proposals: list[Proposal]) -> None:
+def send_proposals(
+    core: ThreeStep,
+    to: tuple[SiteId, ...],
+    address: Destinations,
+    proposals: list[Proposal],
+    all_speak: bool = False,
+) -> None:
     """Tell some destinations of messages that all have this address."""
     for first in range(0, len(proposals), PROPOSALS_MAX):
         part = tuple(proposals[first : first + PROPOSALS_MAX])
-        core.send(to, Propose(core.primary.started, address.cells, part))
+        core.send(to, Propose(core.primary.started, address.cells, part, all_speak))
 
 
 def standings_by_address(cell: int, entries: Iterable[Entry]) -> dict[Destinations, list[Proposal]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TRACE_OPTIONS = ("path", "skipCorrupt", "maxBytesPerTrigger")
 GROUP_OPTIONS = (
     *("config", "group", "process", "startingOffset", "endingOffset", "maxOffsetsPerTrigger", "failOnDataLoss"),
-    *("query", "timeout"),
+    *("query", "timeout", "atRest"),
 )
 _OF_SPARK = ("checkpointLocation", "queryName")
 """Options of every stream, which Spark hands on to its sink."""
@@ -78,7 +78,10 @@ class OrdercastSource(DataSource):
         if self._is_of_groups():
             from ordercast.spark.source.group import GroupStreamReader
 
-            return GroupStreamReader(group_options(self.options, "latest"), schema.names)
+            options = group_options(self.options, "latest")
+            if options.at_rest:
+                raise UsageError("a log at rest does not go on: read it with spark.read")
+            return GroupStreamReader(options, schema.names)
         from ordercast.spark.source.growing import TraceStreamReader
 
         most = self.options.get("maxBytesPerTrigger")
@@ -148,6 +151,7 @@ def group_options(options: Mapping[str, str], start: str) -> GroupOptions:
         stop=_offset(options, "endingOffset", "latest"),
         max_offsets=None if most is None else _number("maxOffsetsPerTrigger", most),
         fail_on_data_loss=_flag(options, "failOnDataLoss", "true"),
+        at_rest=_flag(options, "atRest"),
         timeout=_number("timeout", options.get("timeout", "60")),
     )
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -15,6 +15,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from ordercast.core.errors import UsageError
 from ordercast.node.deliveries import Delivery
 from ordercast.spark.source.members import Extent, Members, NoNews, OnLost, find_members
+
+if TYPE_CHECKING:
+    from ordercast.spark.source.at_rest import LogAtRest
 
 DELIVERIES: Final = pa.schema(
     [
@@ -44,12 +47,23 @@ class GroupOptions:
     stop: str
     max_offsets: int | None
     fail_on_data_loss: bool
+    at_rest: bool
+    """Whether the log of a process is read, and not a node."""
     timeout: float
     """Seconds for which nodes may be silent while something is wanted of them."""
 
     def members(self, group: str) -> Members:
         """Whom to ask about a group."""
         return find_members(self.config, group, self.process, self.timeout)
+
+    def holder(self, group: str) -> Members | LogAtRest:
+        """Who has what was delivered."""
+        if not self.at_rest:
+            return self.members(group)
+        # Imported here: it runs protocols, and few ask for it.
+        from ordercast.spark.source.at_rest import LogAtRest
+
+        return LogAtRest(self.config, group, self.process)
 
     def on_lost(self, group: str) -> OnLost:
         """What to do about offsets of a group that nobody has any more: an error, or a line that counts them."""
@@ -87,7 +101,7 @@ class GroupReader(DataSourceReader):
         """One a group."""
         ranges: list[InputPartition] = []
         for group in self._options.groups:
-            extent = self._options.members(group).look()
+            extent = self._options.holder(group).look()
             start = find_offset(self._options.start, extent)
             if start < extent.first:
                 self._options.on_lost(group)(start, extent.first)
@@ -186,8 +200,8 @@ def _read(options: GroupOptions, partition: InputPartition, schema: pa.Schema) -
     if not isinstance(partition, OffsetRange):
         return
     rows: list[tuple[Delivery, float]] = []
-    members, on_lost = options.members(partition.group), options.on_lost(partition.group)
-    for held in members.read(partition.start, partition.stop, on_lost):
+    holder, on_lost = options.holder(partition.group), options.on_lost(partition.group)
+    for held in holder.read(partition.start, partition.stop, on_lost):
         rows += [
             (delivery, held.time)
             for delivery in held.deliveries()
@@ -208,7 +222,7 @@ def _record_batch(group: str, rows: Sequence[tuple[Delivery, float]], schema: pa
         "source": [delivery.source for delivery, _ in rows],
         "source_seq": [delivery.bundle.number for delivery, _ in rows],
         "payload": [delivery.payload for delivery, _ in rows],
-        "time": [round(time * 1e6) for _, time in rows],
+        "time": [round(time * 1e6) if time else None for _, time in rows],
         "view": [delivery.view or None for delivery, _ in rows],
     }
     return pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from ordercast.core import UsageError
-from ordercast.node.configuration import read_configuration
+from ordercast.node.configuration import Configuration, read_configuration
 from ordercast.node.control import NodeSilent, ask_once, send
 from ordercast.node.reading import HeldBatch, Stretch
 from ordercast.node.receipts import NEEDED
@@ -216,29 +216,34 @@ def find_members(config: str, group: str, process: str | None, patience: float =
     """Whom to ask; `UsageError` in one line when the configuration does not say. A `process` is asked alone, and has to
     be named where members do not agree on offsets."""
     configuration = read_configuration(config, os.environ, {})
-    known = configuration.groups
-    contract = find_protocol(configuration.protocol).contract
-    if group not in known and not contract.dynamic:
-        raise UsageError(f"there is no group {group!r} in {config}; known: {', '.join(sorted(known))}")
+    names = members_of(configuration, config, group, process)
     if configuration.control is None:
         raise UsageError(
             f'{config} has no `control`, so nobody can read its groups: add control = "unix:run/{{process}}.sock" and '
             f"restart the nodes"
         )
-    names = sorted(known.get(group, ())) or sorted(configuration.processes)
+    paths = [(name, str(configuration.control_path(name))) for name in names]
+    # Workers have working folders of their own.
+    return Members(group, [(name, os.path.abspath(path)) for name, path in paths], patience)
+
+
+def members_of(configuration: Configuration, config: str, group: str, process: str | None) -> list[str]:
+    """The processes that have a group, or the one that is named."""
+    known = configuration.groups
+    contract = find_protocol(configuration.protocol).contract
+    if group not in known and not contract.dynamic:
+        raise UsageError(f"there is no group {group!r} in {config}; known: {', '.join(sorted(known))}")
     if process is not None:
-        names = [process]
         if configuration.processes and process not in configuration.processes:
             raise UsageError(
                 f"there is no process {process!r} in {config}; known: {', '.join(configuration.processes)}"
             )
-    elif not all(name in contract.guarantees for name in NEEDED):
+        return [process]
+    if not all(name in contract.guarantees for name in NEEDED):
         raise UsageError(
             f"under {contract.name} members do not agree on offsets: name the one to read with the option process"
         )
-    paths = [(name, str(configuration.control_path(name))) for name in names]
-    # Workers have working folders of their own.
-    return Members(group, [(name, os.path.abspath(path)) for name, path in paths], patience)
+    return sorted(known.get(group, ())) or sorted(configuration.processes)
 
 
 def _unbroken(held: list[HeldBatch], start: int) -> list[HeldBatch]:

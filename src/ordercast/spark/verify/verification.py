@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from ordercast.check import CLAIMED, Choice, Verdict
 from ordercast.check.choice import check_claims
 from ordercast.spark.tables import compact, read_events
-from ordercast.spark.tasks import plain_errors, spread
+from ordercast.spark.tasks import described, plain_errors, spread
 from ordercast.trace.pieces import Trace
 from ordercast.trace.schema import Run
 from ordercast.verify import plan
@@ -51,7 +51,8 @@ class Verification:
 
     def collect(self) -> dict[str, dict[str, Verdict]]:
         """Run -> property -> verdict with its first witness only; what was not asked for is `not-judged`."""
-        with plain_errors():
+        what = f"{len(self.runs):,} runs, judged file by file"
+        with plain_errors(), described(self.findings.sparkSession, what):
             rows = self.verdicts.toArrow().to_pylist()
         return verdicts_of(rows, self.runs, self.choice)
 

@@ -71,6 +71,11 @@ class Sequencer(Protocol):
         for role in (self.center, self.destination) if at_center else (self.destination, self.center):
             self.attach(role)
 
+    @property
+    def ordering_site(self) -> SiteId:
+        """The sequencer."""
+        return self.sequencer
+
     # ------------------------------------------------------------------ events
     def on_started(self, event: Started) -> None:
         """Tell the application how much it may send."""

@@ -162,6 +162,11 @@ class Token(Protocol):
         """The sites of the system."""
         return self.system.all
 
+    @property
+    def ordering_site(self) -> SiteId | None:
+        """Whose turn it is, as far as this site has heard."""
+        return self.ledger.token_site if self.ring.alive else None
+
     def on_discovered(self, event: Discovered) -> None:
         """The driver has found other processes."""
         self.lookup.discover(event)

@@ -93,14 +93,18 @@ class Bootstrap:
         member, core = self._member, self._core
         member.bootstrap = None
         member.course.go(State.INSTALL_SINGLETON)
-        view = ViewId(core.clock.tick(core.now), core.site, 0)
         core.transmission.prepare(member.group)
         sending = member.group.sending
-        first = 1 if sending is None else sending.seq + 1
-        member.forget_view(SenderGroup(view, view, (core.site,), {core.site: first}, view.start_time))
-        member.install_view({} if member.last_view is None else {core.site: member.last_view})
+        self._part(1 if sending is None else sending.seq + 1)
         member.resume()
         member.start_repair()
+
+    def _part(self, first: int) -> None:
+        """Install the view of this process alone."""
+        member, core = self._member, self._core
+        view = ViewId(core.clock.tick(core.now), core.site, 0)
+        member.forget_view(SenderGroup(view, view, (core.site,), {core.site: first}, member.order.last[0]))
+        member.install_view({} if member.last_view is None else {core.site: member.last_view})
 
     def on_answer(self, packet: ViewAnswer) -> None:
         """A sender has answered: install its view as a receiver."""
@@ -110,7 +114,17 @@ class Bootstrap:
         if self._lost & set(packet.members):
             self._install_singleton()
             return
+        if packet.time < member.order.last[0]:
+            # The group has not come so far yet as this process has in a view of its own; it will, for the request has
+            # told it the time. (Else: b was alone until 56; c waits at 35 for a sender that is down, and lets b in;
+            # what comes next is earlier than what b has delivered.)
+            core.branch("not-so-far-yet")
+            return
         member.bootstrap = None
+        if self._lost:
+            # Alone for a moment, though none of the lost ones is there. (Else: d and e lose their only sender, one with
+            # its last message and one without; both find c, and both install c's view after the one that they had.)
+            self._part(1)
         core.clock.observe(packet.time, core.now)
         senders = SenderGroup(packet.view, packet.epoch, packet.members, packet.first, packet.time)
         member.forget_view(senders)
@@ -118,6 +132,7 @@ class Bootstrap:
         member.order.begin(packet.time)
         member.order.count = packet.count
         member.order.history = packet.history
+        member.proxied = dict(packet.proxied)
         again = member.entered
         member.install_view(packet.came)
         if again:

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 PATIENCE_FACTOR = 1.5
 """By so much a wrong suspicion makes the detector more patient."""
 PATIENCE_MAX = 4.0
+NEARLY = 0.5
+"""Whoever has been silent for this part of its time is suspected together with another one. (Else: b hears nobody any
+more, and says so of one after the other; c believes of a what b says, a loses b and c, and all fall apart. Told of all
+three at once, each of them loses b alone.)"""
 
 
 class Detector:
@@ -38,10 +42,10 @@ class Detector:
             self._heard[site] = self._core.now
 
     def watch(self, sites: Iterable[SiteId]) -> None:
-        """These are to be heard from now on, and nobody else."""
+        """These are to be heard from now on, and nobody else. Who was suspected stays so until it is heard, though it
+        is in no view any more: then the suspicion was wrong."""
         now = self._core.now
         self._heard = {site: self._heard.get(site, now) for site in sites}
-        self._suspected &= set(self._heard)
 
     def begin_anew(self) -> None:
         """This process was asleep, or its clock was set: what it has not heard meanwhile says nothing."""
@@ -55,23 +59,33 @@ class Detector:
 
     def timeout(self, site: SiteId) -> float:
         """How long it may be silent."""
-        core = self._core
-        options = core.membership.options
-        # Whoever repairs and is no sender yet is only heard with each period of the membership timer.
-        usual = options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
-        return (usual + 2 * core.control.distance(site)) * self._patience.get(site, 1.0)
+        return (self._usual() + 2 * self._core.control.distance(site)) * self._patience.get(site, 1.0)
 
-    def suspect(self, sites: Iterable[SiteId]) -> list[SiteId]:
+    def _usual(self) -> float:
+        # Whoever repairs and is no sender yet is only heard with each period of the membership timer.
+        options = self._core.membership.options
+        return options.silent_keep_alives * max(options.keep_alive_seconds, options.membership_seconds / 2)
+
+    def suspect(self, sites: Iterable[SiteId]) -> set[SiteId]:
         """Those of them that are suspected now and were not before."""
-        found = []
-        for site in sites:
-            if site in self._suspected or site == self._core.site:
-                continue
-            heard = self._heard.setdefault(site, self._core.now)
-            if self._core.now - heard > self.timeout(site):
-                self._suspected.add(site)
-                found.append(site)
+        others = [site for site in sites if site != self._core.site and site not in self._suspected]
+        now, usual = self._core.now, self._usual()
+        for site in others:
+            self._heard.setdefault(site, now)
+        # Distances and patience only lengthen what is usual, and cost more than most ticks are worth.
+        long = [site for site in others if now - self._heard[site] > usual]
+        if all(self._silence(site) <= 1.0 for site in long):
+            return set()
+        found = {site for site in others if self._silence(site) > NEARLY}
+        if len(self._suspected) >= SENDERS_MAX:
+            # Those of long ago are not worth more memory; whoever is silent now is suspected again.
+            self._suspected.clear()
+        self._suspected |= found
         return found
+
+    def _silence(self, site: SiteId) -> float:
+        """For how much of its time it has been silent."""
+        return (self._core.now - self._heard[site]) / self.timeout(site)
 
     def is_suspected(self, site: SiteId) -> bool:
         """Whether it has been silent for too long."""

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
 from ordercast.core.effects import Activate, Broadcast, InstallView
 from ordercast.protocols.intergroup.membership.bootstrap import Bootstrap, Sponsorship
-from ordercast.protocols.intergroup.membership.changes import Changes
+from ordercast.protocols.intergroup.membership.changes import HURRY, Changes
 from ordercast.protocols.intergroup.membership.mra import RepairRun
-from ordercast.protocols.intergroup.membership.packets import EMPTY, MC, SENDERS_MAX, PFailBlock, PJoin
+from ordercast.protocols.intergroup.membership.packets import (
+    EMPTY,
+    MC,
+    SENDERS_MAX,
+    Numbers,
+    PFailBlock,
+    PJoin,
+    ViewRequest,
+)
 from ordercast.protocols.intergroup.membership.rmra import ReceiverRun
+from ordercast.protocols.intergroup.membership.roles import AS_NEEDED, OUT, SENDER, InRole
 from ordercast.protocols.intergroup.membership.states import WAYS, Course, State
-from ordercast.protocols.intergroup.membership.view import InView
 from ordercast.protocols.intergroup.packets import Data, PAdd, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
@@ -21,21 +30,17 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
     from ordercast.protocols.intergroup.protocol import InterGroup
 
-SENDER, RECEIVER, OUT = "sender", "receiver", "out"
-"""What a process wants to be in a group."""
-
 ASLEEP = 4
 """Periods of the membership timer: if more are over when it fires, this process has stood still, or its clock was
 set."""
 
 
-class Member(InView):
+class Member(InRole):
     """Where one process is in one group's membership."""
 
-    def __init__(self, core: InterGroup, group: ProcessGroup, wants: str) -> None:
-        super().__init__(core, group)
+    def __init__(self, core: InterGroup, group: ProcessGroup, wants: str, role: str = AS_NEEDED) -> None:
+        super().__init__(core, group, wants, role)
         self.course = Course(State.BOOTSTRAP_RECEIVER, WAYS, core.branch)
-        self.wants = wants
         self.changes = Changes(self)
         self.bootstrap: Bootstrap | None = None
         self.sponsorship: Sponsorship | None = None
@@ -53,6 +58,10 @@ class Member(InView):
         self._invited_at = -1.0e9
         """When somebody from outside has started a repair."""
         self._ticked_at = core.now
+        self._waited = 0
+        """Periods for which a process has waited until it may leave."""
+        self._asking_since = core.now
+        """Since when a receiver asks what became of senders that are silent."""
         self._holds: dict[SiteId, tuple[int, float]] = {}
         """Newcomers to whom this process has told its view -> the time at which they begin, and when that was."""
 
@@ -65,19 +74,15 @@ class Member(InView):
     @property
     def may_send(self) -> bool:
         """Whether Data may leave. Not from the beginning of a repair until it has installed a view: else a message
-        before firstSeq would have a timestamp above the time of the new view."""
-        return self.state is State.SENDER
-
-    @property
-    def takes_messages(self) -> bool:
-        """Whether the application may multicast: as a sender, also while a repair is under way."""
-        return self.wants == SENDER and self.group.own is not None
+        before firstSeq would have a timestamp above the time of the new view. Nor when the others are known to have
+        gone on without this process (`_be_overtaken`)."""
+        return self.state is State.SENDER and not self.order.halted
 
     @property
     def gives_credit(self) -> bool:
         """Whether it should: not while a repair is under way. (Else: b's m1 to this group waits until that is over, its
         m2 to another group does not; c has m2, multicasts m3 to this group, and m3 has the earlier timestamp.)"""
-        return self.takes_messages and self.state is State.SENDER
+        return self.takes_messages and self.may_send
 
     def is_blocked(self, site: SiteId) -> bool:
         """Whether it is in the blockSet (5.2.3)."""
@@ -143,25 +148,38 @@ class Member(InView):
         if self.state is State.OUT:
             return
         watched = self.members if self.repair is None else self.repair.proposed
-        for site in self.detector.suspect(watched):
+        silent = self.detector.suspect(watched)
+        if silent:
             core.branch("suspected")
-            self.on_failure(site)
+            self.on_failure(silent)
         for run in (self.bootstrap, self.sponsorship, self.repair, self.reception):
             if run is not None:
                 run.tick()
+        self._ask_for_the_silent()
+        self.proxying.tick()
+        self.cease_when_idle()
         self.follow_wish()
 
     # ------------------------------------------------------------------ the wish of the application
     def follow_wish(self) -> None:
         """In a stable state: do what the application wants."""
         state = self.state
-        if state is State.SENDER and self.wants != SENDER:
+        if state is State.RECEIVER and self.wants == OUT:
+            # Not before what it has multicast through a proxy has had its turn, if that does not take too long.
+            self._waited += 1
+            if not self.proxying.pending or self._waited > HURRY:
+                self.exit()
+        elif self.order.halted or self.proxying.pending:
+            # What is said in a view that is over reaches nobody; and what this process sends itself would overtake
+            # what is under way through a proxy.
+            return
+        elif state is State.SENDER and self.wants != SENDER:
             self.changes.leave()
         elif state is State.RECEIVER and self.wants == SENDER:
             self.course.go(State.TO_SENDER)
             self.begin_sponsorship()
-        elif state is State.RECEIVER and self.wants == OUT:
-            self.exit()
+        elif state is State.RECEIVER:
+            self.core.transmission.give_credit(self.group)
 
     def begin_sponsorship(self) -> None:
         """Look for a sponsor."""
@@ -193,6 +211,8 @@ class Member(InView):
         if self.bootstrap is not None:
             self.bootstrap.hear(sender)
         elif not self.is_blocked(sender) and (sender in self._foreign or len(self._foreign) < SENDERS_MAX):
+            if sender in self.members and epoch.start_time > self.epoch.start_time:
+                self._be_overtaken(sender)
             # For a while it may only be later than we are, or we may be.
             since = self._foreign.setdefault(sender, self.core.now)
             if not 0 <= self.core.now - since < self.foreign_patience:
@@ -200,6 +220,19 @@ class Member(InView):
                 self.core.branch("foreign")
                 self.on_foreign(sender)
         return None
+
+    def _be_overtaken(self, sender: SiteId) -> None:
+        """A member of the view is in a later one: from now on nothing is delivered and sent in this one. (Else: b
+        stands still, the others go on without it; b is back, and sends m before it has found out. m is delivered by b
+        alone, at the end of a view in which nobody else is, though b's next view has all of them.)"""
+        if not self.order.halted:
+            self.core.branch("view-over")
+            self.order.halted = True
+            self.core.transmission.give_credit(self.group)
+        if self.state in (State.RECEIVER, State.TO_RECEIVER):
+            self.wait_for_change()
+        if self.reception is not None:
+            self.reception.on_overtaken(sender)
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
@@ -244,17 +277,38 @@ class Member(InView):
             self.lose_all()
 
     # ------------------------------------------------------------------ PFailure, PForeign
-    def on_failure(self, site: SiteId) -> None:
-        """PFailure: it has been silent for too long."""
+    def on_failure(self, sites: set[SiteId]) -> None:
+        """PFailure: they have been silent for too long."""
         state = self.state
         if state in (State.SENDER, State.TO_SENDER):
-            self.start_repair(failed=site)
+            self.start_repair(failed=sites)
         elif self.repair is not None:
-            self.repair.fail(site)
+            self.repair.fail(sites)
         elif state is State.TO_RECEIVER:
             self.wait_for_change()
         elif state is State.RECEIVER and all(self.detector.is_suspected(each) for each in self.members):
             self.lose_all()
+
+    def _ask_for_the_silent(self) -> None:
+        """A receiver does not repair: when some senders are silent, and others go on in the same view, it asks those.
+        (Else: c is cut off while a leaves; a has said its PLeave often enough, and c waits for a for ever.)"""
+        core, options = self.core, self.core.membership.options
+        there = [site for site in self.members if not self.detector.is_suspected(site)]
+        if self.state is not State.RECEIVER or len(there) == len(self.members):
+            self._asking_since = core.now
+        elif not 0 <= core.now - self._asking_since <= options.change_seconds:
+            self.lose_all()
+        elif there and core.now - self._asking_since > options.change_seconds / 4:
+            # By now a repair would have begun.
+            core.branch("asked-for-silent")
+            core.send((there[0],), ViewRequest(self.group.name, 0, self.epoch, core.clock.read(core.now)))
+
+    def on_left(self, left: Numbers) -> None:
+        """A sender tells who has left in this epoch: what is missing of those, up to their PLeave, is asked for."""
+        for sender, seq in left.items():
+            stream = self.group.streams.get(sender)
+            if stream is not None:
+                self.core.reception.detect(self.group, stream, seq)
 
     def lose_all(self) -> None:
         """All senders have failed, or are gone for good: as though this process had just come (5.3.2)."""
@@ -277,7 +331,9 @@ class Member(InView):
         elif self.repair is not None:
             self.repair.consider(site)
         elif self.reception is not None:
-            self.reception.on_foreign(site)
+            # A stranger does not know what has ended this view.
+            if site in self.members:
+                self.reception.on_foreign(site)
         elif state in (State.RECEIVER, State.TO_RECEIVER) and site in self.members:
             # (A leaver that does nothing: the others have gone on without it, its PLeave never has its turn, they are
             # heard, and so it waits for ever.)
@@ -287,8 +343,8 @@ class Member(InView):
             self.begin_bootstrap()
 
     # ------------------------------------------------------------------ repairs
-    def start_repair(self, considered: SiteId | None = None, failed: SiteId | None = None) -> RepairRun | None:
-        """Enter the membership repair algorithm (5.4), with somebody new, or without somebody; None when that is over
+    def start_repair(self, considered: SiteId | None = None, failed: Collection[SiteId] = ()) -> RepairRun | None:
+        """Enter the membership repair algorithm (5.4), with somebody new, or without some; None when that is over
         already, for a process that is alone."""
         if self.state is not State.BOOTSTRAP_SENDER:
             self.course.go(State.MRA)
@@ -348,9 +404,11 @@ class Member(InView):
         """Whether somebody who is not in the view may start a repair: it considers this process, and there has been
         none of its kind for a while. (Else: whoever holds the key and floods keeps a group in repairs for ever.)"""
         core = self.core
-        if core.site in packet.fail:
+        if core.site in packet.fail or not set(self.members).isdisjoint(packet.fail):
             # It goes on without this process. (Joined now, the repair would fail whoever fails this process, and end
-            # alone; by then the other one has ended, too, and hears of this one: out of step for ever.)
+            # alone; by then the other one has ended, too, and hears of this one: out of step for ever.) Or without a
+            # member of this view. (Else: b was away, and believes that it is a who has failed; c, who joins b, fails a
+            # on the word of a stranger, a fails c for that, and the view falls apart.)
             return False
         if (
             core.site not in packet.procs

@@ -10,28 +10,34 @@ from ordercast.core.effects import Credit, ExitGroup, JoinChannel, LeaveChannel
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested, RoleChosen
 from ordercast.core.tables import nearest
 from ordercast.protocols.intergroup.control import CutReport
-from ordercast.protocols.intergroup.membership.member import OUT, RECEIVER, SENDER, Member
+from ordercast.protocols.intergroup.membership.member import Member
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import (
     EMPTY,
     MC,
     NOWHERE,
     RTC,
+    SENDERS_MAX,
+    Numbers,
     PFailBlock,
     PJoin,
+    ProxyRequest,
     RecInfo,
     SponsorAnswer,
     SponsorRequest,
     ViewAnswer,
     ViewRequest,
     check_answer,
+    check_lives,
     check_mc,
     check_numbers,
+    check_own,
     check_pjoin,
 )
+from ordercast.protocols.intergroup.membership.roles import AS_NEEDED, OUT, RECEIVER, SENDER
 from ordercast.protocols.intergroup.membership.states import BRANCHES, State
 from ordercast.protocols.intergroup.options import check_service
-from ordercast.protocols.intergroup.packets import check_time
+from ordercast.protocols.intergroup.packets import ViewId, check_time
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.parts.names import NAME_CHARACTERS_MAX
 
@@ -47,15 +53,28 @@ LINGER = 12
 class Membership(Part):
     """The membership of all groups of a process."""
 
-    packets = (PJoin, PFailBlock, RecInfo, RTC, MC, ViewRequest, ViewAnswer, SponsorRequest, SponsorAnswer)
+    packets = (
+        PJoin,
+        PFailBlock,
+        RecInfo,
+        RTC,
+        MC,
+        ViewRequest,
+        ViewAnswer,
+        SponsorRequest,
+        SponsorAnswer,
+        ProxyRequest,
+    )
     timers = ("membership",)
     branches = (
         *BRANCHES,
-        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep"),
+        *("suspected", "suspected-wrongly", "foreign", "invited", "stale", "said-again", "asleep", "view-over"),
         *("blocked-out", "unblocked-again"),
         *("consensus", "holes-told", "given-up", "failed-by-another", "cut-not-awaited", "recovered", "rolled-back"),
         *("accused", "accuser-failed", "holder-failed", "cut-lowered", "resigned"),
-        *("other-view", "asked-for-view", "sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
+        *("other-view", "asked-for-view", "asked-for-silent", "not-so-far-yet"),
+        *("proxied", "proxied-already", "proxied-again", "idle", "as-needed"),
+        *("sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
     )
 
     def __init__(self, core: DynamicInterGroup, context: Context) -> None:
@@ -63,6 +82,11 @@ class Membership(Part):
         self.options = cast(MembershipOptions, context.options)
         self._numbers: dict[GroupId, int] = {}
         """Groups in which this process was a sender -> its last number: it goes on from there."""
+        self._by_proxy: dict[GroupId, int] = {}
+        """Groups -> the number of its last message through a proxy."""
+        self._delivered_by_proxy: dict[GroupId, dict[SiteId, int]] = {}
+        self._delivered: dict[GroupId, dict[SiteId, int]] = {}
+        """Groups in which this process was -> sender -> the last number that was delivered here."""
         self._requests = 0
         self._lingering: dict[GroupId, int] = {}
 
@@ -79,6 +103,36 @@ class Membership(Part):
     def keep_number(self, group: GroupId, seq: int) -> None:
         """The same, when it is no sender any more."""
         self._numbers[group] = seq
+
+    def by_proxy(self, group: GroupId) -> int:
+        """The number of the last message of this process to a group through a proxy."""
+        return self._by_proxy.get(group, 0)
+
+    def delivered_by_proxy(self, group: GroupId) -> dict[SiteId, int]:
+        """Source -> the number of its last message through a proxy that was delivered here, also before this process
+        left the group and came again."""
+        return self._delivered_by_proxy.setdefault(group, {})
+
+    def keep_by_proxy(self, group: GroupId, number: int) -> None:
+        """The same, now."""
+        self._by_proxy[group] = number
+
+    def last_delivered(self, group: GroupId, sender: SiteId) -> int:
+        """The number of the last message of a sender that was delivered here, in an earlier view or before this process
+        left the group and came again. (A receiver has delivered m in the order of its source and is out; it comes back
+        while the others still wait with m for a sender that is silent, so that m is behind the point at which it
+        begins.)"""
+        return self._delivered.get(group, {}).get(sender, 0)
+
+    def keep_delivered(self, group: ProcessGroup) -> None:
+        """The streams of a group are about to be forgotten."""
+        kept = self._delivered.setdefault(group.name, {})
+        for sender, stream in group.streams.items():
+            if stream.delivered:
+                kept.pop(sender, None)
+                kept[sender] = stream.delivered
+        for sender in list(kept)[: max(0, len(kept) - SENDERS_MAX)]:
+            del kept[sender]
 
     def local_cuts(self) -> dict[GroupId, CutReport]:
         """What this process has of views that end, for the hierarchy."""
@@ -120,6 +174,7 @@ class Membership(Part):
         core.cancel_timer(("membership", group.name))
         core.transmission.leave(group)
         core.stability.leave(group)
+        self.keep_delivered(group)
         core.forget_group(group)
 
     # ------------------------------------------------------------------ the application
@@ -128,7 +183,7 @@ class Membership(Part):
         core, name = self._core, event.group
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise UsageError(f"{name!r} is no name of a group: use 1 to {NAME_CHARACTERS_MAX} characters")
-        role = self._check_role(event.role or SENDER)
+        role = self._check_role(event.role) if event.role else AS_NEEDED
         service = event.service or core.membership.options.service
         check_service(service)
         group = core.process_groups.get(name)
@@ -138,11 +193,11 @@ class Membership(Part):
         if group is not None:
             self._forget(group)
         group = core.enter_group(name, service, SenderGroup(NOWHERE, NOWHERE, (), {}))
-        member = group.member = Member(core, group, role)
+        member = group.member = Member(core, group, RECEIVER if role == RECEIVER else SENDER, role)
         core.transmission.enter(group)
         core.stability.enter(group)
         core.outbox.append(JoinChannel(group.channel))
-        core.outbox.append(Credit(0 if role == SENDER else 1, name))
+        core.transmission.give_credit(group)
         member.begin_bootstrap()
         self._set_timer(name)
 
@@ -165,16 +220,8 @@ class Membership(Part):
         """The application wants another role."""
         role = self._check_role(event.role)
         member = self._member_in(event.group, "it has no role there")
-        member.wants = role
-        if role == SENDER:
-            self._core.outbox.append(Credit(0, event.group))
-            if member.group.sending is not None:
-                member.group.sending.granted = 0
-                self._core.transmission.give_credit(member.group)
-        else:
-            self._core.outbox.append(Credit(1, event.group))
-            if member.group.sending is not None:
-                member.group.sending.granted = 1
+        member.role = member.wants = role
+        self._core.transmission.give_credit(member.group)
         member.follow_wish()
 
     def _member_in(self, name: GroupId, why: str) -> Member:
@@ -198,9 +245,16 @@ class Membership(Part):
             raise WireError(f"the senders of {group.name} are configured")
         return None if sender == self._core.site or group.member.state is State.OUT else group.member
 
+    def _check_own(self, member: Member, epoch: ViewId, last: Numbers) -> None:
+        """Nobody in the epoch of this process has more of it than it has sent."""
+        if epoch == member.epoch:
+            sending, name = member.group.sending, member.group.name
+            check_own(self._core.site, last, self.last_number(name) if sending is None else sending.seq)
+
     def on_pjoin(self, sender: SiteId, packet: PJoin, arrival: Arrival) -> None:
         """Somebody repairs."""
         check_pjoin(packet)
+        check_lives(self._core.site, packet.procs)
         member = self._on_channel(sender, arrival)
         if member is not None:
             member.on_pjoin(sender, packet)
@@ -210,6 +264,7 @@ class Membership(Part):
         check_numbers({packet.proc: packet.proc_seq})
         member = self._on_channel(sender, arrival)
         if member is not None:
+            self._check_own(member, packet.epoch, {packet.proc: packet.proc_seq})
             member.on_pfail_block(sender, packet)
 
     def on_rec_info(self, sender: SiteId, packet: RecInfo, arrival: Arrival) -> None:
@@ -219,6 +274,7 @@ class Membership(Part):
         check_time(packet.cut)
         member = self._on_channel(sender, arrival)
         if member is not None:
+            self._check_own(member, packet.epoch, packet.seq_cut)
             member.detector.hear(sender)
             if member.repair is not None:
                 member.repair.on_rec_info(sender, packet)
@@ -229,9 +285,11 @@ class Membership(Part):
         check_time(packet.time)
         check_time(packet.cut.time)
         check_time(packet.cut.heard)
+        check_numbers(packet.proxied)
         member = self._on_channel(sender, arrival)
         if member is None:
             return
+        self._check_own(member, packet.epoch, packet.cut.last)
         member.detector.hear(sender)
         if member.repair is not None:
             member.repair.on_rtc(sender, packet)
@@ -243,14 +301,13 @@ class Membership(Part):
         check_mc(packet)
         if sender == self._core.site:
             return
-        if arrival.channel is not None:
-            member = self._on_channel(sender, arrival)
-        else:
-            # The answer to a request: whose channel it is, the epoch says.
-            groups = self._core.process_groups.values()
-            known = (each.member for each in groups if each.member is not None and each.member.reception is not None)
-            member = next((each for each in known if packet.cut_of(each.epoch) is not None), None)
+        group = self._core.process_groups.get(packet.group)
+        if arrival.channel is not None and self._core.group_on(arrival).name != packet.group:
+            raise WireError(f"an MC of {packet.group!r} on {arrival.channel}")
+        member = None if group is None or group.member is None or group.member.is_out else group.member
         if member is not None:
+            cut = packet.cut_of(member.epoch)
+            self._check_own(member, member.epoch, {} if cut is None else cut.last)
             member.on_mc(sender, packet)
 
     def on_view_request(self, sender: SiteId, packet: ViewRequest, arrival: Arrival) -> None:
@@ -262,10 +319,11 @@ class Membership(Part):
         if member is None or group is None:
             return
         core.clock.observe(packet.time, core.now)
-        ended = member.installed
-        if packet.epoch not in (NOWHERE, EMPTY) and ended is not None and ended.cut_of(packet.epoch) is not None:
-            core.send((sender,), ended)
-            return
+        if packet.epoch not in (NOWHERE, EMPTY):
+            ended = next((each for each in member.endings if each.cut_of(packet.epoch) is not None), None)
+            if ended is not None:
+                core.send((sender,), ended)
+                return
         if member.state is not State.SENDER or sender in group.streams:
             return
         member.hold(sender)
@@ -282,6 +340,7 @@ class Membership(Part):
             member.left,
             member.order.count,
             member.order.history,
+            member.proxied,
         )
         core.send((sender,), answer)
 
@@ -296,6 +355,16 @@ class Membership(Part):
             member.bootstrap.on_answer(packet)
         elif member.reception is not None and packet.epoch != member.epoch:
             member.reception.on_other_view()
+        elif member.state is State.RECEIVER and packet.epoch == member.epoch:
+            member.on_left(packet.left)
+
+    def on_proxy_request(self, sender: SiteId, packet: ProxyRequest, arrival: Arrival) -> None:
+        """Somebody who is no sender multicasts through this process."""
+        check_numbers({sender: packet.number})
+        check_time(packet.time)
+        group = self._core.process_groups.get(packet.group)
+        if group is not None and group.member is not None and sender != self._core.site:
+            group.member.proxying.on_request(sender, packet)
 
     def on_sponsor_request(self, sender: SiteId, packet: SponsorRequest, arrival: Arrival) -> None:
         """Somebody wants to be a sender."""

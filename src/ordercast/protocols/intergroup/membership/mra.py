@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,15 @@ from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, ViewId
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.member import Member
+
+
+def _highest(tables: list[Numbers]) -> Numbers:
+    """The highest number of each; of so many as a message may name."""
+    found: Numbers = {}
+    for table in tables:
+        for source, number in table.items():
+            found[source] = max(found.get(source, 0), number)
+    return dict(sorted(found.items())[:SENDERS_MAX])
 
 
 class RepairRun:
@@ -71,14 +81,13 @@ class RepairRun:
         """The proposed membership, sorted."""
         return sorted(self.procs - self.failed)
 
-    def begin(self, considered: SiteId | None, failed: SiteId | None) -> None:
-        """Delivery is halted; propose the current view, with somebody new, or without somebody."""
-        for site in (considered, failed):
-            if site is not None:
-                self.procs.add(site)
-                self._member.detector.refresh(site)
-        if failed is not None:
-            self.failed.add(failed)
+    def begin(self, considered: SiteId | None, failed: Collection[SiteId]) -> None:
+        """Delivery is halted; propose the current view, with somebody new, or without some."""
+        if considered is not None:
+            self.procs.add(considered)
+            self._member.detector.refresh(considered)
+        self.procs.update(failed)
+        self.failed.update(failed)
         self._go(Repair.CONSENSUS)
         self._announce()
 
@@ -106,9 +115,9 @@ class RepairRun:
         elapsed = core.now - self._since
         state = self.state
         if state is Repair.RECOVERY:
-            if core.now - self._progress_at > options.recovery_seconds and self._accused is None:
+            if core.now - self._progress_at > options.recovery_seconds:
                 lacking = self._member.missing(self._cut.last)
-                if lacking is not None:
+                if lacking is not None and lacking != self._accused:
                     self._accused = lacking
                     self._member.accuse(*lacking)
             return
@@ -182,11 +191,12 @@ class RepairRun:
         self._readies = {}
         self._message = None
 
-    def fail(self, site: SiteId) -> None:
+    def fail(self, sites: Collection[SiteId]) -> None:
         """PFailure."""
-        if site != self._core.site and site not in self.failed:
-            self.procs.add(site)
-            self.failed.add(site)
+        new = set(sites) - self.failed - {self._core.site}
+        if new:
+            self.procs |= new
+            self.failed |= new
             self._start_over()
 
     def consider(self, site: SiteId) -> None:
@@ -273,7 +283,8 @@ class RepairRun:
         if core.control.receivers(name) <= len(member.members) or not member.members:
             return True
         report = core.control.cut_of(name, member.epoch.key)
-        if report is not None and report.reporters >= core.control.receivers(name):
+        gone = sum(site in self.failed for site in member.members)
+        if report is not None and report.reporters >= core.control.receivers(name) - gone:
             return True
         if 0 <= core.now - self._since < core.membership.options.cut_seconds:
             return False
@@ -291,7 +302,9 @@ class RepairRun:
         self._version += 1
         report = core.control.cut_of(member.group.name, member.epoch.key)
         numbers = member.numbers
-        if member.group.own is None:
+        if member.group.own is None and core.site not in member.left:
+            # Else its PLeave counts. (e leaves, wants to send again, and goes on alone: a receiver that lacks that
+            # PLeave would end the view without it, and e has ended it with it.)
             numbers.pop(core.site, None)
         heard = {} if report is None else report.last
         resigned = {sender: seq for sender, seq in self._resigned.items() if sender in numbers}
@@ -379,7 +392,9 @@ class RepairRun:
         core.branch("recovered")
         sending = member.group.sending
         first = 1 if sending is None else sending.seq + 1
-        self._ready = RTC(proposal.name, member.epoch, self._cut, first, core.clock.tick(core.now))
+        survivors = [site for site, info in self._infos.items() if info.epoch == member.epoch]
+        proxied = member.order.proxied_before(self._cut, survivors)
+        self._ready = RTC(proposal.name, member.epoch, self._cut, first, core.clock.tick(core.now), proxied)
         self._readies[core.site] = self._ready
         self._say(self._ready)
         self._go(Repair.GATHER_READY if proposal.leader == core.site else Repair.WAIT_FOR_MESSAGE)
@@ -398,12 +413,14 @@ class RepairRun:
             return
         if failed not in self.failed:
             member.block(failed)
-            if failed in self.procs:
-                core.branch("accuser-failed" if failed == sender else "holder-failed")
-                self.failed.add(failed)
-                self._start_over()
+        if failed in self.procs - self.failed:
+            core.branch("accuser-failed" if failed == sender else "holder-failed")
+            self.failed.add(failed)
+            self._start_over()
             return
-        most = packet.proc_seq - 1
+        # Also of a sender of which nobody here knows but the hierarchy. (Else: c sponsors p, and b hears neither of
+        # them; a receiver's report tells b of p's messages; b, alone in its repair, lacks them for ever.)
+        most = 0 if stream is None else packet.proc_seq - 1
         if failed == packet.proc and self._lowered.get(failed, packet.proc_seq) > most:
             core.branch("cut-lowered")
             self._lowered[failed] = most
@@ -437,11 +454,13 @@ class RepairRun:
         time = max(ready.time for ready in readies.values()) + 1
         core.clock.observe(time, core.now)
         self._message = MC(
+            member.group.name,
             proposal.name,
             ViewId(time, core.site, member.attempts),
             {site: ready.epoch for site, ready in readies.items()},
             tuple(sorted(cuts.items())),
             {site: ready.first_seq for site, ready in readies.items()},
+            _highest([ready.proxied for ready in readies.values()]),
         )
         self._say(self._message)
         self._go(Repair.WAIT_FOR_MESSAGE)

@@ -36,6 +36,16 @@ class MembershipOptions(InterGroupOptions, frozen=True):
     bootstrap_seconds: float = 1.0
     """How long a process looks for senders before there are none, and how long a sponsor has."""
 
+    sender_idle_seconds: float = 3600.0
+    """A sender that has multicast nothing for so long ceases to be one, until it multicasts again (1.2), unless its
+    application has chosen its role. Nobody waits for a process that is no sender; its next message waits until it is
+    one. Long against what becoming a sender takes, so that this hardly ever happens."""
+
+    @property
+    def change_seconds(self) -> float:
+        """How long a receiver waits at the most for a view that its senders agree on."""
+        return 2 * (self.consensus_seconds + self.cut_seconds + self.recovery_seconds)
+
     shared: ClassVar[frozenset[str]] = InterGroupOptions.shared | {"views"}
     """Besides: whoever lets nobody in does not understand who does."""
 

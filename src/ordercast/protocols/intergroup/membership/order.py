@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.view import InView
 
 
+Entry = tuple[int, SiteId, int, Stream, Data]
+"""Timestamp, sender and number of a message, with its stream."""
+
+
+def _belongs(entry: Entry, cut: Cut, survivors: Container[SiteId]) -> bool:
+    """Whether a message is before the end of a view."""
+    return entry[2] <= cut.last.get(entry[1], 0) and (entry[1] in survivors or entry[0] <= cut.time)
+
+
 class ViewOrder:
     """What has its turn in the order of its source waits here until nothing earlier can come of any sender.
 
@@ -25,7 +34,7 @@ class ViewOrder:
 
     def __init__(self, member: InView) -> None:
         self._member = member
-        self._queue: list[tuple[int, SiteId, int, Stream, Data]] = []
+        self._queue: list[Entry] = []
         self.halted = False
         """Whether a repair is under way: nothing is delivered until it has found where the view ends."""
         self.last: tuple[int, SiteId] = (0, "")
@@ -68,10 +77,21 @@ class ViewOrder:
             if not told and entry[0] > cut.heard:
                 told = True
                 self._member.tell_holes(survivors)
-            if entry[2] <= cut.last.get(entry[1], 0) and (entry[1] in survivors or entry[0] <= cut.time):
+            if _belongs(entry, cut, survivors):
                 self._settle(entry)
 
-    def _settle(self, entry: tuple[int, SiteId, int, Stream, Data]) -> None:
+    def proxied_before(self, cut: Cut, survivors: Container[SiteId]) -> dict[SiteId, int]:
+        """Who multicasts through proxies -> the number of its last message that will have had its turn when the view
+        ends there."""
+        found = dict(self._member.proxied)
+        for entry in self._queue:
+            data = entry[4]
+            if data.proxied is not None and _belongs(entry, cut, survivors):
+                source = data.multicast.id.source
+                found[source] = max(found.get(source, 0), data.proxied.number)
+        return found
+
+    def _settle(self, entry: Entry) -> None:
         timestamp, sender, seq, stream, data = entry
         if (timestamp, sender) <= self.last:
             raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
@@ -79,11 +99,16 @@ class ViewOrder:
         self.history = crc32(b"%d %s" % (timestamp, sender.encode()), self.history)
         self.reached = max(self.reached, timestamp)
         stream.ordered, stream.ordered_at = seq, timestamp
+        group = self._member.group
+        if stream is group.own:
+            self._member.core.transmission.note_settled(group, seq)
         if data.change is not None:
             self._member.on_change(sender, data)
             return
+        if data.proxied is not None and not self._member.on_proxied(data, data.proxied):
+            return
         self.count += data.multicast.count
-        self._member.group.service.settle(stream, data)
+        group.service.settle(stream, data)
 
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""
@@ -91,6 +116,10 @@ class ViewOrder:
         self.history = 0
         self.last = max(self.last, (time, ""))
         self.reached = max(self.reached, time)
+
+    def waiting(self) -> list[tuple[Stream, Data]]:
+        """What waits, in order."""
+        return [(stream, data) for *_, stream, data in sorted(self._queue, key=lambda entry: entry[:3])]
 
     def oldest(self) -> int | None:
         """The earliest timestamp that waits."""

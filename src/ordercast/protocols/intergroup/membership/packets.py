@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from ordercast.core import GroupId, Packet, SiteId, WireError
+from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId, WireError
 from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, ViewId, check_time
 from ordercast.protocols.parts.names import NAME_CHARACTERS_MAX
 
@@ -102,6 +102,9 @@ class RTC(Packet, frozen=True):
     first_seq: int
     time: int
     """Nothing that is to be delivered before the next view is later than this."""
+    proxied: Numbers
+    """Who multicasts through proxies -> the number of its last message that had its turn, when all before the cut
+    have."""
 
     background: ClassVar[bool] = True
 
@@ -109,6 +112,9 @@ class RTC(Packet, frozen=True):
 class MC(Packet, frozen=True):
     """Membership Change: install the new view."""
 
+    group: GroupId
+    """It may be an answer, which comes on no channel. (Found by its epochs: the first views of two groups of the
+    configuration have one name, and the view of one would be installed in the other.)"""
     proposal: str
     view: ViewId
     """membID."""
@@ -118,6 +124,8 @@ class MC(Packet, frozen=True):
     """cutInfo: where each of these epochs ends."""
     first: Numbers
     """lastSeq: the number of the first message of each in the new view."""
+    proxied: Numbers
+    """Who multicasts through proxies -> the last number that had its turn in any of the epochs."""
 
     background: ClassVar[bool] = True
 
@@ -162,6 +170,8 @@ class ViewAnswer(Packet, frozen=True):
     """How many application messages the group has delivered so far."""
     history: int
     """Which messages the epoch has delivered so far."""
+    proxied: Numbers
+    """Who multicasts through proxies -> the number of its last message that had its turn."""
 
     background: ClassVar[bool] = True
 
@@ -183,6 +193,25 @@ class SponsorAnswer(Packet, frozen=True):
     epoch: ViewId
 
     background: ClassVar[bool] = True
+
+
+class ProxyRequest(Packet, frozen=True):
+    """Chapter 8: multicast this for me, for I am no sender."""
+
+    group: GroupId
+    number: int
+    """Among what its sender multicasts through proxies."""
+    before: int
+    """The number of the message before it that has not had its turn yet; 0: there is none."""
+    time: int
+    """The clock of its sender: the message is later."""
+    anew: bool
+    """Whether its sender has lost its view since the message before."""
+    multicast: Multicast
+
+    def served(self) -> tuple[MessageId, ...]:
+        """The message."""
+        return (self.multicast.id,)
 
 
 def check_sites(sites: Sites) -> None:
@@ -210,10 +239,26 @@ def check_pjoin(packet: PJoin) -> None:
         raise WireError(f"a proposal of the attempt {packet.attempt}, number {packet.number}")
 
 
+def check_lives(site: SiteId, procs: Sites) -> None:
+    """Raise `WireError` when a later life of this very process is considered: there is none."""
+    name, _, life = site.partition("#")
+    for each in procs:
+        other, _, later = each.partition("#")
+        if other == name and later.isdecimal() and int(later) > int(life or 0):
+            raise WireError(f"{each} is considered, and {site} is here")
+
+
+def check_own(site: SiteId, last: Numbers, seq: int) -> None:
+    """Raise `WireError` when somebody has more of a process than that has sent."""
+    if last.get(site, 0) > seq:
+        raise WireError(f"somebody has the message {last[site]} of {site}, whose last one is {seq}")
+
+
 def check_mc(packet: MC) -> None:
     """Refuse what contradicts itself."""
     check_sites(tuple(packet.old))
     check_numbers(packet.first)
+    check_numbers(packet.proxied)
     check_time(packet.view.start_time)
     if set(packet.first) != set(packet.old) or not packet.old:
         raise WireError("a view whose members have no first numbers")
@@ -230,6 +275,7 @@ def check_answer(packet: ViewAnswer) -> None:
     check_sites(packet.members)
     check_numbers(packet.first)
     check_numbers(packet.left)
+    check_numbers(packet.proxied)
     check_time(packet.time)
     check_sites(tuple(packet.came))
     if not set(packet.members) <= set(packet.first) or packet.count < 0:

@@ -47,6 +47,11 @@ class ReceiverRun:
         if self._resigns and self._core.site in packet.procs and self._core.site not in packet.fail:
             self._resign()
 
+    def on_overtaken(self, site: SiteId) -> None:
+        """A sender of the view has gone on: it is asked at once, and then with each period."""
+        if self._asked is None:
+            self.on_foreign(site)
+
     def on_foreign(self, site: SiteId) -> None:
         """A sender is in another view: it knows which message has ended this one."""
         self._asked = site
@@ -67,11 +72,9 @@ class ReceiverRun:
             if not 0 <= elapsed <= 2 * core.membership.options.recovery_seconds:
                 self._give_up()
             return
-        options = core.membership.options
-        patience = 2 * (options.consensus_seconds + options.cut_seconds + options.recovery_seconds)
         if (
             all(member.detector.is_suspected(site) for site in member.members if site != core.site)
-            or not 0 <= elapsed <= patience
+            or not 0 <= elapsed <= core.membership.options.change_seconds
         ):
             self._give_up()
         else:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Container
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from ordercast.core.effects import Activate, EnterGroup, InstallView
 from ordercast.protocols.intergroup.membership.detector import Detector
 from ordercast.protocols.intergroup.membership.order import ViewOrder
 from ordercast.protocols.intergroup.membership.packets import MC, Cut, Numbers
-from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, ViewId
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, Proxied, ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
     from ordercast.protocols.intergroup.protocol import InterGroup
 
+ENDINGS_MAX = 8
+"""Views that a receiver may miss and catch up with, one after the other."""
 FOREIGN_SPREAD = 3.0
 """How many times `foreign_seconds` a process waits at the most."""
 
@@ -43,8 +46,12 @@ class InView:
         """The timestamp of the last PLeave."""
         self.agreed: dict[SiteId, tuple[int, int]] = {}
         """Attempt and number of the PJoins by which the present epoch was agreed on: they start no other repair."""
+        self.proxied: Numbers = {}
+        """Who multicasts through proxies -> the number of its last message that had its turn, the latest one last."""
         self.installed: MC | None = None
         """What has begun the present epoch."""
+        self.endings: deque[MC] = deque(maxlen=ENDINGS_MAX)
+        """What has ended the last ones, for receivers that have missed it."""
         self._foreign: dict[SiteId, float] = {}
         """Who speaks in another epoch -> since when."""
         self.foreign_patience = core.membership.options.foreign_seconds
@@ -63,6 +70,13 @@ class InView:
         """A PAdd or a PLeave has its turn in the order of the group."""
         raise NotImplementedError
 
+    def on_lost_view(self) -> None:
+        """The view is over for this process alone."""
+
+    def on_proxied(self, data: Data, proxied: Proxied) -> bool:
+        """A message by proxy has its turn in the order of the group: whether it is the first time."""
+        raise NotImplementedError
+
     # ------------------------------------------------------------------ installing
     def missing(self, last: Numbers) -> tuple[SiteId, int] | None:
         """The first message before a cut that is not here: its sender and number; None when all are."""
@@ -71,8 +85,10 @@ class InView:
             if sender == self.core.site or (stream is None and sender in self.left):
                 continue
             if stream is None:
-                # Its PAdd is before the cut, and not here yet.
-                return sender, last[sender]
+                # Its PAdd is before the cut, and not here yet; or perhaps it is not, when nothing was sent after it.
+                if last[sender]:
+                    return sender, last[sender]
+                continue
             if stream.last < last[sender]:
                 self.core.reception.detect(self.group, stream, last[sender])
                 return sender, stream.last + 1
@@ -128,9 +144,14 @@ class InView:
         came = {sender: self._last_view_of(sender, message, epoch) for sender in members}
         self._replace(streams, SenderGroup(view, view, members, message.first, view.start_time))
         self.installed = message
+        self.endings.append(message)
         self.left = {}
         self.order.begin(view.start_time)
         self.install_view(came)
+        for source, number in message.proxied.items():
+            if number > self.proxied.get(source, 0):
+                self.proxied[source] = number
+                gaps.append(source)
         for sender in gaps:
             # What it has sent in between belongs to views that this process has not seen.
             if group.service.means(sender):
@@ -160,16 +181,21 @@ class InView:
 
     def forget_view(self, senders: SenderGroup) -> None:
         """Be in a view that has nothing to do with the one before: nothing of what waits belongs to it."""
-        group = self.group
+        group, membership = self.group, self.core.membership
+        self.on_lost_view()
+        membership.keep_delivered(group)
         streams = {}
         for sender in {**senders.activation_points, **dict.fromkeys(senders.members)}:
             stream = streams[sender] = group.new_stream(sender)
             stream.begin(senders.activation_points.get(sender, 1), senders.start_time)
+            # Not before: what was delivered here has its turn in the order of the group all the same.
+            stream.delivered = membership.last_delivered(group.name, sender)
             if sender == self.core.site:
                 stream.state = "idle"
         self._replace(streams, senders)
         self.left = {}
         self.installed = None
+        self.endings.clear()
         self.agreed = {}
         self.order.begin(senders.start_time)
 

@@ -16,15 +16,13 @@ Where there are no keys, a run is judged as a whole if it is small enough, and e
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.facts import Facts
 from ordercast.check.verdict import Finding
@@ -38,28 +36,19 @@ from ordercast.spark.verify.large.parts import (
     of_sites,
     part_rows_of,
 )
+from ordercast.spark.verify.large.spans import Key, Span, ids_in_spans, key_literal, unite_spans
 from ordercast.spark.verify.large.tables import Tables
 from ordercast.trace.schema import Run
 
 _WITHOUT_HOLES: Final = "reliable-timestamp-order"
 CAUSAL: Final = frozenset({"causal-order", "timestamp-order", _WITHOUT_HOLES})
 
-SPANS_MAX: Final = 1000
-"""Spans that are looked at: a run with more of them is wrong a thousand times."""
 SAMPLE_MESSAGES: Final = 1000
 """With the lowest keys: among so many there are two of which one precedes the other, unless there are none at all."""
 
-_IDS: Final = pa.schema([("part", pa.int32()), ("id", pa.int64()), ("rows", pa.int64())])
 _LACKING: Final = pa.schema([("message", pa.string())])
 
 _NOT_JUDGED: Final = Finding(obliged=False, judged=False)
-
-Key = tuple[int, ...]
-
-
-class _Span(NamedTuple):
-    low: Key
-    high: Key
 
 
 def find_causal_disorder(tables: Tables, properties: Sequence[str]) -> dict[str, Finding]:
@@ -83,7 +72,7 @@ def find_causal_disorder(tables: Tables, properties: Sequence[str]) -> dict[str,
 
 
 # ---------------------------------------------------------------------- spans
-def _spans(tables: Tables) -> tuple[list[_Span], bool]:
+def _spans(tables: Tables) -> tuple[list[Span], bool]:
     """The spans of edges that do not ascend, those that overlap taken together, and whether they are all."""
     keys = tables.messages.select("id", _key(tables).alias("key"))
     known = first_multicasts(tables).join(keys, "id", "left").select("source", "sent", "key")
@@ -108,21 +97,17 @@ def _spans(tables: Tables) -> tuple[list[_Span], bool]:
     # What nobody delivers has no key; what it hands on from one message to another cannot be seen.
     complete = told.where("low is null or high is null").isEmpty()
     found = steps.unionByName(told.where("low <= high"))
-    so_far = F.max("high").over(Window.orderBy("low", "high").rowsBetween(Window.unboundedPreceding, -1))
-    begins = F.coalesce(F.col("low") > F.col("so_far"), F.lit(True)).cast("int")
-    number = F.sum(begins).over(Window.orderBy("low", "high").rowsBetween(Window.unboundedPreceding, 0))
-    merged = found.withColumn("so_far", so_far).withColumn("span", number).groupBy("span")
-    spans = merged.agg(F.min("low").alias("low"), F.max("high").alias("high")).orderBy("low").limit(SPANS_MAX + 1)
-    all_of_them = [_Span(tuple(row["low"]), tuple(row["high"])) for row in spans.collect()]
-    fitting = _fitting(tables, all_of_them[:SPANS_MAX])
-    return fitting, complete and len(fitting) == len(all_of_them)
+    united = unite_spans(found)
+    fitting = _fitting(tables, united or [])
+    return fitting, complete and united is not None and len(fitting) == len(united)
 
 
-def _fitting(tables: Tables, spans: list[_Span]) -> list[_Span]:
+def _fitting(tables: Tables, spans: list[Span]) -> list[Span]:
     """Those that a worker can hold: a span is a knot, or several."""
     if not spans:
         return []
-    sizes = _ids_of(tables, spans).groupBy("part").agg(F.sum("rows").alias("rows")).collect()
+    sized = _ids_of(tables, spans).join(tables.messages.select("id", "rows"), "id")
+    sizes = sized.groupBy("part").agg(F.sum("rows").alias("rows")).collect()
     rows = {row["part"]: row["rows"] for row in sizes}
     return [span for number, span in enumerate(spans) if rows.get(number, 0) <= tables.limits.knot_rows_max]
 
@@ -133,7 +118,7 @@ def _key(tables: Tables) -> Column:
 
 # ---------------------------------------------------------------------- holes
 class _Holes(NamedTuple):
-    around: _Span | None
+    around: Span | None
     """What surrounds the first message that a site lacks; None where it has no key."""
 
 
@@ -161,19 +146,19 @@ def _lacking(run: Run) -> Find:
     return find
 
 
-def _sample(tables: Tables) -> _Span | None:
+def _sample(tables: Tables) -> Span | None:
     """The messages with the lowest keys."""
     said = _ends(tables.messages.select(_key(tables).alias("key")).orderBy("key"))
-    return _Span(tuple(said[0]), tuple(said[1])) if said[0] else None
+    return Span(tuple(said[0]), tuple(said[1])) if said[0] else None
 
 
-def _around(tables: Tables, key: Key) -> _Span:
+def _around(tables: Tables, key: Key) -> Span:
     """So many messages before a key, so that its source has been heard of, and as many behind it."""
-    middle = F.struct(*(F.lit(value).cast("long").alias(name) for value, name in zip(key, tables.keys, strict=True)))
+    middle = key_literal(key, tables.keys)
     keys = tables.messages.select(_key(tables).alias("key"))
     low, _ = _ends(keys.where(F.col("key") <= middle).orderBy(F.desc("key")))
     _, high = _ends(keys.where(F.col("key") >= middle).orderBy("key"))
-    return _Span(tuple(low), tuple(high))
+    return Span(tuple(low), tuple(high))
 
 
 def _ends(keys: DataFrame) -> tuple[Row, Row]:
@@ -182,12 +167,11 @@ def _ends(keys: DataFrame) -> tuple[Row, Row]:
 
 
 # ---------------------------------------------------------------------- parts
-def _rows_of(tables: Tables, spans: list[_Span], others: list[_Span]) -> DataFrame:
+def _rows_of(tables: Tables, spans: list[Span], others: list[Span]) -> DataFrame:
     """The events about the messages of these spans, each span a part, and beside them all that is about sites."""
     ids = _ids_of(tables, spans)
     for number, span in enumerate(others, start=len(spans)):
         ids = ids.unionByName(_ids_of(tables, [span]).withColumn("part", F.lit(number)))
-    ids = ids.drop("rows")
     about = tables.events.where(F.col("kind").isin(*ABOUT_A_MESSAGE))
     about = about.withColumn("id", tables.id_of(F.col("message"))).join(ids, "id").drop("id")
     sends = tables.events.where(F.col("kind") == "send").withColumn("served", F.explode("messages"))
@@ -196,28 +180,6 @@ def _rows_of(tables: Tables, spans: list[_Span], others: list[_Span]) -> DataFra
     return rows.unionByName(of_sites(tables.events, range(len(spans) + len(others))))
 
 
-def _ids_of(tables: Tables, spans: list[_Span]) -> DataFrame:
-    """part (the number of a span), id, rows: the messages with keys in these spans, which ascend."""
-    messages = tables.messages.select("id", "rows", *tables.keys)
-    return messages.mapInArrow(_Choosing(spans), from_arrow_schema(_IDS))
-
-
-class _Choosing:
-    """Which messages are in which span."""
-
-    def __init__(self, spans: list[_Span]) -> None:
-        self._lows = [span.low for span in spans]
-        self._spans = spans
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            keys = zip(*(column.to_pylist() for column in batch.columns[2:]), strict=True)
-            number = np.fromiter(map(self._number, keys), dtype=np.int32, count=len(batch))
-            chosen = np.flatnonzero(number >= 0)
-            part = pa.array(number[chosen])
-            ids, rows = (batch.column(place).take(pa.array(chosen)) for place in range(2))
-            yield pa.record_batch([part, ids, rows], schema=_IDS)
-
-    def _number(self, key: Key) -> int:
-        place = bisect_right(self._lows, key) - 1
-        return place if place >= 0 and key <= self._spans[place].high else -1
+def _ids_of(tables: Tables, spans: list[Span]) -> DataFrame:
+    """part (the number of a span), id: the messages with keys in these spans, which ascend."""
+    return ids_in_spans(tables.messages.select("id", *tables.keys), tables.keys, spans)

@@ -19,11 +19,13 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from ordercast.check.facts import Facts
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
 from ordercast.check.wording import SKIPPED
+from ordercast.spark.verify.large.blocks import in_doubt
+from ordercast.spark.verify.large.columns import kept
 from ordercast.spark.verify.large.obligations import obliged
-from ordercast.spark.verify.large.order import is_certified, knots_apart
+from ordercast.spark.verify.large.order import taken_apart
 from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.spark.verify.large.parts import cut_by_message, judge_parts, part_rows_of
-from ordercast.spark.verify.large.tables import Tables, kept
+from ordercast.spark.verify.large.tables import Tables
 from ordercast.trace.schema import REFUSED, Run
 
 DIVERGENCE: Final = "no-silent-divergence"
@@ -33,7 +35,8 @@ _LACKING: Final = pa.schema([("message", pa.string()), ("site", pa.string())])
 
 def find_divergence(tables: Tables) -> Finding:
     """Everything that the judge would find, up to a thousand witnesses."""
-    parts = cut_by_message(tables.events, tables.limits.part_rows)
+    # Where every member has got what was sent, nobody lacks anything.
+    parts = cut_by_message(in_doubt(tables, [DIVERGENCE]) or tables.events, tables.limits.part_rows)
     in_parts = judge_parts(parts, tables.run, [DIVERGENCE])[DIVERGENCE]
     witnesses = [*in_parts.witnesses, *_inverted(tables)]
     passed, skipped = _skipped(tables, parts)
@@ -43,15 +46,13 @@ def find_divergence(tables: Tables) -> Finding:
 
 def _inverted(tables: Tables) -> Sequence[Witness]:
     """Deliveries and refusals only: nobody is owed a message that nobody has multicast, so only inversions are seen."""
-    if not tables.sites or is_certified(tables):
-        return ()
-    events = tables.events.withColumn("id", tables.id_of(F.col("message")))
-    with knots_apart(tables, events.where(F.col("kind") == "deliver")) as apart:
-        numbers = sorted(row["part"] for row in apart.select("part").distinct().collect())
-        if not numbers:
+    with taken_apart(tables) as apart:
+        if apart is None or not apart.parts:
             return ()
+        inverted = apart.pairs_meet(tables, tables.events.where(F.col("kind") == "deliver"))
+        numbers = sorted(row["part"] for row in inverted.select("part").distinct().collect())
         refusals = _refusals(tables.events).withColumn("part", F.explode(F.array(*map(F.lit, numbers))))
-        both = apart.drop("id").unionByName(refusals, allowMissingColumns=True)
+        both = inverted.unionByName(refusals, allowMissingColumns=True)
         return judge_parts(both, tables.run, [DIVERGENCE], overlapping=True)[DIVERGENCE].witnesses
 
 

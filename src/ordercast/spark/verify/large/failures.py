@@ -16,10 +16,10 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from ordercast.check.facts import Facts
 from ordercast.check.facts.logical_failures import logical_failures
 from ordercast.check.verdict import Finding
-from ordercast.spark.verify.large.order import block_pairs, events_with_id, find_knots, is_certified, is_stuck
+from ordercast.spark.verify.large.order import Apart, taken_apart
 from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.spark.verify.large.parts import judge_parts, of_sites, part_rows_of
-from ordercast.spark.verify.large.tables import Tables, kept
+from ordercast.spark.verify.large.tables import Tables
 from ordercast.trace.schema import Run
 
 LOGICAL: Final = "R2-logical"
@@ -33,32 +33,29 @@ _BEHIND: Final = pa.schema([("site", pa.string()), ("since", pa.float64()), ("un
 
 def find_disorder_despite_failures(tables: Tables, properties: Sequence[str]) -> dict[str, Finding]:
     """What is wrong, for those of these properties that are violated."""
-    if not tables.sites or is_certified(tables):
-        return {}
-    events = events_with_id(tables)
-    with kept(find_knots(tables)) as knots:
-        if is_stuck(knots):
-            apart, overlapping = block_pairs(tables, events), True
-        else:
-            apart, overlapping = events.join(_with_repeats(tables, knots), "id"), False
-        numbers = sorted(row["part"] for row in apart.select("part").distinct().collect())
+    with taken_apart(tables) as apart:
+        if apart is None:
+            return {}
+        about = apart.pairs_meet(tables, tables.events)
+        if not apart.stuck and not apart.by_key and tables.repeats:
+            about = about.unionByName(_repeats(tables, apart))
+        numbers = sorted(row["part"] for row in about.select("part").distinct().collect())
         if not numbers:
             return {}
-        rows = apart.drop("id").unionByName(of_sites(tables.events, numbers))
-        findings = judge_parts(rows, tables.run, properties, overlapping)
+        rows = about.unionByName(of_sites(tables.events, numbers))
+        findings = judge_parts(rows, tables.run, properties, apart.stuck)
     return {name: finding for name, finding in findings.items() if finding.witnesses}
 
 
-def _with_repeats(tables: Tables, knots: DataFrame) -> DataFrame:
-    """part, id: the knots, and in parts of their own other messages that a site delivers more than once."""
-    if not tables.repeats:
-        return knots
-    repeated = tables.messages.where("rows > at").join(knots, "id", "left_anti")
+def _repeats(tables: Tables, apart: Apart) -> DataFrame:
+    """Other messages that a site delivers more than once, in parts of their own. (A message that comes again with its
+    key makes a span, but no knot.)"""
+    repeated = tables.messages.where("rows > at").join(apart.ids, "id", "left_anti")
     parts = 1 + (repeated.agg(F.sum("rows")).collect()[0][0] or 0) // tables.limits.part_rows
-    last = knots.agg(F.max("part")).collect()[0][0]
-    first = 0 if last is None else last + 1
+    first = max(apart.parts, default=-1) + 1
     number = (F.pmod("id", F.lit(parts)) + F.lit(first)).cast("int")
-    return knots.unionByName(repeated.select(number.alias("part"), "id"))
+    ids = repeated.select(number.alias("part"), "id")
+    return Apart(ids, frozenset(range(first, first + parts)), tables.id_of).rows(tables.events)
 
 
 def without_what_does_not_count(events: DataFrame, run: Run) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -13,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from ordercast.check import Verdict
 from ordercast.check.verdict import Finding
 from ordercast.core.errors import UsageError
-from ordercast.spark.tasks import ask_together
+from ordercast.spark.tasks import ask_together, described
+from ordercast.spark.verify.large.blocks import SPARED, judge_by_block
 from ordercast.spark.verify.large.causality import CAUSAL, find_causal_disorder
 from ordercast.spark.verify.large.divergence import DIVERGENCE, find_divergence
 from ordercast.spark.verify.large.failures import (
@@ -68,26 +70,41 @@ def judge_large(
     of_views = [name for name in properties if name in VIEWS]
     of_deliveries: dict[tuple[tuple[str, ...], bool], list[str]] = {}
     for name in properties:
-        if name in _OF_DELIVERIES:
+        if name in SPARED:
+            of_deliveries.setdefault(((), False), []).append(name)
+        elif name in _OF_DELIVERIES:
             of_deliveries.setdefault((_services(run, name), name == LOGICAL), []).append(name)
     questions: list[Callable[[], dict[str, Finding]]] = [
-        partial(_judge_deliveries, spark, _counting(own, run, services, logical), run, names, limits)
+        partial(_judge_deliveries, _counting(own, run, services, logical), run, names, limits)
         for (services, logical), names in of_deliveries.items()
     ]
-    if by_message:
-        questions.append(lambda: judge_by_message(own, run, by_message, limits.part_rows))
+    whole = [name for name in by_message if name not in SPARED]
+    if whole:
+        questions.append(_about(spark, run, whole, lambda: judge_by_message(own, run, whole, limits.part_rows)))
     if by_source:
-        questions.append(lambda: judge_by_source(own, run, by_source, limits.part_rows))
+        questions.append(_about(spark, run, by_source, lambda: judge_by_source(own, run, by_source, limits.part_rows)))
     if by_site:
-        questions.append(lambda: judge_by_site(own, run, by_site))
+        questions.append(_about(spark, run, by_site, lambda: judge_by_site(own, run, by_site)))
     if of_views:
-        questions.append(lambda: judge_views(own, run, of_views, limits.part_rows))
+        questions.append(_about(spark, run, of_views, lambda: judge_views(own, run, of_views, limits.part_rows)))
     if OFFSETS in properties:
         counting = _counting(own, run, _services(run, OFFSETS), logical=False)
-        questions.append(lambda: {OFFSETS: find_differing_offsets(counting, run)})
+        questions.append(_about(spark, run, [OFFSETS], lambda: {OFFSETS: find_differing_offsets(counting, run)}))
     for found in ask_together(spark, questions):
         findings |= found
     return {name: findings[name].verdict(name, name in run.guarantees) for name in properties}
+
+
+def _about(
+    spark: SparkSession, run: Run, names: Sequence[str], ask: Callable[[], dict[str, Finding]]
+) -> Callable[[], dict[str, Finding]]:
+    """The question, with its name in Spark's user interface."""
+
+    def question() -> dict[str, Finding]:
+        with described(spark, f"run {run.run}: {', '.join(names)}"):
+            return ask()
+
+    return question
 
 
 def _with_named_groups(events: DataFrame, run: Run) -> Run:
@@ -110,25 +127,38 @@ def _counting(events: DataFrame, run: Run, services: Sequence[str], logical: boo
     return without_what_does_not_count(events, run) if logical else events
 
 
-def _judge_deliveries(
-    spark: SparkSession, events: DataFrame, run: Run, properties: Sequence[str], limits: Limits
-) -> dict[str, Finding]:
+def _judge_deliveries(events: DataFrame, run: Run, properties: Sequence[str], limits: Limits) -> dict[str, Finding]:
+    spared = [name for name in properties if name in SPARED]
     order = [name for name in properties if name in ORDER]
     failures = [name for name in properties if name in FAILURES]
     causal = [name for name in properties if name in CAUSAL]
     findings: dict[str, Finding] = {}
-    with tabulate(spark, events, run, limits) as tables:
+    spark = events.sparkSession
+
+    def about(names: Sequence[str], step: str) -> AbstractContextManager[None]:
+        return described(spark, f"run {run.run}: {', '.join(names)}: {step}")
+
+    with about(properties, "survey"), tabulate(events, run, limits) as tables:
+        if spared:
+            with about(spared, "digests of blocks, and the rows of those that differ"):
+                findings |= judge_by_block(tables, spared)
         if order:
-            findings |= find_disorder(tables, order)
+            with about(order, "certificate, and what it leaves open"):
+                findings |= find_disorder(tables, order)
         if failures:
-            findings |= find_disorder_despite_failures(tables, failures)
+            with about(failures, "certificate, and what it leaves open beside what failed"):
+                findings |= find_disorder_despite_failures(tables, failures)
         if causal:
-            findings |= find_causal_disorder(tables, causal)
+            with about(causal, "spans of keys"):
+                findings |= find_causal_disorder(tables, causal)
         for name in properties:
             if name in SENDING_ORDER:
-                findings[name] = find_sending_disorder(tables, name)
+                with about([name], "numbers of sources"):
+                    findings[name] = find_sending_disorder(tables, name)
         if DIVERGENCE in properties:
-            findings[DIVERGENCE] = find_divergence(tables)
+            with about([DIVERGENCE], "what is missing, inverted or passed by"):
+                findings[DIVERGENCE] = find_divergence(tables)
         in_order = [name for name in properties if name not in findings]
-        some = obliged(tables, in_order)
+        with about(in_order, "could anything have been wrong?"):
+            some = obliged(tables, in_order)
     return findings | {name: Finding(name in some) for name in in_order}

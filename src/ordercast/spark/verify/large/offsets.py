@@ -13,7 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
 from ordercast.check.wording import OFFSETS_AT_THE_END, OFFSETS_DIFFER
-from ordercast.spark.verify.large.tables import kept
+from ordercast.spark.verify.large.columns import kept
 from ordercast.trace.schema import Run
 
 OFFSETS: Final = "offset-agreement"

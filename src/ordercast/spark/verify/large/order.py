@@ -4,31 +4,35 @@ No site is compared with any other where that can be avoided. Where the union of
 sites agree on everything, and that can be seen in one of two ways:
 
 - by a certificate: the order keys that the protocol wrote. If every message has one key, and the keys ascend along
-  every site's deliveries, there is no cycle, for a key would have to be lower than itself. That is checked, in Spark's
-  SQL, and not believed. (Two messages with one key do no harm: no site could have both.)
-- by merging the orders, where there are no keys or they do not ascend (`merge`).
-
-The merge brings out the knots, if there are any; every two messages on whose order two sites disagree lie in one
-knot, so the judges of order are asked about the knots only.
+  every site's deliveries, there is no cycle, for a key would have to be lower than itself. That is checked, by digests
+  where the rows lie (`evidence`), and not believed. (Two messages with one key do no harm: no site could have both.)
+  Where it fails, it fails over spans of keys, and the judges are asked about these (`spans`).
+- by merging the orders, where there are no keys or the spans are too many (`merge`). The merge brings out the knots, if
+  there are any; every two messages on whose order two sites disagree lie in one knot, so the judges of order are asked
+  about the knots only.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ordercast.check.verdict import Finding
+from ordercast.core.errors import InvariantViolation
+from ordercast.spark.verify.large.columns import hash_of, kept
+from ordercast.spark.verify.large.evidence import Evidence
 from ordercast.spark.verify.large.merge import Merge, Stretch
 from ordercast.spark.verify.large.parts import judge_parts
-from ordercast.spark.verify.large.tables import Limits, Tables, kept
+from ordercast.spark.verify.large.spans import BROADCAST_IDS_MAX, Span, ids_in_spans, with_part
+from ordercast.spark.verify.large.tables import Limits, Tables
 
 ACYCLIC: Final = "acyclic-order"
 PAIRWISE: Final = ("single-source-order", "multiple-source-order", "multiple-group-order", "order-equivalence")
@@ -41,36 +45,99 @@ _KNOTS: Final = pa.schema([("part", pa.int32()), ("id", pa.int64())])
 
 def find_disorder(tables: Tables, properties: Sequence[str]) -> dict[str, Finding]:
     """What is wrong, for those of these properties, all of them about order, that are violated."""
-    if is_certified(tables):
-        return {}
-    with kept(find_knots(tables)) as knots:
-        sizes = {row["part"] for row in knots.select("part").distinct().collect()}
-        findings = _judge_knots(tables, knots, _STUCK in sizes, properties) if sizes else {}
+    findings = _in_a_thinned_span(tables, properties)
+    left = [name for name in properties if name not in findings]
+    if left:
+        with taken_apart(tables) as apart:
+            if apart is not None and apart.parts:
+                findings |= _judge_apart(tables, apart, left)
     return {name: finding for name, finding in findings.items() if finding.witnesses}
 
 
+class Apart(NamedTuple):
+    """The messages among which order may be wrong, in parts that a worker can hold."""
+
+    ids: DataFrame
+    """part, id"""
+    parts: frozenset[int]
+    """The numbers of the parts; none, where the merge has found no knot."""
+    id_of: Callable[[Column], Column]
+    few: bool = False
+    """Whether the messages are few enough to be told to all workers."""
+    by_key: bool = False
+    """Whether these are spans of keys, in which a message that comes again shows too, or else knots."""
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the merge gave up at some knot: the messages at which it did are a part of their own, those behind
+        are in none."""
+        return _STUCK in self.parts
+
+    def rows(self, events: DataFrame) -> DataFrame:
+        """Those of these events that are about the messages, with their part."""
+        about = events.where(F.col("message").isNotNull()).withColumn("id", self.id_of(F.col("message")))
+        return with_part(about, self.ids, self.few).drop("id")
+
+    def pairs_meet(self, tables: Tables, events: DataFrame) -> DataFrame:
+        """The same; where a knot is too large for a part all events, so that every two sites meet in one."""
+        return block_pairs(tables, events.where(F.col("message").isNotNull())) if self.stuck else self.rows(events)
+
+
 @contextmanager
-def knots_apart(tables: Tables, events: DataFrame) -> Iterator[DataFrame]:
-    """Of these events, which have the id of their message, those of the knots, each with its part; where a knot is too
-    large for a part, all of them, so that every two sites meet in one."""
+def taken_apart(tables: Tables) -> Iterator[Apart | None]:
+    """What may be out of order: spans of keys, or knots; None: the keys tell the order of everything."""
+    spans = tables.evidence.spans if tables.evidence else None
+    if not tables.sites or spans == []:
+        yield None
+        return
+    if spans:
+        with kept(_ids_of(tables, spans)) as ids:
+            rows = _rows_of_parts(ids)
+            if max(rows.values()) <= tables.limits.knot_rows_max:
+                distinct = ids.dropDuplicates(["part", "id"])
+                few = sum(rows.values()) <= BROADCAST_IDS_MAX
+                yield Apart(distinct, frozenset(rows), hash_of, few, by_key=True)
+                return
     with kept(find_knots(tables)) as knots:
-        yield block_pairs(tables, events) if is_stuck(knots) else events.join(knots, "id")
+        yield Apart(knots, frozenset(_rows_of_parts(knots)), tables.id_of)
 
 
-def is_stuck(knots: DataFrame) -> bool:
-    """Whether some knot is too large to be taken apart."""
-    return not knots.where(F.col("part") == _STUCK).isEmpty()
+def _ids_of(tables: Tables, spans: Sequence[Span]) -> DataFrame:
+    evidence = _evidence(tables)
+    return ids_in_spans(evidence.numbers.where("not sends"), evidence.keys, spans)
 
 
-def is_certified(tables: Tables) -> bool:
-    """Whether every message has one order key, and the keys ascend at every site."""
-    if not tables.one_key or tables.repeats:
-        return False
-    keys = [F.col(key) for key in tables.keys]
-    key = keys[0] if len(keys) == 1 else F.struct(*keys)
-    before = F.lag(key).over(Window.partitionBy("code").orderBy("seq"))
-    steps = tables.deliveries.select((key <= before).alias("wrong"))
-    return steps.where("wrong").isEmpty()
+def _evidence(tables: Tables) -> Evidence:
+    if tables.evidence is None:
+        raise InvariantViolation("spans without the evidence for them")
+    return tables.evidence
+
+
+def _rows_of_parts(ids: DataFrame) -> dict[int, int]:
+    return {row["part"]: row["count"] for row in ids.groupBy("part").count().collect()}
+
+
+def _in_a_thinned_span(tables: Tables, properties: Sequence[str]) -> dict[str, Finding]:
+    """What is wrong within spans that no worker can hold, seen in a share of their messages: those beside each step
+    back, which are out of place or next to one that is, and of the others every so many.
+
+    Two far messages that are swapped at one site span all between them, and a few of these show it. What is found is
+    wrong; where nothing is found, nothing is known.
+    """
+    spans = tables.evidence.spans if tables.evidence else None
+    if not spans:
+        return {}
+    evidence = _evidence(tables)
+    with kept(_ids_of(tables, spans)) as ids:
+        rows = _rows_of_parts(ids)
+        if max(rows.values()) <= tables.limits.knot_rows_max:
+            return {}
+        share = -(-sum(rows.values()) // tables.limits.part_rows)
+        turns = F.broadcast(evidence.turns.limit(BROADCAST_IDS_MAX).withColumn("turns", F.lit(True)))
+        chosen = ids.join(turns, "id", "left").where(F.col("turns") | (F.pmod(F.xxhash64("id"), F.lit(share)) == 0))
+        apart = Apart(chosen.select("part", "id").distinct(), frozenset(rows), hash_of, few=True)
+        findings = judge_parts(apart.rows(tables.events), tables.run, properties)
+    return {name: finding for name, finding in findings.items() if finding.witnesses}
 
 
 def find_knots(tables: Tables) -> DataFrame:
@@ -131,27 +198,18 @@ def _batch(part: int, messages: np.ndarray) -> pa.RecordBatch:
     return pa.record_batch([parts, pa.array(messages)], schema=_KNOTS)
 
 
-def _judge_knots(tables: Tables, knots: DataFrame, stuck: bool, properties: Sequence[str]) -> dict[str, Finding]:
-    events = events_with_id(tables)
+def _judge_apart(tables: Tables, apart: Apart, properties: Sequence[str]) -> dict[str, Finding]:
+    if not apart.stuck:
+        return judge_parts(apart.rows(tables.events), tables.run, properties)
+    # The knot at which it gave up is nobody's to hold: sites are compared block by block, and all their messages.
     findings: dict[str, Finding] = {}
     acyclic = [name for name in properties if name == ACYCLIC]
     pairwise = [name for name in properties if name != ACYCLIC]
-    in_knots = events.join(knots, "id")
-    if stuck:
-        # The knot at which it gave up is nobody's to hold: sites are compared block by block, and all their messages.
-        if acyclic:
-            findings |= judge_parts(in_knots, tables.run, acyclic)
-        if pairwise:
-            findings |= judge_parts(block_pairs(tables, events), tables.run, pairwise, overlapping=True)
-    else:
-        findings |= judge_parts(in_knots, tables.run, [*acyclic, *pairwise])
+    if acyclic:
+        findings |= judge_parts(apart.rows(tables.events), tables.run, acyclic)
+    if pairwise:
+        findings |= judge_parts(apart.pairs_meet(tables, tables.events), tables.run, pairwise, overlapping=True)
     return findings
-
-
-def events_with_id(tables: Tables) -> DataFrame:
-    """What is about a message: deliveries, and the multicasts that tell source and address."""
-    events = tables.events.where(F.col("message").isNotNull())
-    return events.withColumn("id", tables.id_of(F.col("message")))
 
 
 def block_pairs(tables: Tables, events: DataFrame) -> DataFrame:

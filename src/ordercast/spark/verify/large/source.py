@@ -1,4 +1,7 @@
-"""Sending order in a large run: each site's deliveries beside the numbers of their multicasts, by Spark's SQL."""
+"""Sending order in a large run: where the numbers of a source ascend at a site, digests say so.
+
+Elsewhere each site's deliveries are put beside the numbers of their multicasts, by Spark's SQL.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.check.facts.streams import ALL_AT_ONCE
 from ordercast.check.verdict import WITNESSES_MAX, Finding, Witness
+from ordercast.spark.verify.large.evidence import Evidence
 from ordercast.spark.verify.large.obligations import EXPLICIT, first_multicasts
-from ordercast.spark.verify.large.tables import Tables
+from ordercast.spark.verify.large.tables import Tables, tabulate
 
 _BY_GROUP: Final = "source-order"
 _BY_ADDRESS: Final = "group-source-order"
@@ -23,6 +27,26 @@ _STREAM: Final = ("code", "source", "stream")
 def find_sending_disorder(tables: Tables, name: str) -> Finding:
     """Where a site does not deliver the messages of a source in the order in which it multicast them: all that it sends
     to a group, or all that it sends to one address."""
+    if not tables.sites:
+        return Finding(obliged=False)
+    evidence = tables.evidence
+    if evidence is None or not evidence.numbers_are_sound or not evidence.two_of_a_source:
+        return _find_in_rows(tables, name)
+    if evidence.sending_disorder.isEmpty():
+        return Finding(obliged=True)
+    with tabulate(_where_numbers_fall(tables, evidence), tables.run, tables.limits, digests=False) as few:
+        return Finding(True, _find_in_rows(few, name).witnesses)
+
+
+def _where_numbers_fall(tables: Tables, evidence: Evidence) -> DataFrame:
+    """The events with the deliveries of those sources at those sites where their numbers do not ascend."""
+    deliveries = tables.events.where(F.col("kind") == "deliver")
+    doubtful = F.broadcast(evidence.sending_disorder.toDF("at", "of"))
+    own = (F.xxhash64("site") == F.col("at")) & (F.xxhash64("source") == F.col("of"))
+    return deliveries.join(doubtful, own, "left_semi").unionByName(tables.events.where(F.col("kind") != "deliver"))
+
+
+def _find_in_rows(tables: Tables, name: str) -> Finding:
     if not tables.sites:
         return Finding(obliged=False)
     multicasts = first_multicasts(tables)

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Final, NamedTuple
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.spark.tables import events_schema
+from ordercast.spark.verify.large.columns import hash_of, kept, key_names
+from ordercast.spark.verify.large.evidence import Evidence, collect_evidence
+from ordercast.spark.verify.large.survey import Survey, take_survey
 from ordercast.trace.schema import Run
 
 BITS: Final = 63
 """Sites in one word of a set of sites: the bits of a long without its sign."""
-KEY_LENGTH_MAX: Final = 8
-"""Numbers in an order key; keys are one to three long, and each costs two columns."""
+
+_hash = hash_of
 
 
 class Limits(NamedTuple):
@@ -35,35 +37,39 @@ class Limits(NamedTuple):
     """How far that is widened for a knot: about 600 MB at work. A larger knot is reported, but not taken apart."""
     part_rows: int = 1 << 20
     """Rows that the judges get at a time: a file of the project's own writer; about 300 MB at work."""
+    block_rows: int = 1 << 16
+    """Deliveries of a block that has a digest: what differs is looked at by blocks, so they should be few rows, and the
+    digests fewer than the rows."""
     whole_rows: int = 1 << 22
     """Up to so many rows a run is judged as a whole where parts would not do: the past of every message takes a number
     for each source, about 1 GB at work."""
 
 
-@dataclass(frozen=True)
 class Tables:
-    """The deliveries of one run, and what is known of them before anything is judged."""
+    """The deliveries of one run, and what is known of them before anything is judged. What takes a shuffle of all of
+    them, the table of messages, is made when it is first asked for."""
 
-    run: Run
-    events: DataFrame
-    """All events of the run, in all columns of the schema."""
-    sites: Sequence[str]
-    """Those that deliver anything, by name."""
-    rows: Sequence[int]
-    """Of each of them, the number of its deliveries."""
-    deliveries: DataFrame
-    """id, site, code (of the site, its place in `sites`), seq, key (numbers, as many as key_length)."""
-    messages: DataFrame
-    """By id: rows (deliveries), at (number of sites), the words of the set of these sites, one_key (whether all its
-    deliveries have the same), key (the lowest)."""
-    key_length: int
-    """0 where some delivery has no key, or the lengths differ."""
-    salt: int
-    limits: Limits
-    repeats: bool
-    """Whether some site delivers a message more than once."""
-    one_key: bool
-    """Whether every message has the same key wherever it is delivered."""
+    def __init__(
+        self, run: Run, events: DataFrame, survey: Survey, evidence: Evidence | None, limits: Limits, stack: ExitStack
+    ) -> None:
+        self.run = run
+        self.events = events
+        """All events of the run, in all columns of the schema."""
+        self.survey = survey
+        self.evidence = evidence
+        """None: nobody has looked for any, for the rows are few."""
+        self.limits = limits
+        self._stack = stack
+
+    @property
+    def sites(self) -> Sequence[str]:
+        """Those that deliver anything, by name."""
+        return self.survey.sites
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """Of each of them, the number of its deliveries."""
+        return self.survey.rows
 
     @property
     def words(self) -> list[str]:
@@ -71,17 +77,78 @@ class Tables:
 
     @property
     def keys(self) -> list[str]:
-        """The columns of a key."""
-        return _keys(self.key_length)
+        """The columns of a key; none where some delivery has no key, or the lengths differ."""
+        return key_names(self.survey.key_length)
+
+    @property
+    def deliveries(self) -> DataFrame:
+        """id, site, code (of the site, its place in `sites`), seq, key."""
+        return self._coded(self.salt).select("id", "site", "code", "seq", *self.keys)
+
+    @property
+    def messages(self) -> DataFrame:
+        """By id: rows (deliveries), at (number of sites), the words of the set of these sites, one_key (whether all its
+        deliveries have the same), key (the lowest)."""
+        return self._by_message.messages
+
+    @property
+    def salt(self) -> int:
+        return self._by_message.salt
+
+    @property
+    def repeats(self) -> bool:
+        """Whether some site delivers a message more than once."""
+        return self._by_message.repeats
+
+    @property
+    def one_key(self) -> bool:
+        """Whether every message has the same key wherever it is delivered."""
+        return self._by_message.one_key
 
     def id_of(self, message: Column) -> Column:
         return _hash(message, self.salt)
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same rows, worked out once and kept as long as the tables are."""
+        return self._stack.enter_context(kept(frame))
 
     def first_deliveries(self) -> DataFrame:
         """id, code, seq: the first delivery of each message at each site."""
         if not self.repeats:
             return self.deliveries.select("id", "code", "seq")
         return self.deliveries.groupBy("id", "code").agg(F.min("seq").alias("seq"))
+
+    @cached_property
+    def _by_message(self) -> _ByMessage:
+        for salt in count(1):
+            grouped = _by_message(self._coded(salt), len(self.sites), self.survey.key_length)
+            messages = self._stack.enter_context(kept(grouped))
+            confused, repeats, one_key = messages.agg(
+                F.max(~F.col("guarded")), F.max(F.col("rows") > F.col("at")), F.min("one_key")
+            ).collect()[0]
+            if not confused:
+                break
+        has_keys = self.survey.key_length > 0
+        return _ByMessage(messages.drop("guarded"), salt, bool(repeats), has_keys and bool(one_key))
+
+    def _coded(self, salt: int) -> DataFrame:
+        codes = F.broadcast(_codes(self.events.sparkSession, self.sites))
+        deliveries = self.events.where((F.col("kind") == "deliver") & F.col("message").isNotNull())
+        return deliveries.join(codes, "site").select(
+            _hash(F.col("message"), salt).alias("id"),
+            _hash(F.col("message"), -salt).alias("guard"),
+            "site",
+            "seq",
+            *[column for column in codes.columns if column != "site"],
+            *[F.col("order_key")[place].alias(key) for place, key in enumerate(self.keys)],
+        )
+
+
+class _ByMessage(NamedTuple):
+    messages: DataFrame
+    salt: int
+    repeats: bool
+    one_key: bool
 
 
 def complete(events: DataFrame, run: Run) -> DataFrame:
@@ -95,63 +162,23 @@ def complete(events: DataFrame, run: Run) -> DataFrame:
 
 
 @contextmanager
-def tabulate(spark: SparkSession, events: DataFrame, run: Run, limits: Limits) -> Iterator[Tables]:
-    """Two passes over the events. The table of messages lives, on disk, as long as the block."""
-    deliveries = events.where((F.col("kind") == "deliver") & F.col("message").isNotNull())
-    size = F.coalesce(F.size("order_key"), F.lit(0))
-    per_site = deliveries.groupBy("site").agg(F.count("*"), F.min(size), F.max(size)).collect()
-    per_site.sort(key=lambda row: str(row["site"]))
-    sites, rows = [row[0] for row in per_site], [row[1] for row in per_site]
-    shortest, longest = min((row[2] for row in per_site), default=0), max((row[3] for row in per_site), default=0)
-    key_length = shortest if shortest == longest <= KEY_LENGTH_MAX else 0
-    codes = F.broadcast(_codes(spark, sites))
+def tabulate(events: DataFrame, run: Run, limits: Limits, digests: bool = True) -> Iterator[Tables]:
+    """Two passes over the events; of those that are known to be few no digests need be made. What is made of them
+    lives, on disk, as long as the block."""
+    survey = take_survey(events, limits.block_rows)
     with ExitStack() as stack:
-        for salt in count(1):
-            coded = deliveries.join(codes, "site").select(
-                _hash(F.col("message"), salt).alias("id"),
-                _hash(F.col("message"), -salt).alias("guard"),
-                "site",
-                "seq",
-                *[column for column in codes.columns if column != "site"],
-                *[F.col("order_key")[place].alias(key) for place, key in enumerate(_keys(key_length))],
-            )
-            messages = stack.enter_context(kept(_by_message(coded, len(sites), key_length)))
-            said = messages.agg(
-                F.max(~F.col("guarded")), F.max(F.col("rows") > F.col("at")), F.min("one_key")
-            ).collect()[0]
-            if not said[0]:
-                break
-        yield Tables(
-            run=run,
-            events=events,
-            sites=sites,
-            rows=rows,
-            deliveries=coded.select("id", "site", "code", "seq", *_keys(key_length)),
-            messages=messages.drop("guarded"),
-            key_length=key_length,
-            salt=salt,
-            limits=limits,
-            repeats=bool(said[1]),
-            one_key=key_length > 0 and bool(said[2]),
-        )
-
-
-@contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
-    """Worked out once; on disk, for what a large run needs of memory is for sorting."""
-    frame.persist(StorageLevel.DISK_ONLY)
-    try:
-        yield frame
-    finally:
-        frame.unpersist()
+        evidence = None
+        if digests and survey.sites:
+            evidence = stack.enter_context(collect_evidence(events, run, survey, limits.part_rows))
+        yield Tables(run, events, survey, evidence, limits, stack)
 
 
 def _by_message(coded: DataFrame, sites: int, key_length: int) -> DataFrame:
     # Numbers only: Spark groups texts and lists by sorting, numbers by hashing.
     words = [F.bit_or(word).alias(word) for word in _words(sites)]
-    keys = [function(key).alias(f"{end}_{key}") for key in _keys(key_length) for function, end in _ENDS]
+    keys = [function(key).alias(f"{end}_{key}") for key in key_names(key_length) for function, end in _ENDS]
     one_key = F.lit(True)
-    for key in _keys(key_length):
+    for key in key_names(key_length):
         one_key = one_key & (F.col(f"low_{key}") == F.col(f"high_{key}"))
     grouped = coded.groupBy("id").agg(
         F.count("*").alias("rows"), F.min("guard").alias("first"), F.max("guard").alias("last"), *words, *keys
@@ -164,7 +191,7 @@ def _by_message(coded: DataFrame, sites: int, key_length: int) -> DataFrame:
         at.alias("at"),
         (F.col("first") == F.col("last")).alias("guarded"),
         F.coalesce(one_key, F.lit(False)).alias("one_key"),
-        *[F.col(f"low_{key}").alias(key) for key in _keys(key_length)],
+        *[F.col(f"low_{key}").alias(key) for key in key_names(key_length)],
     )
 
 
@@ -181,13 +208,5 @@ def _codes(spark: SparkSession, sites: Sequence[str]) -> DataFrame:
     return spark.createDataFrame(rows, ", ".join(["site string", "code int", *(f"{word} long" for word in words)]))
 
 
-def _keys(length: int) -> list[str]:
-    return [f"key_{place}" for place in range(length)]
-
-
 def _words(sites: int) -> list[str]:
     return [f"word_{number}" for number in range(-(-sites // BITS))]
-
-
-def _hash(message: Column, salt: int) -> Column:
-    return F.xxhash64(F.lit(salt), message)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 from ordercast.check.facts import Facts
 from ordercast.check.facts.activations import TOLD
 from ordercast.check.verdict import Finding
+from ordercast.spark.verify.large.columns import kept
 from ordercast.spark.verify.large.packs import Find, ask_parts
 from ordercast.spark.verify.large.parts import (
     ABOUT_A_MESSAGE,
@@ -26,7 +27,6 @@ from ordercast.spark.verify.large.parts import (
     judge_parts,
     part_rows_of,
 )
-from ordercast.spark.verify.large.tables import kept
 from ordercast.trace.schema import Run
 
 SELF_INCLUSION: Final = "self-inclusion"

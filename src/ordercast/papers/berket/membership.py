@@ -1,0 +1,139 @@
+"""Chapter 5: what a change of the sender group costs, against the senders and against the receivers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ordercast.papers.artefact import Artefact, Check
+from ordercast.papers.berket.membership_runs import CHANGES, MEASURES
+from ordercast.papers.style import dress, styles
+from ordercast.spark.experiments import Experiment, Measure, Point
+
+SENDERS = (2, 4, 8, 16, 32, 64)
+RECEIVERS = (0, 50, 500)
+MANY = {4: CHANGES, 16: CHANGES, 64: ("crash",)}
+"""Senders -> changes with receivers: those that are done within minutes."""
+FLAT = 0.1
+"""By so much packets may differ between no receivers and five hundred."""
+LARGE = 8
+"""From so many senders on the power is told: below, what is said again counts more than who says it."""
+
+
+def experiment(fast: bool) -> Experiment:
+    """All changes for all senders without receivers, and some of them with receivers."""
+
+    def sensible(point: Point) -> bool:
+        senders, receivers, change = int(point["senders"]), int(point["receivers"]), str(point["change"])
+        if fast:
+            return senders <= 16 and receivers <= (50 if senders == 4 else 0)
+        return receivers == 0 or change in MANY.get(senders, ())
+
+    return Experiment(
+        name="berket-membership",
+        grid={"change": CHANGES, "senders": SENDERS, "receivers": RECEIVERS},
+        function="ordercast.papers.berket.membership_runs:run_change",
+        measures=[Measure(name) for name in MEASURES],
+        repetitions_min=1,
+        repetitions_max=1 if fast else 2,
+        where=sensible,
+    )
+
+
+def power(data: pd.DataFrame, change: str, measure: str) -> float:
+    """With which power of the senders something grows."""
+    rows = data[(data.change == change) & (data.receivers == 0) & (data.senders >= LARGE)].sort_values("senders")
+    first, last = rows.iloc[0], rows.iloc[-1]
+    return log(float(last[measure]) / float(first[measure])) / log(float(last.senders) / float(first.senders))
+
+
+def checks(data: pd.DataFrame) -> Sequence[Check]:
+    """What the thesis says of the cost, and what must hold of times and views."""
+    growth = {change: power(data, change, "received") for change in ("crash", "merge")}
+    sent = {change: power(data, change, "packets") for change in ("crash", "merge")}
+    alone = data[data.receivers == 0].set_index(["change", "senders"]).packets
+    some = data[data.receivers > 0].set_index(["change", "senders"]).packets
+    shared = some.index.intersection(alone.index)
+    apart = float((some[shared] / alone.reindex(some[shared].index) - 1).abs().max()) if len(shared) else 0.0
+    crashes = data[data.change == "crash"]
+    worst = (data.seconds / data.bound_seconds).max()
+    slowest = crashes.loc[crashes.seconds.idxmax()]
+    return [
+        Check(
+            "5.4: what senders hear in a repair grows with the square of their number",
+            all(1.7 <= each <= 2.5 for each in growth.values()),
+            "; ".join(
+                f"{change}: packets that reach senders grow with the power {growth[change]:.2f}, multicasts with "
+                f"{sent[change]:.2f}"
+                for change in growth
+            ),
+        ),
+        Check(
+            "1.2, chapter 5: a change costs the same, however many receivers there are",
+            apart <= FLAT,
+            f"packets of the membership differ by {apart:.1%} at the most from those without receivers; control "
+            f"messages, which grow with them, are counted apart ({int(data.control.max())} at most)",
+        ),
+        Check(
+            "5.2.2: a PAdd or PLeave needs no repair",
+            bool((data[data.change.isin(("PAdd", "PLeave"))].packets <= 8).all()),
+            f"{int(data[data.change.isin(('PAdd', 'PLeave'))].packets.max())} packets at the most",
+        ),
+        Check(
+            "after a crash, a PAdd or a PLeave there is exactly one view, after a merge there are at most three",
+            bool((data[data.change != "merge"].views == 1).all() and (data.views <= 3).all()),
+            f"views after a merge: {int(data[data.change == 'merge'].views.max())}",
+        ),
+        Check(
+            "from a crash to the last new view: at most detection, 6 distance_max and cut_seconds",
+            bool((data.seconds <= data.bound_seconds).all()),
+            f"{worst:.0%} of the bound at the most; the slowest crash {slowest.seconds:.2f} s of "
+            f"{slowest.bound_seconds:.2f} s, {int(slowest.senders)} senders and {int(slowest.receivers)} receivers",
+        ),
+    ]
+
+
+def draw(data: pd.DataFrame, figure: Figure) -> None:
+    """Packets over the senders, and seconds over the receivers."""
+    left, right = figure.subplots(1, 2)
+    for change, (colour, marker) in zip(CHANGES, styles(), strict=False):
+        rows = data[data.change == change]
+        alone = rows[rows.receivers == 0].sort_values("senders")
+        for name, line in (("packets", "-"), ("received", ":")):
+            label = f"{change}, multicasts" if name == "packets" else f"{change}, heard by senders"
+            left.plot(alone.senders, alone[name], marker + line, color=colour, markersize=4, linewidth=1, label=label)
+        some = rows[rows.senders == 16].sort_values("receivers")
+        right.plot(some.receivers, some.seconds, marker + "-", color=colour, markersize=4, linewidth=1, label=change)
+    left.set_xscale("log", base=2)
+    left.set_yscale("log")
+    dress(left, "packets of a change", "senders", "packets")
+    dress(right, "time until the last new view, 16 senders", "receivers", "seconds")
+
+
+ARTEFACT = Artefact(
+    name="berket-membership",
+    title="Packets and time of a change of the sender group",
+    paper="Berket 2000, chapter 5",
+    says="""
+The membership of a group is that of its senders. Receivers observe it, and take no part in agreeing on it, so that a
+change costs what the senders are, and not what the receivers are (1.2). A repair multicasts a few messages of each
+sender to all others: O(n^2). Whoever comes or goes by its own will costs one message in the order of all others, a PAdd
+or a PLeave (5.2.2), and no repair.
+""",
+    made="""
+One change in a group at rest: a receiver becomes a sender (PAdd), a sender becomes a receiver (PLeave), a sender
+crashes, or two halves that were cut off from each other for eight seconds hear each other again (merge). 20 ms from
+anybody to anybody, no loss, Keep Alives every 0.5 s. *packets*: messages of the membership that were sent, a multicast
+once; what is not answered is said again after a second, and cut_seconds is half of that. *received*: the same, counted
+where they reach senders. *control*: messages of the control hierarchy meanwhile. *seconds*: until the last process has
+the last view. The powers are those between 8 senders and the most, where (n - 1)(n - 2) grows a little faster than its
+square.
+""",
+    experiment=experiment,
+    draw=draw,
+    checks=checks,
+    figure_inches=(12.0, 4.5),
+)

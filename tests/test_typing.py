@@ -1,0 +1,40 @@
+"""What type checkers say of programs: nothing of the examples, and something of a wrong payload."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mypy import api
+
+ROOT = Path(__file__).parents[1]
+
+WRONG = """\
+from dataclasses import dataclass
+
+import ordercast
+
+
+@dataclass
+class Order:
+    item: str
+
+
+async def send(node: ordercast.Node) -> None:
+    orders = await node.join("orders", type=Order)
+    await orders.multicast(Order("tea"))
+    await orders.multicast(b"tea")
+    async for delivery in orders:
+        delivery.value.price
+"""
+
+
+def test_mypy_accepts_every_example_and_refuses_a_wrong_payload_for_a_typed_group(tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(WRONG)
+    examples = [str(path) for path in sorted((ROOT / "examples").glob("*.py"))]
+    said, complaint, _ = api.run(["--strict", "--config-file", str(ROOT / "pyproject.toml"), *examples, str(wrong)])
+    assert complaint == ""
+    errors = [line.partition(": error: ") for line in said.splitlines() if ": error: " in line]
+    assert [where.rpartition(":")[2] for where, _, _ in errors] == ["14", "16"]
+    assert 'of "TypedGroup" matches argument type "bytes"' in errors[0][2]
+    assert '"Order" has no attribute "price"' in errors[1][2]
