@@ -52,9 +52,10 @@ def test_every_block_says_what_it_is(block: Block) -> None:
 
 # ---------------------------------------------------------------------- commands
 def _words(command: str) -> list[str]:
-    """The words of the `ordercast` in a command line, without a variable before it or a pipe around it."""
+    """The words of the `ordercast` in a command line, without a variable before it, a pipe around it, or a file into
+    which it prints."""
     for piece in command.split("|"):
-        words = shlex.split(piece)
+        words = shlex.split(piece.split(" > ")[0])
         while words and "=" in words[0]:
             words.pop(0)
         if words and words[0] == "ordercast":
