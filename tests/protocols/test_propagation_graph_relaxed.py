@@ -144,3 +144,9 @@ def test_those_who_are_away_count_for_the_majority() -> None:
 def test_bad_options_are_refused_in_one_line(options: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         PropagationGraphOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_log_is_refused_in_one_line() -> None:
+    scenario = replace(draw_scenario(Relaxed, 0, calm=True), options=dict(MODE), stable=False)
+    with pytest.raises(UsageError, match=r'^\[options\]: delivery = "non-atomic" needs a log; log, or write [^\n]*$'):
+        scenario.check()

@@ -84,6 +84,8 @@ class RelaxedGraph(PropagationGraph):
         """The parts of this form."""
         if self.is_outside:
             raise UsageError('delivery = "non-atomic" needs groups that the configuration names')
+        if not self.context.stable:
+            raise UsageError('delivery = "non-atomic" needs a log; log, or write delivery = "atomic"')
         options, context = self.options, self.context
         groups = tuple(sorted(context.groups.items()))
         self.graph = Graph(0, self.roster.manager, context.sites, (), groups)
@@ -484,9 +486,6 @@ class RelaxedGraph(PropagationGraph):
     def on_recovered(self, event: Recovered) -> None:
         """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""
         self.shares.has_failed = True
-        if not self.context.stable:
-            super().on_recovered(event)
-            return
         if event.checkpoint is not None:
             self.restore(event.checkpoint)  # type: ignore[arg-type]
         self.has_forgotten = True
