@@ -14,9 +14,9 @@ from ordercast.core.events import Consumed, MulticastRequested, Received, Recove
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.packets import Acknowledge, Forward, Held, Null, Request, Submit
-from ordercast.protocols.propagation_graph.protocol import ROLES
 from ordercast.protocols.propagation_graph.records import State
 from ordercast.protocols.propagation_graph.repair import HELD_LOOKS_MAX
+from ordercast.protocols.propagation_graph.roles import ROLES
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash
 from ordercast.sim.networks import PointToPoint

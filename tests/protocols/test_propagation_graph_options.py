@@ -196,7 +196,7 @@ def test_nothing_comes_later_than_protocol_4_promises_and_the_judges_would_tell(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"delivery": "loose"}, "delivery is atomic, not 'loose'"),
+        ({"delivery": "loose"}, "delivery is atomic or non-atomic, not 'loose'"),
         ({"entry": "top"}, "entry is primary or root, not 'top'"),
         ({"entry": "root", "bypass": True}, "bypass goes around sites"),
     ],

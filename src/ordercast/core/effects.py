@@ -101,6 +101,17 @@ class Replay(Effect, frozen=True):
     parent: SiteId | None = None
     view: str | None = None
     service: str | None = None
+    seen: bool = False
+    """Whether it is for an application that has seen it only, and else for nobody."""
+
+
+class Redeliver(Effect, frozen=True):
+    """Hand to the application what came too late for it (`Protocol.may_deliver`): in its order, before all that
+    follows."""
+
+
+class Withdraw(Effect, frozen=True):
+    """What came too late for the application is not for it any more."""
 
 
 class Rollback(Effect, frozen=True):

@@ -88,6 +88,8 @@ class Protocol(ABC):
     checkpoint_records: ClassVar[int] = 512
     """After so many records the instance is asked for a checkpoint, which bounds the log and the time to read it
     after a crash."""
+    guards_deliveries: ClassVar[bool] = False
+    """Whether the instance is asked by `may_deliver` when a delivery leaves, for it may have waited for the log."""
     wants_consumed: ClassVar[bool] = False
     """Whether the instance wants to be told what the application has taken; those that buffer nothing save the call."""
 
@@ -146,6 +148,11 @@ class Protocol(ABC):
 
     def check_groups(self, groups: tuple[GroupId, ...]) -> None:
         """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
+
+    def may_deliver(self, effect: effects.Deliver | effects.Replay, now: float) -> bool:
+        """Whether a delivery may reach the application at this time of the site's clock. What may not is kept until
+        `Redeliver` or `Withdraw`. Asked where `guards_deliveries` says so."""
+        return True
 
     def attach(self, part: AnyPart) -> AnyPart:
         """Hand the part what it handles from now on; what the core or an earlier part handles stays there."""

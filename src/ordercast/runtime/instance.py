@@ -202,6 +202,13 @@ class Instance:
             _WriteCheckpoint: lambda effect: log.checkpoint(effect.state, effect.position),
             _Announce: self._announce,
         }
+        self._withheld: list[effect_types.Deliver | effect_types.Replay] = []
+        """What came too late for the application, in order."""
+        if core.guards_deliveries:
+            self._in_order[effect_types.Deliver] = self._deliver_in_time
+            self._in_order[effect_types.Replay] = self._replay_in_time
+            self._in_order[effect_types.Redeliver] = self._redeliver
+            self._in_order[effect_types.Withdraw] = lambda _effect: self._withheld.clear()
         self._any = self._at_once | self._in_order
 
     # ------------------------------------------------------------------ events
@@ -389,6 +396,31 @@ class Instance:
     def _replay(self, effect: effect_types.Replay) -> None:
         if self._recorder is None or not self._recorder.replay(self._driver.trace_time(), effect):
             self._driver.deliver(self, effect)
+
+    def _is_late(self, effect: effect_types.Deliver | effect_types.Replay) -> bool:
+        """Whether a delivery is to wait; behind one that waits, all do."""
+        if self._withheld or not self.core.may_deliver(effect, self._driver.seconds_since(0.0)):
+            self._withheld.append(effect)
+            return True
+        return False
+
+    def _deliver_in_time(self, effect: effect_types.Deliver) -> None:
+        if not self._is_late(effect):
+            self._deliver(effect)
+
+    def _replay_in_time(self, effect: effect_types.Replay) -> None:
+        known = self._recorder is not None and self._recorder.has_seen(effect.multicast.id)
+        if known or (effect.view is None and not effect.seen) or (not effect.seen and not self._is_late(effect)):
+            self._replay(effect)
+
+    def _redeliver(self, _effect: effect_types.Redeliver) -> None:
+        withheld, self._withheld = self._withheld, []
+        for effect in withheld:
+            if not self._is_late(effect):
+                if isinstance(effect, effect_types.Deliver):
+                    self._deliver(effect)
+                else:
+                    self._replay(effect)
 
     def _rollback(self, effect: effect_types.Rollback) -> None:
         if self._recorder is not None:

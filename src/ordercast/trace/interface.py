@@ -52,6 +52,9 @@ class SiteTrace(Protocol):
     def deliver(self, time: float, effect: Deliver | Replay) -> None:
         """A message goes to the application."""
 
+    def has_seen(self, message: MessageId) -> bool:
+        """Whether the message was delivered to the application before."""
+
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; whether the application knows it already."""
 

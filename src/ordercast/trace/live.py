@@ -269,6 +269,10 @@ class LiveRecorder:
         self._since_multicast.append(str(message))
         self._write("deliver", **self._described(effect.multicast), **self._details(effect))
 
+    def has_seen(self, message: MessageId) -> bool:
+        """Whether the message was delivered to the application before."""
+        return str(message) in self._delivered_before
+
     def replay(self, _time: float, effect: Replay) -> bool:
         """A message from the log goes to the application, again or for the first time after all.
 

@@ -140,6 +140,10 @@ class SiteRecorder:
         self._seq = seq + 1
         self._delivers.extend((self.site, seq, time, self.incarnation, effect))
 
+    def has_seen(self, message: MessageId) -> bool:
+        """Whether the message was delivered to the application before."""
+        return message in self._delivered
+
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; whether it knows it already. (A simulated application
         remembers what it was given.)"""

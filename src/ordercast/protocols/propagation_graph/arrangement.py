@@ -10,17 +10,21 @@ from ordercast.core.arrangement import Groups
 
 def _options(situation: Situation) -> OptionValues:
     random = situation.random
-    return {
-        "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
-        "load_bound": situation.rarely(0, 2, 6),
-        "window_messages": situation.rarely(256, 1, 3),
-        "history_messages_max": situation.rarely(4096, 2, 8),
-        "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
-        "reader_messages_max": situation.rarely(4096, 1, 4),
-        "acknowledge_every": situation.rarely(32, 1, 4),
-        "retransmit_seconds": (retransmit := situation.timeout(0.3)),
-        "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
-    } | _draw_away(random)
+    return (
+        {
+            "prefer": random.sample(situation.members, random.randint(0, len(situation.members))),
+            "load_bound": situation.rarely(0, 2, 6),
+            "window_messages": situation.rarely(256, 1, 3),
+            "history_messages_max": situation.rarely(4096, 2, 8),
+            "history_bytes_max": situation.rarely(1 << 26, 1, 3000),
+            "reader_messages_max": situation.rarely(4096, 1, 4),
+            "acknowledge_every": situation.rarely(32, 1, 4),
+            "retransmit_seconds": (retransmit := situation.timeout(0.3)),
+            "blocked_seconds": situation.rarely(10, 1, 3) * retransmit,
+        }
+        | _draw_away(random)
+        | draw_leases(situation)
+    )
 
 
 def _draw_away(random: Random) -> OptionValues:
@@ -29,6 +33,18 @@ def _draw_away(random: Random) -> OptionValues:
     apart = Random()
     apart.setstate(random.getstate())
     return {"away_bytes_max": apart.randint(1, 3000)} if apart.random() < 1 / 3 else {}
+
+
+def draw_leases(situation: Situation) -> OptionValues:
+    """Leases and suspicions from shorter than an outage to longer, a few round trips at the least. Drawn apart, too."""
+    apart = Random()
+    apart.setstate(situation.random.getstate())
+    apart.random()
+    least = max(0.1, 4 * situation.round_trip)
+    return {
+        "suspicion_seconds": round(apart.uniform(least, least + 0.6), 3),
+        "lease_seconds": round(apart.uniform(least, least + 1.0), 3),
+    }
 
 
 def _layout(random: Random) -> Groups:

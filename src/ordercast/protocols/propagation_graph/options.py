@@ -21,7 +21,18 @@ class PropagationGraphOptions(Options, frozen=True):
     """Hand children of sites that send and receive more down to others (Figure 4.1); 0: no bound."""
     delivery: str = "atomic"
     """What becomes of those behind a site that has failed. `atomic`: they wait for it, and no delivery is ever in
-    question (Spauster 7.1.2, Protocol 4)."""
+    question (Spauster 7.1.2, Protocol 4). `non-atomic`: they go on without it, and what it alone has delivered they
+    may deliver in another order (7.1.1, 7.3)."""
+    rejoin: str = "skip"
+    """How a site comes back that the others have gone on without. `skip`: at the current message."""
+    suspicion_seconds: float = 0.5
+    """After so long a silence a site is taken for failed."""
+    suspicion_seconds_max: float = 8.0
+    """And so long at the most with one that was taken for failed wrongly: each time makes it twice as long."""
+    lease_seconds: float = 1.0
+    """So long sites promise the manager to begin no other graph; after a failure the others wait until it has ended."""
+    drift_max: float = 0.01
+    """By so much the clocks of sites may go wrong, as a share."""
     entry: str = "primary"
     """Where messages enter. `primary`: at the primary destination of their group. `root`: at the root of its tree,
     which then has the load of all its groups; one source's messages are in its order, and what caused a message comes
@@ -51,7 +62,10 @@ class PropagationGraphOptions(Options, frozen=True):
     """After so long without an answer a site says that it is blocked: ten announcements."""
 
     shared: ClassVar[frozenset[str]] = frozenset(
-        {"prefer", "parents", "load_bound", "delivery", "entry", "bypass", "manager"}
+        {
+            *("prefer", "parents", "load_bound", "delivery", "entry", "bypass", "manager"),
+            *("rejoin", "lease_seconds", "drift_max"),
+        }
     )
     """Each site computes the graph for itself."""
     renamed: ClassVar[Mapping[str, Renamed]] = {
@@ -80,8 +94,16 @@ class PropagationGraphOptions(Options, frozen=True):
                 raise UsageError(f"options of propagation-graph: {name} is 1 or more")
         if self.load_bound < 0 or min(self.retransmit_seconds, self.blocked_seconds) <= 0:
             raise UsageError("options of propagation-graph: load_bound is 0 or more, times are positive")
-        if self.delivery != "atomic":
-            raise UsageError(f"options of propagation-graph: delivery is atomic, not {self.delivery!r}")
+        if self.delivery not in ("atomic", "non-atomic"):
+            raise UsageError(f"options of propagation-graph: delivery is atomic or non-atomic, not {self.delivery!r}")
+        if self.rejoin != "skip":
+            raise UsageError(f"options of propagation-graph: rejoin is skip, not {self.rejoin!r}")
+        if not 0 <= self.drift_max < 1:
+            raise UsageError(f"options of propagation-graph: drift_max is from 0 to 1, not {self.drift_max}")
+        if min(self.suspicion_seconds, self.lease_seconds) <= 0:
+            raise UsageError("options of propagation-graph: suspicion_seconds and lease_seconds are positive")
+        if self.delivery == "non-atomic" and (self.bypass or self.entry == "root"):
+            raise UsageError("options of propagation-graph: bypass and entry = root are for atomic delivery")
         if self.entry not in ("primary", "root"):
             raise UsageError(f"options of propagation-graph: entry is primary or root, not {self.entry!r}")
         if self.bypass and self.entry == "root":

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import chain
-from typing import cast
+from typing import ClassVar, cast
 
 from ordercast.core import (
-    EVERY_FAULT,
-    TOTAL_ORDER,
     AddressMemo,
     Context,
-    Contract,
     GroupId,
     InvariantViolation,
     Multicast,
+    Packet,
     Protocol,
+    Record,
     SiteId,
     UsageError,
     WireError,
@@ -34,8 +34,8 @@ from ordercast.core.events import (
     Started,
 )
 from ordercast.protocols.propagation_graph.arrangement import ARRANGEMENT
-from ordercast.protocols.propagation_graph.bounds import PROMISED_UNDER, adapt, promise
 from ordercast.protocols.propagation_graph.changes import Changes
+from ordercast.protocols.propagation_graph.contract import CONTRACT
 from ordercast.protocols.propagation_graph.edges import IncomingEdge, Numbered, OutgoingEdge, Step
 from ordercast.protocols.propagation_graph.lookup import Lookup
 from ordercast.protocols.propagation_graph.manager import Manager
@@ -45,11 +45,10 @@ from ordercast.protocols.propagation_graph.passage import Passage
 from ordercast.protocols.propagation_graph.records import State, Submitted, Taken
 from ordercast.protocols.propagation_graph.recovery import Recovery
 from ordercast.protocols.propagation_graph.repair import Repair
+from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES, ROLES
 from ordercast.protocols.propagation_graph.rosters import OPENS, Close, Roster
 from ordercast.protocols.propagation_graph.routes import Routes, make_routes, routes_of
 from ordercast.protocols.propagation_graph.source import Source
-
-ROLES = (Source, Passage, Manager, Changes, Lookup)
 
 
 class PropagationGraph(Protocol):
@@ -59,36 +58,18 @@ class PropagationGraph(Protocol):
     everywhere below.
     """
 
-    contract = Contract(
-        name="propagation-graph",
-        title="a forest of sites orders: each where its groups meet; load spread, few messages, order across groups",
-        paper="Spauster 1991, 3.2 to 3.5, 5.2, 7.2.1 (Protocol 4)",
-        # Not source-order: two messages of one source to different groups may enter at different sites.
-        guarantees=(*("group-source-order" if name == "source-order" else name for name in TOTAL_ORDER), "P4", "Q3"),
-        faults=EVERY_FAULT,
-        crash="whoever is below a crashed site waits until it is back, and whoever multicasts to what it orders",
-        branches=(
-            "taken-here",
-            "submitted",
-            "forwarded",
-            "old",
-            "early",
-            "waited",
-            "stalled",
-            *(branch for role in (Repair, *ROLES) for branch in role.branches),
-        ),
-        options=PropagationGraphOptions,
-        promised=promise,
-        promised_under=PROMISED_UNDER,
-        dynamic=True,
-        view_word="graph",
-        adapted=adapt,
-    )
+    contract = CONTRACT
     arrangement = ARRANGEMENT
-    parts = (Repair, Recovery, *ROLES)
-    packets = (Submit, Forward)
-    records = (State,)
+    # What the forms do not share is refused where it is not attached.
+    parts = (Repair, Recovery, *ROLES, *RELAXED_ROLES)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Submit, Forward)
+    records: ClassVar[tuple[type[Record], ...]] = (State,)
     wants_consumed = True
+
+    def __new__(cls, context: Context) -> PropagationGraph:
+        """The form of delivery that the options choose."""
+        options = cast(PropagationGraphOptions, context.options)
+        return object.__new__(_relax(cls) if options.delivery == "non-atomic" else cls)
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -114,6 +95,13 @@ class PropagationGraph(Protocol):
         self.lost_memory = False
         self.holding = self.is_outside
         """Whether it is not clear if this site may submit what it multicasts."""
+        self.untaken: deque[int] = deque()
+        """The bytes of each delivery that the application has not taken."""
+        self.untaken_bytes = 0
+        self.attach_roles()
+
+    def attach_roles(self) -> None:
+        """The parts of which this form consists."""
         self.repair = self.attach(Repair(self))
         self.recovery = self.attach(Recovery(self))
         self.source = self.attach(Source(self))
@@ -121,9 +109,6 @@ class PropagationGraph(Protocol):
         self.manager = self.attach(Manager(self))
         self.changes = self.attach(Changes(self))
         self.lookup = self.attach(Lookup(self))
-        self.untaken: deque[int] = deque()
-        """The bytes of each delivery that the application has not taken."""
-        self.untaken_bytes = 0
 
     # ------------------------------------------------------------------ graphs
     def install(self, roster: Roster) -> None:
@@ -497,3 +482,11 @@ class PropagationGraph(Protocol):
         if {edge.sender for edge in self.incoming.values() if edge.stalled} != set(self._stalled):
             raise InvariantViolation(f"{self.site}: the edges that wait for room are not those that are stalled")
         super().check_invariants()
+
+
+@cache
+def _relax(form: type[PropagationGraph]) -> type[PropagationGraph]:
+    """The class whose delivery is not atomic: this one, or what is made of it."""
+    from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
+
+    return form if issubclass(form, RelaxedGraph) else type(f"Relaxed{form.__name__}", (RelaxedGraph, form), {})

@@ -7,9 +7,9 @@ of Protocols 2 and 3 (6.4), edge by edge.
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ordercast.core import Part, SiteId
+from ordercast.core import Packet, Part, SiteId
 from ordercast.core.effects import Send
 from ordercast.core.events import Arrival
 from ordercast.protocols.parts.numbered import Intervals
@@ -34,7 +34,7 @@ AWAY_LOOKS = 2
 class Repair(Part):
     """Of all edges of one site. Two timers, whatever the number of edges, and none while nothing is open."""
 
-    packets = (Request, Null, Acknowledge, Held)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Request, Null, Acknowledge, Held)
     timers = ("look", "ask")
     branches = ("requested", "resent", "null-sent", "null-found-gap", "blocked", "leaf-away")
 

@@ -64,6 +64,11 @@ class Routes:
         self.has_several_entries = self._at_roots and not joined and len(graph.roots) > 1
         """Whether messages enter at several roots, between which a source has to keep its own order."""
 
+    @property
+    def levels(self) -> Mapping[SiteId, int]:
+        """Site -> how far below the first root it is."""
+        return self._level
+
     def counted_at(self, site: SiteId) -> list[GroupId]:
         """The groups whose messages a site counts: it is in them, or orders them."""
         graph = self.graph

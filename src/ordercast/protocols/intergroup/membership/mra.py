@@ -302,7 +302,9 @@ class RepairRun:
         self._version += 1
         report = core.control.cut_of(member.group.name, member.epoch.key)
         numbers = member.numbers
-        if member.group.own is None:
+        if member.group.own is None and core.site not in member.left:
+            # Else its PLeave counts. (e leaves, wants to send again, and goes on alone: a receiver that lacks that
+            # PLeave would end the view without it, and e has ended it with it.)
             numbers.pop(core.site, None)
         heard = {} if report is None else report.last
         resigned = {sender: seq for sender, seq in self._resigned.items() if sender in numbers}

@@ -1,0 +1,333 @@
+"""Who makes the next graph: it collects histories, has it chosen, waits until the old one has ended everywhere, and
+begins it (Spauster 7.1.1, 7.3)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import GroupId, Part, SiteId, WireError
+from ordercast.core.events import Arrival
+from ordercast.protocols.parts.names import SITES_MAX
+from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Graph, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.merging import merge
+from ordercast.protocols.propagation_graph.relaxed.packets import (
+    Agreed,
+    Begin,
+    Begun,
+    Collect,
+    History,
+    Propose,
+    Refused,
+)
+
+if TYPE_CHECKING:
+    from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
+
+GATHER_TICKS = 2
+"""So many intervals whoever has not answered is waited for, when a majority has."""
+HOLDERS_MAX = 3
+LISTED_MAX = 1 << 16
+"""Messages in one history: sixteen times what may be kept for one child."""
+
+
+class Coordinator(Part):
+    """One attempt to replace the graph that is open here."""
+
+    packets = (History, Agreed, Refused, Begun, Begin)
+    timers = ("attempt", "begin")
+    branches = ("collected", "chosen", "outvoted", "waited-for-shares", "began", "no-majority", "merged", "tail-kept")
+
+    def __init__(self, core: RelaxedGraph) -> None:
+        self._core = core
+        self._ballot = 0
+        """Of the attempt; 0: there is none."""
+        self._highest = 0
+        """The highest ballot of which this site has heard."""
+        self._histories: dict[SiteId, History] = {}
+        self._proposed: Graph | None = None
+        self._agreed: set[SiteId] = set()
+        self._chosen: Graph | None = None
+        self._ticks = 0
+        self._rest = 0
+        """Intervals to leave to another one who has a higher ballot."""
+        self._begun: Graph | None = None
+        self._unaware: set[SiteId] = set()
+        """Those who have not said that the graph is open there."""
+
+    def end(self) -> None:
+        """There is no attempt."""
+        self._ballot = 0
+        self._histories.clear()
+        self._proposed = self._chosen = None
+        self._agreed.clear()
+        self._ticks = 0
+
+    def begin(self) -> None:
+        """A graph is open here."""
+        self.end()
+        self._rest = self._highest = 0
+        self._core.block("manager", "")
+
+    def yield_to(self, sender: SiteId, graph: int, ballot: int) -> None:
+        """This site has promised somebody a ballot."""
+        self._highest = max(self._highest, ballot)
+        if sender != self._core.site and self._ballot:
+            self._core.branch("outvoted")
+            self.end()
+        if sender != self._core.site:
+            self._rest = GATHER_TICKS + 2
+
+    # ------------------------------------------------------------------ asking
+    def go_on(self) -> None:
+        """This site is to make the next graph."""
+        if self._ballot:
+            return
+        if self._rest > 0:
+            self._rest -= 1
+            return
+        core = self._core
+        sites = core.graph.sites
+        turn = max(self._highest, core.acceptor.pledged) // len(sites) + 1
+        self._ballot = turn * len(sites) + sites.index(core.site)
+        self._ask()
+
+    def _ask(self) -> None:
+        core, graph = self._core, self._core.graph
+        core.set_timer("attempt", core.options.retransmit_seconds)
+        if self._proposed is None:
+            self._say(
+                [site for site in graph.sites if site not in self._histories], Collect(graph.number, self._ballot)
+            )
+        elif self._chosen is None:
+            proposal = Propose(graph.number, self._ballot, self._proposed)
+            self._say([site for site in graph.sites if site not in self._agreed], proposal)
+
+    def _say(self, sites: list[SiteId], packet: Collect | Propose) -> None:
+        core = self._core
+        core.send(tuple(site for site in sites if site != core.site), packet)
+        if core.site in sites:
+            if isinstance(packet, Collect):
+                core.acceptor.on_collect(core.site, packet, Arrival())
+            else:
+                core.acceptor.on_propose(core.site, packet, Arrival())
+
+    def on_attempt_timeout(self) -> None:
+        """Ask again; go on without those who do not answer."""
+        core = self._core
+        if self._begun is not None and self._unaware:
+            core.set_timer("attempt", core.options.retransmit_seconds)
+            core.send(tuple(sorted(self._unaware)), Begin(self._begun))
+        if not self._ballot:
+            return
+        self._ticks += 1
+        missing = core.graph.majority - len(self._histories)
+        if missing > 0:
+            core.branch("no-majority")
+            silent = [site for site in core.graph.sites if site not in self._histories]
+            core.block(
+                "manager", f"no majority: {', '.join(silent[:9])} {'do' if len(silent) > 1 else 'does'} not answer"
+            )
+        self._decide_if_ready()
+        if self._ballot:
+            self._ask()
+
+    def on_refused(self, sender: SiteId, packet: Refused, arrival: Arrival) -> None:
+        """Another one has a higher ballot, or the graph is replaced already."""
+        core = self._core
+        if packet.graph == core.number and packet.ballot > self._ballot and self._ballot and self._chosen is None:
+            core.branch("outvoted")
+            self._highest = max(self._highest, packet.ballot)
+            self._rest = 1 + core.context.random.randrange(4)
+            self.end()
+
+    def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
+        """One more has stopped."""
+        core = self._core
+        if packet.graph != core.number or packet.ballot != self._ballot or self._proposed is not None:
+            return
+        if sender not in core.graph.sites or packet.number > core.number or len(packet.taken) > LISTED_MAX:
+            raise WireError(f"a history of {sender} with {len(packet.taken)} messages of graph {packet.number}")
+        self._histories[sender] = packet
+        self._decide_if_ready()
+
+    def _decide_if_ready(self) -> None:
+        core, graph = self._core, self._core.graph
+        if not self._ballot or self._proposed is not None or len(self._histories) < graph.majority:
+            return
+        if len(self._histories) < len(graph.sites) and self._ticks < GATHER_TICKS:
+            expected = {*graph.present} - core.detector.suspected | core.watching.back
+            if not expected <= self._histories.keys():
+                return
+        core.block("manager", "")
+        core.branch("collected")
+        earlier = max(self._histories.values(), key=lambda history: history.accepted_ballot)
+        if earlier.accepted is not None:
+            # A majority may have accepted it.
+            core.branch("kept-an-earlier-choice")
+            self._proposed = earlier.accepted
+        else:
+            self._proposed = self.compose()
+        self._agreed.clear()
+        self._ask()
+
+    # ------------------------------------------------------------------ the next graph
+    def compose(self) -> Graph:
+        """What the histories amount to."""
+        core, graph = self._core, self._core.graph
+        histories = self._histories
+        there = tuple(sorted(histories))
+        # Who has come back into this graph, and not yet taken anything in it, comes back into the next one.
+        survivors = [
+            site
+            for site in there
+            if histories[site].number == graph.number and (histories[site].running or site not in graph.returned)
+        ]
+        settled: dict[tuple[SiteId, Address], tuple[int, int]] = {}
+        for history in histories.values():
+            for each in history.settled:
+                _raise(settled, each.source, each.groups, (each.incarnation, each.number))
+        # Where the graph runs, everybody has all with which it began.
+        marks: dict[SiteId, int] = {"": len(graph.order) if any(histories[s].running for s in survivors) else 0}
+        for site in survivors:
+            for entry, number in histories[site].marks:
+                marks[entry] = max(number, marks.get(entry, 0))
+        left: dict[SiteId, list[Listed]] = {}
+        for site in survivors:
+            left[site] = []
+            for item in histories[site].taken:
+                if item.place <= marks.get(item.entry, 0):
+                    _raise(settled, item.id.source, item.groups, (item.id.incarnation, item.id.number))
+                else:
+                    left[site].append(item)
+        members = dict(graph.groups)
+        order, possible = merge(left, lambda item, site: any(site in members.get(g, ()) for g in item.groups))
+        if not possible:
+            raise WireError("histories that no forest can have brought about")
+        if len(order) > max(map(len, left.values()), default=0):
+            core.branch("merged")
+        known = {item.id for item in order}
+        for site in there:
+            if site not in survivors:
+                for item in histories[site].taken:
+                    last = settled.get((item.id.source, item.groups))
+                    old = last is not None and (item.id.incarnation, item.id.number) <= last
+                    if item.id not in known and not old:
+                        core.branch("tail-kept")
+                        known.add(item.id)
+                        order.append(item)
+        numbered = []
+        for place, item in enumerate(order, 1):
+            holders = tuple(s for s in there if any(item.id == each.id for each in histories[s].taken))[:HOLDERS_MAX]
+            numbered.append(Listed(item.id, item.groups, item.count, "", place, holders))
+        away = tuple(site for site in graph.sites if site not in histories)
+        if not away:
+            # Nobody can come with what is not known here. What a source knew when this graph began, and has in its log
+            # since then, need not be known any more. (Known from its word alone: it says that nothing is pending,
+            # crashes, finds in its log what it has multicast, and submits it again.)
+            known_before = {(each.source, each.groups): (each.incarnation, each.number) for each in graph.settled}
+            settled = {
+                key: last
+                for key, last in settled.items()
+                if known_before.get(key) != last or key[0] not in survivors or key[1] in histories[key[0]].pending
+            }
+        return Graph(
+            graph.number + 1,
+            core.site,
+            there,
+            away,
+            graph.groups,
+            tuple(site for site in there if site not in survivors),
+            tuple(sorted(self._count(survivors, left, order).items())),
+            tuple(Settled(source, groups, *last) for (source, groups), last in sorted(settled.items())),
+            tuple(numbered),
+        )
+
+    def _count(
+        self, survivors: list[SiteId], left: dict[SiteId, list[Listed]], order: list[Listed]
+    ) -> dict[GroupId, int]:
+        """How many messages each group has had when all have what some have."""
+        offsets = dict(self._core.graph.offsets)
+        for site in survivors:
+            had = {item.id for item in self._histories[site].taken}
+            for group, count in self._histories[site].counts:
+                more = sum(item.count for item in order if group in item.groups and item.id not in had)
+                offsets[group] = max(offsets.get(group, 0), count + more)
+        return offsets
+
+    # ------------------------------------------------------------------ having it chosen, and beginning it
+    def on_agreed(self, sender: SiteId, packet: Agreed, arrival: Arrival) -> None:
+        """With a majority it is chosen."""
+        core = self._core
+        if packet.graph != core.number or packet.ballot != self._ballot or self._proposed is None:
+            return
+        if sender in core.graph.sites and self._chosen is None:
+            self._agreed.add(sender)
+            if len(self._agreed) >= core.graph.majority:
+                core.branch("chosen")
+                self._chosen = self._proposed
+                self._wait()
+
+    def _wait(self) -> None:
+        """Until nobody delivers anything in the old graph any more. Whoever has told its history has stopped."""
+        core, graph = self._core, self._core.graph
+        manager = self._histories.get(graph.manager)
+        drift = core.options.drift_max
+        if manager is not None and manager.number == graph.number and manager.shares_left is not None:
+            left = [seconds for site, seconds in manager.shares_left if site not in self._histories]
+        else:
+            left = [history.grant_left for history in self._histories.values()]
+        seconds = max(left, default=0.0) * (1 + drift) / (1 - drift)
+        if seconds > 0:
+            core.branch("waited-for-shares")
+            core.set_timer("begin", seconds)
+        else:
+            self.on_begin_timeout()
+
+    def on_begin_timeout(self) -> None:
+        """All shares of the old graph have ended."""
+        core, chosen = self._core, self._chosen
+        if chosen is None or chosen.number != core.number + 1:
+            return
+        core.branch("began")
+        self._begun = chosen
+        self._unaware = {site for site in chosen.present if site != core.site}
+        core.send(tuple(sorted(self._unaware)), Begin(chosen))
+        core.set_timer("attempt", core.options.retransmit_seconds)
+        if core.site in chosen.present:
+            core.enter(chosen)
+        else:
+            self.end()
+
+    def on_begun(self, sender: SiteId, packet: Begun, arrival: Arrival) -> None:
+        """The graph is open there."""
+        if self._begun is not None and packet.graph >= self._begun.number:
+            self._unaware.discard(sender)
+
+    def tell(self, sender: SiteId) -> bool:
+        """A site that is in this graph does not know it."""
+        core = self._core
+        if sender in core.graph.present and core.number > 0:
+            core.send((sender,), Begin(core.graph))
+            return True
+        return False
+
+    def on_begin(self, sender: SiteId, packet: Begin, arrival: Arrival) -> None:
+        """A graph begins. A site that is in it has told its history of the graph before, or is let in again."""
+        core, graph = self._core, packet.following
+        if (
+            not 0 < len(graph.sites) <= SITES_MAX
+            or sender not in core.graph.sites
+            or graph.manager not in graph.present
+        ):
+            raise WireError(f"{sender} begins a graph of {len(graph.sites)} sites")
+        if graph.number <= core.number:
+            core.send((sender,), Begun(core.number))
+        elif core.site in graph.present:
+            core.enter(graph)
+            core.send((sender,), Begun(core.number))
+
+
+def _raise(
+    settled: dict[tuple[SiteId, Address], tuple[int, int]], source: SiteId, groups: Address, last: tuple[int, int]
+) -> None:
+    settled[source, groups] = max(last, settled.get((source, groups), last))

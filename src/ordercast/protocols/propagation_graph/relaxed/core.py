@@ -1,0 +1,498 @@
+"""The propagation graph that goes on without failed sites (Spauster 7.1.1, 7.3): `delivery = "non-atomic"`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+
+from ordercast.core import Context, GroupId, MessageId, Multicast, Packet, SiteId, UsageError, WireError
+from ordercast.core.effects import (
+    Credit,
+    Deliver,
+    EnterGroup,
+    ExitGroup,
+    InstallView,
+    Redeliver,
+    Replay,
+    Send,
+    Withdraw,
+)
+from ordercast.core.events import (
+    Arrival,
+    Event,
+    JoinRequested,
+    LeaveRequested,
+    MulticastRequested,
+    Recovered,
+    RemovalRequested,
+    Started,
+)
+from ordercast.protocols.parts.detector import FailureDetector
+from ordercast.protocols.propagation_graph.edges import IncomingEdge
+from ordercast.protocols.propagation_graph.packets import Submit
+from ordercast.protocols.propagation_graph.protocol import PropagationGraph
+from ordercast.protocols.propagation_graph.relaxed.acceptor import Acceptor
+from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
+from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
+from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
+from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
+from ordercast.protocols.propagation_graph.relaxed.packets import (
+    Agreed,
+    History,
+    Pass,
+    Refused,
+)
+from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed, Running, Summary
+from ordercast.protocols.propagation_graph.relaxed.shares import Shares
+from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
+from ordercast.protocols.propagation_graph.relaxed.watching import Watching
+from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES
+from ordercast.protocols.propagation_graph.routes import routes_of
+
+PING_SHARE = 5
+"""A silent site is asked so many times before it is suspected."""
+
+
+class RelaxedGraph(PropagationGraph):
+    """Messages go as in `PropagationGraph`, within one graph at a time. When a site fails, the others stop, make one
+    order of what they have had, and go on in the next graph; whoever failed comes back in a later one."""
+
+    guards_deliveries = True
+    parts = RELAXED_ROLES
+    packets = (Submit,)
+    records = (Placed, Entered, Running, Summary)
+
+    def __init__(self, context: Context) -> None:
+        self.has_forgotten = False
+        """Whether the numbers of its edges are gone, with a crash: it goes on in the next graph only."""
+        self.is_running = True
+        """Whether everybody has all with which the graph began."""
+        self.owes_deliveries = False
+        """Whether something may have come too late for the application, and is to be delivered with the next share."""
+        self._alive_since = 0
+        """What was ordered since this graph may be delivered."""
+        self._places: dict[MessageId, int] = {}
+        self._own_places = count(1)
+        self._tail: dict[MessageId, Multicast] = {}
+        """After a crash: what is in the log and the application may not have seen. It is not to see it before this
+        site is in the next graph. (Else: y has logged m' m and crashes before it delivers them; the others, who had
+        neither, deliver m m'; y comes back and delivers m' m, and has not failed since.)"""
+        super().__init__(context)
+
+    def attach_roles(self) -> None:
+        """The parts of this form."""
+        if self.is_outside:
+            raise UsageError('delivery = "non-atomic" needs groups that the configuration names')
+        if not self.context.stable:
+            raise UsageError('delivery = "non-atomic" needs a log; log, or write delivery = "atomic"')
+        options, context = self.options, self.context
+        groups = tuple(sorted(context.groups.items()))
+        self.graph = Graph(0, self.roster.manager, context.sites, (), groups)
+        self.counts = dict.fromkeys(self._own_groups(), 0)
+        self.history = self.attach(HistoryKeeping(self))
+        self.repair = self.upkeep = self.attach(Upkeep(self))
+        self.detector = self.attach(
+            FailureDetector(
+                self,
+                ping_seconds=options.suspicion_seconds / PING_SHARE,
+                suspicion_seconds=options.suspicion_seconds,
+                suspicion_seconds_max=max(options.suspicion_seconds, options.suspicion_seconds_max),
+                on_suspected=lambda site: self.watching.on_suspected(site),
+            )
+        )
+        self.shares = self.attach(Shares(self))
+        self.watching = self.attach(Watching(self))
+        self.acceptor = self.attach(Acceptor(self))
+        self.coordinator = self.attach(Coordinator(self))
+        self.catching_up = self.attach(CatchingUp(self))
+        self.pending = self.attach(Pending(self))
+
+    def _own_groups(self) -> tuple[GroupId, ...]:
+        return tuple(group for group, members in self.graph.groups if self.site in members)
+
+    @property
+    def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
+        """The groups, with those of their members that are away."""
+        return dict(self.graph.groups)
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """Those that are away, too."""
+        return self.graph.sites
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether this site takes nothing more in its graph: it has promised to stop, or has forgotten its edges."""
+        acceptor = self.acceptor
+        return self.has_forgotten or (acceptor.pledged > 0 and acceptor.instance >= self.number)
+
+    def may_deliver(self, effect: Deliver | Replay, now: float) -> bool:
+        """Whether the share of this site lasts, and nobody has gone on without it since."""
+        return int(effect.view or 0) >= self._alive_since and self.shares.is_held(now)
+
+    def step(self, now: float, event: Event) -> None:
+        """Whatever happens: first, whether the share has ended. (A process that was stopped finds packets before its
+        timer.)"""
+        self.now = now
+        self.shares.check()
+        super().step(now, event)
+
+    # ------------------------------------------------------------------ what cannot be done
+    def on_join_requested(self, event: JoinRequested) -> None:
+        """The groups are those of the configuration."""
+        raise UsageError(f'with delivery = "non-atomic" groups are those of the configuration, not {event.group!r}')
+
+    def on_leave_requested(self, event: LeaveRequested) -> None:
+        """The groups are those of the configuration."""
+        raise UsageError(f'with delivery = "non-atomic" groups are those of the configuration: {event.group!r} stays')
+
+    def on_removal_requested(self, event: RemovalRequested) -> None:
+        """The others go on without a site that has failed."""
+        raise UsageError(f"the others go on without {event.site!r} when it fails: nothing is to be removed")
+
+    # ------------------------------------------------------------------ the source
+    def on_started(self, event: Started) -> None:
+        """The manager sees to its lease."""
+        self.give_credit()
+        self.watching.watch()
+        self.shares.go_on()
+
+    def on_multicast_requested(self, event: MulticastRequested) -> None:
+        """To the primary destination, which may be here."""
+        self._check_memory("multicast")
+        multicast = event.multicast
+        edge = self.incoming_edge(self.site)
+        if self.find_entry(multicast) == self.site and not edge.early and self.has_room(multicast):
+            self.branch("taken-here")
+            self.take(edge, multicast)
+            self.give_credit()
+            return
+        self.branch("submitted")
+        self.pending.add(multicast)
+        self.give_credit()
+
+    def find_entry(self, multicast: Multicast) -> SiteId | None:
+        """The primary destination; None when all members are away."""
+        try:
+            return self.routes.ways[multicast.groups, multicast.destinations].entry
+        except UsageError:
+            return None
+
+    def give_credit(self) -> None:
+        """As many as may be pending, until everybody has them."""
+        room = min(
+            self.options.window_messages - self.own_pending,
+            self.options.history_messages_max + self.options.window_messages - len(self.pending.messages),
+        )
+        full = self.own_pending_bytes >= self.options.history_bytes_max
+        self.outbox.append(Credit(0 if full else max(0, room)))
+
+    # ------------------------------------------------------------------ taking messages in order
+    def hear_other_graph(self, sender: SiteId, graph: int) -> None:
+        """A message of an earlier graph is nobody's any more; one of a later graph comes again."""
+        self.branch("another-graph")
+        if graph < self.number:
+            self.coordinator.tell(sender)
+
+    def on_submit(self, sender: SiteId, packet: Submit, arrival: Arrival) -> None:
+        """At the primary destination."""
+        if packet.graph != self.number:
+            self.hear_other_graph(sender, packet.graph)
+        elif not self.is_closed:
+            super().on_submit(sender, packet, arrival)
+
+    def receive_pass(self, sender: SiteId, packet: Pass) -> None:
+        """At a site on the way."""
+        multicast = packet.multicast
+        if packet.graph != self.number:
+            self.hear_other_graph(sender, packet.graph)
+            return
+        if self.is_closed:
+            return
+        try:
+            way = self.routes.ways[multicast.groups, multicast.destinations]
+        except UsageError as error:
+            raise WireError(f"from {sender}: {error}") from error
+        at = way.places.get((sender, self.site))
+        if at is None or at >= len(packet.numbers) or not multicast.groups or packet.place < 1:
+            raise WireError(f"{sender} may not pass {multicast.id} on to here")
+        number = packet.numbers[at]
+        if number > self.incoming_edge(sender).released:
+            self._places[multicast.id] = packet.place
+        self.receive(sender, number, packet)
+        self.history.note_stable(way.entry, packet.stable)
+
+    def take(self, edge: IncomingEdge, multicast: Multicast, queued: bool = False) -> None:
+        """The message's place in this site's order is here: it is logged, sent on, and delivered."""
+        step = self.steps[multicast.groups, multicast.destinations]
+        entry = self.routes.ways[multicast.groups, multicast.destinations].entry
+        place = next(self._own_places) if entry == self.site else self._places.pop(multicast.id)
+        self.append(Placed(multicast, entry, place))
+        edge.released += 1
+        for group in step.counted:
+            self.counts[group] += multicast.count
+        numbers = tuple(map(next, step.numbers))
+        if step.to:
+            self.branch("forwarded")
+            message = Pass(numbers, multicast, self.number, place, self.history.marks.get(entry, 0))
+            for onward in step.edges:
+                onward.keep(message)
+            self.outbox.append(Send(step.to, message))
+            self.repair.look_soon()
+        if multicast.id.source == self.site:
+            self.pending.note_taken_here(multicast)
+        self._deliver(multicast, edge.sender)
+        held = Held(multicast, entry, place, tuple(zip(step.edges, numbers, strict=True)))
+        self.history.add(edge.sender, edge.released, held)
+
+    def _deliver(self, multicast: Multicast, sender: SiteId) -> None:
+        if any(group in self.counts for group in multicast.groups):
+            size = len(multicast.payload)
+            self.untaken.append(size)
+            self.untaken_bytes += size
+            parent = None if sender == self.site else sender
+            self.outbox.append(Deliver(multicast, None, parent, view=str(self.number)))
+
+    def take_listed(self, multicast: Multicast, item: Listed) -> None:
+        """A message of the order with which the graph begins, which this site lacked."""
+        self.append(Placed(multicast, "", item.place))
+        self.history.held[multicast.id] = Held(multicast, "", item.place)
+        self._count(multicast)
+        self._deliver(multicast, self.site)
+
+    def _count(self, multicast: Multicast) -> None:
+        for group in multicast.groups:
+            if group in self.counts:
+                self.counts[group] += multicast.count
+
+    def has_room(self, multicast: Multicast) -> bool:
+        """Whether this site may deliver, and everyone further on can take one more."""
+        if self.is_closed or not self.is_running or not self.shares.is_held(self.now):
+            return False
+        if len(self.history.held) >= 4 * self.options.history_messages_max:
+            return False
+        return super().has_room(multicast)
+
+    def steps_below(self) -> tuple[SiteId, ...]:
+        """Those to whom edges lead from here."""
+        return tuple(site for site, above in self.routes.parent.items() if above == self.site)
+
+    # ------------------------------------------------------------------ from one graph to the next
+    def reply(self, to: SiteId, packet: Packet) -> None:
+        """Answer whoever makes the next graph, which may be this site."""
+        if to != self.site:
+            self.send((to,), packet)
+        elif isinstance(packet, History):
+            self.coordinator.on_history(to, packet, Arrival())
+        elif isinstance(packet, Agreed):
+            self.coordinator.on_agreed(to, packet, Arrival())
+        elif isinstance(packet, Refused):
+            self.coordinator.on_refused(to, packet, Arrival())
+
+    def stop(self) -> None:
+        """This site has promised to stop: what it has had is what it tells."""
+        self.shares.stop()
+        self.watching.look_soon()
+
+    def enter(self, graph: Graph) -> None:
+        """The next graph begins here."""
+        survived = self.site not in graph.returned
+        self.append(Entered(graph, survived))
+        before = self.graph
+        self._change(graph, survived)
+        for group in self._own_groups():
+            if not survived:
+                self.branch("rejoined-by-skip")
+                self.outbox.append(ExitGroup(group))
+                self.outbox.append(EnterGroup(group, self.counts[group]))
+            self._install_view(group, before if survived else None)
+        if not survived:
+            self.shares.fail(self.now)
+            self.outbox.append(Withdraw())
+            self.untaken.clear()
+            self.untaken_bytes = 0
+            for multicast in self._tail.values():
+                self.outbox.append(Replay(multicast, view=str(self.number), seen=True))
+            self._tail.clear()
+        self.branch("entered")
+        self.upkeep.begin()
+        self.watching.begin()
+        self.pending.begin()
+        self.give_credit()
+        self.shares.go_on()
+        self.catching_up.go_on()
+
+    def _install_view(self, group: GroupId, before: Graph | None) -> None:
+        members = self.roster.members(group)
+        along = () if before is None else tuple(site for site in members if site in before.present)
+        self.outbox.append(InstallView(str(self.number), members, along, (group,)))
+
+    def _change(self, graph: Graph, survived: bool) -> None:
+        """What `enter` changes, also when it is read from the log."""
+        history = self.history
+        for each in graph.settled:
+            key, last = (each.source, each.groups), (each.incarnation, each.number)
+            history.settled[key] = max(last, history.settled.get(key, last))
+        known = {item.id: item for item in graph.order}
+        history.held = {
+            message: Held(history.held[message].multicast, "", item.place)
+            for message, item in known.items()
+            if message in history.held
+        }
+        history.begin()
+        self.pending.drop_settled()
+        self.graph = graph
+        roster = graph.roster()
+        self._install(roster, routes_of(roster, self.options))
+        self.past.clear()
+        own = self._own_groups()
+        if not survived:
+            self._alive_since = graph.number
+            offsets = dict(graph.offsets)
+            self.counts = {group: offsets.get(group, 0) for group in own}
+        missing = [
+            item
+            for item in graph.order
+            if survived and item.id not in history.held and any(group in own for group in item.groups)
+        ]
+        self._places.clear()
+        self._own_places = count(1)
+        self.has_forgotten = False
+        self.is_running = False
+        self.owes_deliveries = True
+        self.acceptor.begin(graph.number)
+        self.coordinator.begin()
+        self.shares.begin()
+        self.catching_up.begin(missing)
+
+    def on_share_held(self) -> None:
+        """This site may deliver, from now on or still."""
+        if self.owes_deliveries:
+            self.owes_deliveries = False
+            self.outbox.append(Redeliver())
+            for multicast in self._tail.values():
+                self.outbox.append(Replay(multicast, view=str(self.number)))
+            self._tail.clear()
+        if not self.is_running:
+            self.catching_up.go_on(ask=False)
+        self._recover_if_running()
+        self.use_room()
+
+    def on_caught_up(self) -> None:
+        """This site has all with which the graph began."""
+        if not self.is_running and self.shares.is_held(self.now):
+            if self.graph.manager == self.site:
+                self.shares.note_caught_up(self.site)
+            else:
+                self.shares.tell_caught_up()
+
+    def run(self) -> None:
+        """Everybody has all with which the graph began."""
+        if self.is_running:
+            return
+        self.append(Running(self.number))
+        self.recall_running(Running(self.number))
+        self.branch("ran")
+        self._recover_if_running()
+        self.use_room()
+
+    def recall_running(self, record: Running) -> None:
+        """See `run`."""
+        self.is_running = True
+        for item in self.graph.order:
+            self.history.note_settled(item.id, item.groups)
+            self.history.held.pop(item.id, None)
+            self.pending.messages.pop(item.id, None)
+        if self.has_forgotten:
+            self._replay_tail()
+
+    def _recover_if_running(self) -> None:
+        if self.is_running and self.shares.has_failed and self.shares.is_held(self.now):
+            self.branch("share-back")
+            self.shares.has_failed = False
+            self.declare_recovered()
+
+    # ------------------------------------------------------------------ stable storage
+    def checkpoint_messages(self) -> int:
+        """What a checkpoint would hold."""
+        return len(self.history.held) + len(self.pending.messages)
+
+    def checkpoint_state(self) -> Summary:  # type: ignore[override]
+        """Everything that the log amounts to."""
+        acceptor, history = self.acceptor, self.history
+        return Summary(
+            self.graph,
+            self.is_running,
+            acceptor.instance,
+            acceptor.pledged,
+            acceptor.accepted_ballot,
+            acceptor.accepted,
+            tuple(Placed(held.multicast, held.entry, held.place) for held in history.held.values()),
+            tuple(sorted(history.marks.items())),
+            history.settled_list(),
+            tuple(self.pending.messages.values()),
+            tuple(sorted(self.counts.items())),
+        )
+
+    def restore(self, state: Summary) -> None:  # type: ignore[override]
+        """The checkpoint."""
+        if state.graph.number:
+            self._change(state.graph, True)
+            for group in self._own_groups():
+                self.outbox.append(EnterGroup(group, dict(state.counts)[group]))
+        self.counts = dict(state.counts)
+        self.is_running = state.running
+        acceptor, history = self.acceptor, self.history
+        acceptor.instance, acceptor.pledged = state.instance, state.pledged
+        acceptor.accepted_ballot, acceptor.accepted = state.accepted_ballot, state.accepted
+        history.marks = dict(state.marks)
+        for each in state.settled:
+            history.settled[each.source, each.groups] = (each.incarnation, each.number)
+        for multicast in state.pending:
+            self.pending.messages[multicast.id] = multicast
+        for placed in state.taken:
+            self._recall(placed)
+
+    def recall_placed(self, record: Placed) -> None:
+        """A message was taken."""
+        self._recall(record)
+        self._count(record.multicast)
+
+    def _recall(self, record: Placed) -> None:
+        multicast = record.multicast
+        self.history.held[multicast.id] = Held(multicast, record.entry, record.place)
+        if multicast.id.source == self.site and record.entry == self.site:
+            self.pending.messages.pop(multicast.id, None)
+        if any(group in self.counts for group in multicast.groups):
+            self._tail[multicast.id] = multicast
+
+    def recall_entered(self, record: Entered) -> None:
+        """A graph was entered; what was everywhere by then, the application has seen."""
+        ordered = {item.id for item in record.graph.order} if record.survived else set()
+        self._replay_tail(ordered, seen=not record.survived)
+        self._change(record.graph, record.survived)
+        self.has_forgotten = True
+        if not record.survived:
+            for group in self._own_groups():
+                self.outbox.append(EnterGroup(group, self.counts[group]))
+
+    def _replay_tail(self, but: set[MessageId] | None = None, seen: bool = False) -> None:
+        for message, multicast in list(self._tail.items()):
+            if but is None or message not in but:
+                self.outbox.append(Replay(multicast, seen=seen))
+                del self._tail[message]
+
+    def on_recovered(self, event: Recovered) -> None:
+        """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""
+        self.shares.has_failed = True
+        if event.checkpoint is not None:
+            self.restore(event.checkpoint)  # type: ignore[arg-type]
+        self.has_forgotten = True
+        for record in event.records:
+            self._on_record[type(record)](record)
+        self.has_forgotten = True
+        self.shares.granted_until = self.now + self.options.lease_seconds
+        self.give_credit()
+        self.watching.watch()
+        self.watching.drive()

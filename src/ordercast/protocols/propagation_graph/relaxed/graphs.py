@@ -1,0 +1,71 @@
+"""What is decided when a graph is replaced: who takes part in the next one, and what everybody has had before it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ordercast.core import GroupId, MessageId, SiteId
+from ordercast.protocols.propagation_graph.rosters import Groups, Roster
+
+Address = tuple[GroupId, ...]
+
+
+class Listed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A message in a history, or in the order that was made of all histories. Its payload is where its holders are."""
+
+    id: MessageId
+    groups: Address
+    count: int
+    entry: SiteId
+    """Where it entered the graph; empty: it stood in the order with which the graph began."""
+    place: int
+    """Its number among what entered there, the *group sequence number* of 7.1.1; each graph begins with 1."""
+    holders: tuple[SiteId, ...] = ()
+
+
+class Settled(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Everybody has had what this source has multicast to this address, up to this message."""
+
+    source: SiteId
+    groups: Address
+    incarnation: int
+    number: int
+
+
+class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One graph. Its sites are those who take part and those who are away: both count for majorities, so that nobody
+    can be left over in a majority of a minority.
+
+    (With majorities of those who take part: of five, c and d are away for a second; a and b, two of the remaining
+    three, die; e alone may decide nothing, and c and d, who are back, have no vote.)
+    """
+
+    number: int
+    manager: SiteId
+    present: tuple[SiteId, ...]
+    away: tuple[SiteId, ...]
+    groups: Groups
+    """All members, those who are away, too."""
+    returned: tuple[SiteId, ...] = ()
+    """Those of the present that go on behind all that the others have had."""
+    offsets: tuple[tuple[GroupId, int], ...] = ()
+    """How many messages each group has had before."""
+    settled: tuple[Settled, ...] = ()
+    order: tuple[Listed, ...] = ()
+    """What some who take part have had in the graph before and others may lack, in the order in which all have it."""
+
+    @property
+    def sites(self) -> tuple[SiteId, ...]:
+        """All of them, sorted."""
+        return tuple(sorted((*self.present, *self.away)))
+
+    @property
+    def majority(self) -> int:
+        """So many sites are more than half."""
+        return (len(self.present) + len(self.away)) // 2 + 1
+
+    def roster(self) -> Roster:
+        """Those who take part: with the options, that is the graph along which messages go."""
+        here = set(self.present)
+        groups = tuple((group, tuple(site for site in members if site in here)) for group, members in self.groups)
+        return Roster(self.number, self.manager, self.present, tuple((g, members) for g, members in groups if members))

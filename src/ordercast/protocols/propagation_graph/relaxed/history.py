@@ -1,0 +1,193 @@
+"""What a site has taken and others may lack: its history, back to what is stable everywhere (Spauster 7.1.1)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, Multicast, Part, SiteId, WireError
+from ordercast.core.events import Arrival
+from ordercast.protocols.propagation_graph.edges import OutgoingEdge
+from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.packets import Stable, Took
+
+if TYPE_CHECKING:
+    from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
+
+
+class Held:
+    """A message of the history."""
+
+    __slots__ = ("entry", "multicast", "onward", "place")
+
+    def __init__(
+        self, multicast: Multicast, entry: SiteId, place: int, onward: tuple[tuple[OutgoingEdge, int], ...] = ()
+    ) -> None:
+        self.multicast = multicast
+        self.entry = entry
+        self.place = place
+        self.onward = onward
+        """The edges by which it went on, and its numbers there."""
+
+    def listed(self) -> Listed:
+        """Without its payload."""
+        multicast = self.multicast
+        return Listed(multicast.id, multicast.groups, multicast.count, self.entry, self.place)
+
+
+class HistoryKeeping(Part):
+    """A message is kept until everyone to whom it goes has it. Acknowledgements tell what everyone below has; the
+    primary destination knows when all have, and says so downwards.
+
+    (With acknowledgements from hop to hop, in Figure 7.1: a has α3, c has acknowledged it, a forgets it, c fails before
+    d and e have it. With acknowledgements upwards alone: p has acknowledged m to its source and fails, d has m and has
+    forgotten it, e has never had it.)
+    """
+
+    packets = (Took, Stable)
+    timers = ("tidy",)
+    branches = ("stable-told", "settled-told")
+
+    def __init__(self, core: RelaxedGraph) -> None:
+        self._core = core
+        self.held: dict[MessageId, Held] = {}
+        """In the site's order."""
+        self.settled: dict[tuple[SiteId, Address], tuple[int, int]] = {}
+        """Source and address -> up to which of its messages everybody has them."""
+        self._tidying = False
+        self.begin()
+
+    def begin(self) -> None:
+        """A graph begins."""
+        self.marks: dict[SiteId, int] = {}
+        """Primary destination -> everybody has what entered there up to this number."""
+        self._told: dict[SiteId, int] = {}
+        """The same, as far as the sites below were told."""
+        self._below: dict[SiteId, int] = {}
+        """Receiver of an edge -> up to which number all below have everything."""
+        self._unsettled: dict[SiteId, deque[tuple[int, Held]]] = {}
+        """Sender of an edge -> its numbers that somebody below lacks."""
+        self._settled_of: dict[SiteId, int] = {}
+        """Sender of an edge -> the number up to which everyone below has everything."""
+        self._told_above: dict[SiteId, int] = {}
+        self._entered: deque[Held] = deque()
+        """What entered here and somebody lacks."""
+
+    # ------------------------------------------------------------------ growing
+    def add(self, sender: SiteId, number: int, held: Held) -> None:
+        """A message is taken; it came by this edge with this number."""
+        self.held[held.multicast.id] = held
+        self._unsettled.setdefault(sender, deque()).append((number, held))
+        if held.entry == self._core.site:
+            self._entered.append(held)
+        self._settle()
+        self.tidy_soon()
+
+    def find(self, message: MessageId) -> Multicast | None:
+        """The message, if it is here."""
+        held = self.held.get(message)
+        return None if held is None else held.multicast
+
+    def listed(self) -> tuple[Listed, ...]:
+        """What is told to whoever makes the next graph."""
+        return tuple(held.listed() for held in self.held.values())
+
+    def settled_list(self) -> tuple[Settled, ...]:
+        """What everybody has had, for each source and address."""
+        return tuple(Settled(source, groups, *last) for (source, groups), last in sorted(self.settled.items()))
+
+    # ------------------------------------------------------------------ shrinking
+    def _is_settled(self, held: Held) -> bool:
+        below = self._below
+        return all(below.get(edge.to, 0) >= number for edge, number in held.onward)
+
+    def _settle(self) -> None:
+        """What all below have is settled; what entered here and is settled is stable."""
+        for sender, unsettled in self._unsettled.items():
+            while unsettled and self._is_settled(unsettled[0][1]):
+                self._settled_of[sender] = unsettled.popleft()[0]
+        entered, last = self._entered, 0
+        while entered and self._is_settled(entered[0]):
+            last = entered.popleft().place
+        if last:
+            self.note_stable(self._core.site, last)
+
+    def note_stable(self, entry: SiteId, number: int) -> None:
+        """Everybody has what entered there, up to this number."""
+        if number <= self.marks.get(entry, 0):
+            return
+        self.marks[entry] = number
+        for message in [m for m, held in self.held.items() if held.entry == entry and held.place <= number]:
+            self.forget(message)
+
+    def forget(self, message: MessageId) -> None:
+        """Everybody has it."""
+        self.note_settled(message, self.held.pop(message).multicast.groups)
+
+    def note_settled(self, message: MessageId, groups: Address) -> None:
+        """Everybody has it, and what its source has multicast to the same address before."""
+        key, last = (message.source, groups), (message.incarnation, message.number)
+        self.settled[key] = max(last, self.settled.get(key, last))
+
+    def is_settled(self, message: MessageId, groups: Address) -> bool:
+        """Whether everybody has it."""
+        last = self.settled.get((message.source, groups))
+        return last is not None and (message.incarnation, message.number) <= last
+
+    # ------------------------------------------------------------------ telling
+    def on_took(self, sender: SiteId, packet: Took, arrival: Arrival) -> None:
+        """A receiver has taken something, and so have all below it."""
+        core = self._core
+        if packet.graph != core.number or core.is_closed:
+            return
+        edge = core.outgoing.get(sender)
+        if edge is None or not packet.settled <= packet.taken <= edge.highest:
+            raise WireError(f"{sender} has taken {packet.taken} of what was not sent to it")
+        core.upkeep.take_acknowledgement(edge, packet.taken)
+        if packet.settled > self._below.get(sender, 0):
+            self._below[sender] = packet.settled
+            core.pending.settle(sender, packet.settled)
+            self._settle()
+            core.use_room()
+
+    def settled_of(self, sender: SiteId) -> int:
+        """Up to which number of an edge everyone from here on has everything."""
+        return self._settled_of.get(sender, 0)
+
+    def tidy_soon(self) -> None:
+        """Somebody is to be told something, in a while."""
+        if not self._tidying:
+            self._tidying = True
+            self._core.set_timer("tidy", self._core.options.retransmit_seconds)
+
+    def on_tidy_timeout(self) -> None:
+        """Tell those above what is settled, and those below what is stable."""
+        self._tidying = False
+        core = self._core
+        if core.is_closed:
+            return
+        for sender, number in self._settled_of.items():
+            if number > self._told_above.get(sender, 0) and sender != core.site:
+                core.branch("settled-told")
+                core.repair.acknowledge(core.incoming_edge(sender))
+        news = tuple((entry, mark) for entry, mark in self.marks.items() if mark > self._told.get(entry, 0))
+        below = core.steps_below()
+        if news and below:
+            core.branch("stable-told")
+            core.send(below, Stable(core.number, news))
+        self._told.update(news)
+        if self.held:
+            self.tidy_soon()
+
+    def note_told(self, sender: SiteId, settled: int) -> None:
+        """The sender of an edge was told."""
+        self._told_above[sender] = settled
+
+    def on_stable(self, sender: SiteId, packet: Stable, arrival: Arrival) -> None:
+        """Something is everywhere."""
+        core = self._core
+        if packet.graph == core.number and sender in core.routes.above[core.site]:
+            for entry, number in packet.marks:
+                self.note_stable(entry, number)
+            self.tidy_soon()
+            core.use_room()

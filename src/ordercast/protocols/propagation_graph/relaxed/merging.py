@@ -1,0 +1,63 @@
+"""One order out of the histories of those who go on (Spauster 7.1.1, 7.3): a topological sort."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+
+from ordercast.core import MessageId, SiteId
+from ordercast.protocols.propagation_graph.relaxed.graphs import Listed
+
+
+def merge(
+    histories: Mapping[SiteId, Sequence[Listed]], is_for: Callable[[Listed, SiteId], bool]
+) -> tuple[list[Listed], bool]:
+    """All messages of the histories, each once, in an order that every site can follow; and whether there is one.
+
+    A site has what it has had, and then what it lacks. So a message comes when every site that has had it has had
+    nothing else before it that is left, and every site that lacks it and is to get it has nothing left at all. (Without
+    the second rule: x has u, z has v, and both are for x and w; the sort says v u; x, which has delivered u, delivers
+    u v, and w, which has neither, v u.)
+
+    Histories of one forest always have such an order, for it is the one that would have come about.
+    """
+    sites = sorted(histories)
+    holders: dict[MessageId, list[SiteId]] = {}
+    listed: dict[MessageId, Listed] = {}
+    for site in sites:
+        for item in histories[site]:
+            holders.setdefault(item.id, []).append(site)
+            listed.setdefault(item.id, item)
+    waiting: dict[MessageId, int] = {}
+    """Message -> how many sites have something else first."""
+    lacking: dict[SiteId, list[MessageId]] = {site: [] for site in sites}
+    for message, item in listed.items():
+        waiting[message] = len(holders[message])
+        for site in sites:
+            if histories[site] and site not in holders[message] and is_for(item, site):
+                lacking[site].append(message)
+                waiting[message] += 1
+    ready: list[MessageId] = []
+
+    def release(message: MessageId) -> None:
+        waiting[message] -= 1
+        if not waiting[message]:
+            heappush(ready, message)
+
+    at = dict.fromkeys(sites, 0)
+    for site in sites:
+        if histories[site]:
+            release(histories[site][0].id)
+    heapify(ready)
+    order: list[Listed] = []
+    while ready:
+        message = heappop(ready)
+        order.append(listed[message])
+        for site in holders[message]:
+            at[site] += 1
+            if at[site] < len(histories[site]):
+                release(histories[site][at[site]].id)
+            else:
+                for each in lacking[site]:
+                    release(each)
+    return order, len(order) == len(listed)

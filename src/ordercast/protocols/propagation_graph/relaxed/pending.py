@@ -1,0 +1,91 @@
+"""A source's own messages, until everybody has them (Spauster 7.1.1): what only failed sites had comes again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ordercast.core import MessageId, Multicast, Part, SiteId
+from ordercast.core.effects import Recall
+from ordercast.protocols.propagation_graph.records import Submitted
+from ordercast.protocols.propagation_graph.relaxed.graphs import Address
+
+if TYPE_CHECKING:
+    from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
+
+
+class Pending(Part):
+    """What this site has multicast by another primary destination, or waits here. Not until that one has it, but until
+    everyone has: else a message that the primary destination took and acknowledged would die with it."""
+
+    records = (Submitted,)
+    branches = ("source-resent", "nobody-there")
+
+    def __init__(self, core: RelaxedGraph) -> None:
+        self._core = core
+        self.messages: dict[MessageId, Multicast] = {}
+        """In the order in which they were multicast."""
+        self._sent: dict[SiteId, dict[int, MessageId]] = {}
+        """Primary destination -> the numbers of its edge."""
+
+    def addresses(self) -> tuple[Address, ...]:
+        """Of what is pending."""
+        return tuple(sorted({multicast.groups for multicast in self.messages.values()}))
+
+    def add(self, multicast: Multicast) -> None:
+        """A new message; it is in the log before it goes."""
+        self._core.append(Submitted("", multicast))
+        self.messages[multicast.id] = multicast
+        self._submit(multicast)
+
+    def recall_submitted(self, record: Submitted) -> None:
+        """It is in the log."""
+        self._core.outbox.append(Recall(record.multicast))
+        self.messages[record.multicast.id] = record.multicast
+
+    def begin(self) -> None:
+        """A graph begins: what is not known to be everywhere, and is not in the order with which it begins, is
+        submitted anew."""
+        core = self._core
+        self._sent.clear()
+        core.own_pending = core.own_pending_bytes = 0
+        ordered = {item.id for item in core.graph.order}
+        for multicast in list(self.messages.values()):
+            if multicast.id not in ordered:
+                core.branch("source-resent")
+                self._submit(multicast)
+
+    def drop_settled(self) -> None:
+        """Everybody has these."""
+        is_settled = self._core.history.is_settled
+        for multicast in [each for each in self.messages.values() if is_settled(each.id, each.groups)]:
+            del self.messages[multicast.id]
+
+    def _submit(self, multicast: Multicast) -> None:
+        core = self._core
+        if core.is_closed:
+            return
+        entry = core.find_entry(multicast)
+        if entry is None:
+            # All members are away, and will go on behind it.
+            core.branch("nobody-there")
+            del self.messages[multicast.id]
+        elif entry == core.site:
+            edge = core.incoming_edge(core.site)
+            core.queue_here(edge, multicast)
+            core.stall(edge)
+        else:
+            submit = core.keep_submission(entry, multicast)
+            self._sent.setdefault(entry, {})[submit.number] = multicast.id
+            core.send((entry,), submit)
+            core.repair.look_soon()
+
+    def settle(self, entry: SiteId, number: int) -> None:
+        """Everybody has what was sent by this edge, up to this number."""
+        sent = self._sent.get(entry)
+        while sent and (first := next(iter(sent))) <= number:
+            self.messages.pop(sent.pop(first), None)
+            self._core.give_credit()
+
+    def note_taken_here(self, multicast: Multicast) -> None:
+        """This site is its primary destination and has taken it: from here on it is in its history."""
+        self.messages.pop(multicast.id, None)

@@ -1,0 +1,152 @@
+"""Delivery that goes on without failed sites (Spauster 7.1.1, 7.3): `delivery = "non-atomic"`."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from msgspec.structs import replace
+
+from ordercast.campaign.draw import Draw, draw_scenario
+from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
+from ordercast.core import MessageId, UsageError
+from ordercast.protocols import find_protocol
+from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
+from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
+from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
+from ordercast.protocols.propagation_graph.relaxed.merging import merge
+from ordercast.sim import Simulation, Workload
+from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
+from ordercast.sim.networks import PointToPoint
+
+FIGURE_7_1 = {"alpha": ["a", "b", "c", "d", "e"], "beta": ["c", "d", "e"], "gamma": ["a", "b"]}
+MODE = {"delivery": "non-atomic"}
+SEEDS = range(12)
+RARE = {"kept-an-earlier-choice", "tail-kept", "nobody-there", "merged", "lower-ballot", "outvoted"}
+"""What a few dozen runs need not reach."""
+
+
+class Relaxed(PropagationGraph):
+    """All runs of its campaigns are non-atomic."""
+
+    arrangement = replace(
+        PropagationGraph.arrangement, campaign=replace(PropagationGraph.arrangement.campaign, modes=(MODE,))
+    )
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> list[Outcome]:
+    return [run_draw(Draw(Relaxed, seed)).outcome for seed in SEEDS]
+
+
+def test_what_is_claimed_holds_under_every_fault(outcomes: list[Outcome]) -> None:
+    assert not [(outcome.seed, outcome.violations) for outcome in outcomes if outcome.violations]
+    assert not [outcome.seed for outcome in outcomes if outcome.vacuous]
+
+
+def test_every_branch_is_reached(outcomes: list[Outcome]) -> None:
+    counts: Counter[str] = Counter()
+    for outcome in outcomes:
+        counts.update(outcome.branches)
+    assert not [branch for branch in RELAXED_BRANCHES if not counts[branch] and branch not in RARE]
+
+
+def test_calm_runs_never_reorganise() -> None:
+    for seed in range(20):
+        scenario = draw_scenario(Relaxed, seed, calm=True)
+        trial = run_scenario(replace(scenario, options=dict(MODE)))
+        assert not trial.outcome.violations
+        assert not {"share-ended", "entered", "stopped", "suspected"} & {
+            branch for branch, count in trial.outcome.branches.items() if count
+        }
+
+
+def _run(*faults: AnyFault) -> Simulation:
+    workload = Workload(sources=("a", "d"), groups=("alpha", "beta", "gamma"), choose=1, count=60, rate=10.0)
+    return Simulation(
+        find_protocol("propagation-graph"),
+        groups=FIGURE_7_1,
+        network=PointToPoint(processing=0.0001, latency=0.001),
+        workloads=[workload],
+        faults=list(faults),
+        options=PropagationGraphOptions(delivery="non-atomic"),
+        seed=7,
+        settle=20.0,
+    ).execute()
+
+
+def _deliveries(run: Simulation, site: str) -> list[tuple[float, str]]:
+    rows = run.table().to_pylist()
+    return [(row["time"], row["message"]) for row in rows if row["kind"] == "deliver" and row["site"] == site]
+
+
+@pytest.mark.parametrize("site", ["a", "c", "e"])
+def test_the_others_go_on_when_a_site_dies_for_good(site: str) -> None:
+    run = _run(Crash(from_=2.0, sites=(site,), forever=True))
+    survivors = [other for other in "abde" if other != site]
+    for other in survivors:
+        times = [time for time, _ in _deliveries(run, other)]
+        after = min(time for time in times if time > 2.0)
+        # A suspicion, a lease, and what it takes to stop, choose and begin.
+        assert after - 2.0 < 2 * (0.5 + 1.0)
+        assert max(times) > 5.0
+
+
+def test_the_rest_of_the_old_tree_stops_before_the_new_one_delivers() -> None:
+    """Figure 7.5, the manager on the small side."""
+    run = _run(Partition(from_=2.0, to=8.0, parts=(("a", "b"),)))
+    rows = run.table().to_pylist()
+    begins = min(row["time"] for row in rows if row["kind"] == "view" and row["view"] == "1")
+    stopped = [row["time"] for row in rows if row["kind"] == "fail" and row["site"] in "ab"]
+    assert len(stopped) >= 2
+    assert max(time for time in stopped if time < 8.0) <= begins
+    assert not [time for site in "ab" for time, _ in _deliveries(run, site) if begins <= time < 8.0]
+
+
+def test_a_stopped_site_counts_as_failed_and_comes_back_behind_what_it_missed() -> None:
+    run = _run(Pause(from_=2.0, to=4.0, sites=("c",)))
+    rows = [row for row in run.table().to_pylist() if row["site"] == "c"]
+    assert [row["kind"] for row in rows if row["kind"] in ("leave", "join")] == ["leave", "join"] * 2
+    assert [row for row in rows if row["kind"] == "recover"]
+    assert max(time for time, _ in _deliveries(run, "c")) > 4.0
+
+
+def _listed(*names: str) -> list[Listed]:
+    return [Listed(MessageId(name, 0, 1), ("g",), 1, "r", 1) for name in names]
+
+
+def test_the_order_respects_what_each_site_has_and_then_what_it_lacks() -> None:
+    order, possible = merge({"x": _listed("u"), "z": _listed("v")}, lambda _item, site: site == "x")
+    assert possible
+    assert [item.id.source for item in order] == ["u", "v"]
+
+
+def test_histories_that_contradict_each_other_have_no_order() -> None:
+    assert not merge({"x": _listed("u", "v"), "y": _listed("v", "u")}, lambda _item, _site: True)[1]
+
+
+def test_those_who_are_away_count_for_the_majority() -> None:
+    graph = Graph(3, "a", ("a", "b", "c"), ("d", "e"), (("g", ("a", "d")), ("h", ("e",))))
+    assert graph.majority == 3
+    assert graph.roster().groups == (("g", ("a",)),)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"delivery": "sometimes"}, "delivery is atomic or non-atomic"),
+        ({"rejoin": "never"}, "rejoin is skip"),
+        ({"drift_max": 1.5}, "drift_max is from 0 to 1"),
+        ({"lease_seconds": 0.0}, "lease_seconds are positive"),
+        (MODE | {"bypass": True}, "for atomic delivery"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(options: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        PropagationGraphOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_log_is_refused_in_one_line() -> None:
+    scenario = replace(draw_scenario(Relaxed, 0, calm=True), options=dict(MODE), stable=False)
+    with pytest.raises(UsageError, match=r'^\[options\]: delivery = "non-atomic" needs a log; log, or write [^\n]*$'):
+        scenario.check()
