@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
-from ordercast.core import Context, MessageId, Multicast, Packet, UsageError
-from ordercast.core.effects import Recall, Send
-from ordercast.core.events import Received, Recovered, Started
+from ordercast.core import Context, MessageId, Multicast, UsageError
+from ordercast.core.effects import DeclareFailed, Recall, Send
+from ordercast.core.events import Received, Recovered, Started, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
-from ordercast.protocols.propagation_graph.relaxed.packets import Begin, Collect, Renew
+from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin
 from ordercast.protocols.propagation_graph.relaxed.records import Placed
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
@@ -174,15 +174,28 @@ def test_an_own_message_that_only_the_log_knows_counts_as_multicast_before_all_t
     assert [effect.multicast for effect in core.outbox if isinstance(effect, Recall)] == [own]
 
 
-@pytest.mark.parametrize("packet", [Renew(1, 1, False), Collect(1, 5)])
-def test_whoever_was_left_behind_without_a_share_is_let_in_when_it_speaks_of_its_graph(packet: Packet) -> None:
-    """e begins graph 1 as its manager, nobody grants it anything, and the others go on in graph 2."""
-    core = _site("a")
+@pytest.mark.parametrize("manager", ["a", "e"])
+def test_whoever_gets_no_share_has_failed_when_a_lease_has_passed_and_asks_to_be_let_in(
+    manager: str,
+) -> None:
+    """The others are in a later graph, of which e has not heard."""
+    core = _site("e")
     core.step(0.0, Started())
-    groups = core.graph.groups
-    core.step(0.1, Received("e", Begin(Graph(1, "e", tuple("abcde"), (), groups))))
-    core.step(0.2, Received("b", Begin(Graph(2, "a", tuple("abcd"), ("e",), groups))))
+    core.step(0.1, Received("a", Begin(Graph(1, manager, tuple("abcde"), (), core.graph.groups))))
+    lease = core.options.lease_seconds
+    core.step(0.05 + lease, TimerFired("share-end"))
+    assert not core.shares.has_failed
+    core.step(0.15 + lease, TimerFired("share-end"))
+    assert [effect.since for effect in core.outbox if isinstance(effect, DeclareFailed)] == [0.1 + lease]
     core.outbox.clear()
-    core.step(0.3, Received("e", packet))
-    assert core.watching.back == {"e"}
-    assert [effect for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, Collect)]
+    core.step(0.2 + lease, TimerFired("watch"))
+    assert [effect.to for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, Back)] == [
+        ("a", "b", "c", "d")
+    ]
+
+
+def test_there_is_no_checkpoint_while_the_tail_of_the_log_waits() -> None:
+    core = _site("a", incarnation=1)
+    core.step(0.0, Recovered((Placed(Multicast(MessageId("a", 0, 1), ("gamma",)), "a", 1),)))
+    assert core.checkpoint_state() is None
+    assert _site("a").checkpoint_state() is not None

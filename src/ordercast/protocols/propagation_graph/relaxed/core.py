@@ -418,21 +418,25 @@ class RelaxedGraph(PropagationGraph):
         """What a checkpoint would hold."""
         return len(self.history.held) + len(self.pending.messages)
 
-    def checkpoint_state(self) -> Summary:  # type: ignore[override]
-        """Everything that the log amounts to."""
+    def checkpoint_state(self) -> Summary | None:  # type: ignore[override]
+        """Everything that the log amounts to. Not while its tail waits, some of which may be stable everywhere."""
         acceptor, history = self.acceptor, self.history
-        return Summary(
-            self.graph,
-            self.is_running,
-            acceptor.instance,
-            acceptor.pledged,
-            acceptor.accepted_ballot,
-            acceptor.accepted,
-            tuple(Placed(held.multicast, held.entry, held.place) for held in history.held.values()),
-            tuple(sorted(history.marks.items())),
-            history.settled_list(),
-            tuple(self.pending.messages.values()),
-            tuple(sorted(self.counts.items())),
+        return (
+            None
+            if self._tail
+            else Summary(
+                self.graph,
+                self.is_running,
+                acceptor.instance,
+                acceptor.pledged,
+                acceptor.accepted_ballot,
+                acceptor.accepted,
+                tuple(Placed(held.multicast, held.entry, held.place) for held in history.held.values()),
+                tuple(sorted(history.marks.items())),
+                history.settled_list(),
+                tuple(self.pending.messages.values()),
+                tuple(sorted(self.counts.items())),
+            )
         )
 
     def restore(self, state: Summary) -> None:  # type: ignore[override]
