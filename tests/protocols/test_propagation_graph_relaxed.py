@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
-from ordercast.core import MessageId, UsageError
+from ordercast.core import Context, MessageId, Multicast, Packet, UsageError
+from ordercast.core.effects import Recall, Send
+from ordercast.core.events import Received, Recovered, Started
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
+from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
+from ordercast.protocols.propagation_graph.relaxed.packets import Begin, Collect, Renew
+from ordercast.protocols.propagation_graph.relaxed.records import Placed
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
 from ordercast.sim.networks import PointToPoint
@@ -150,3 +156,33 @@ def test_a_run_without_a_log_is_refused_in_one_line() -> None:
     scenario = replace(draw_scenario(Relaxed, 0, calm=True), options=dict(MODE), stable=False)
     with pytest.raises(UsageError, match=r'^\[options\]: delivery = "non-atomic" needs a log; log, or write [^\n]*$'):
         scenario.check()
+
+
+def _site(name: str, incarnation: int = 0) -> RelaxedGraph:
+    groups = {group: tuple(members) for group, members in FIGURE_7_1.items()}
+    options = PropagationGraphOptions(delivery="non-atomic")
+    core = PropagationGraph(Context(name, groups, tuple("abcde"), options, Random(0), incarnation=incarnation))
+    assert isinstance(core, RelaxedGraph)
+    return core
+
+
+def test_an_own_message_that_only_the_log_knows_counts_as_multicast_before_all_that_comes_after_the_crash() -> None:
+    core = _site("a", incarnation=1)
+    own = Multicast(MessageId("a", 0, 1), ("gamma",), b"")
+    other = Multicast(MessageId("d", 0, 1), ("alpha",), b"")
+    core.step(0.0, Recovered((Placed(own, "a", 1), Placed(other, "a", 2))))
+    assert [effect.multicast for effect in core.outbox if isinstance(effect, Recall)] == [own]
+
+
+@pytest.mark.parametrize("packet", [Renew(1, 1, False), Collect(1, 5)])
+def test_whoever_was_left_behind_without_a_share_is_let_in_when_it_speaks_of_its_graph(packet: Packet) -> None:
+    """e begins graph 1 as its manager, nobody grants it anything, and the others go on in graph 2."""
+    core = _site("a")
+    core.step(0.0, Started())
+    groups = core.graph.groups
+    core.step(0.1, Received("e", Begin(Graph(1, "e", tuple("abcde"), (), groups))))
+    core.step(0.2, Received("b", Begin(Graph(2, "a", tuple("abcd"), ("e",), groups))))
+    core.outbox.clear()
+    core.step(0.3, Received("e", packet))
+    assert core.watching.back == {"e"}
+    assert [effect for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, Collect)]

@@ -45,6 +45,7 @@ class Acceptor(Part):
         core = self._core
         if graph < self.instance or (graph == self.instance and ballot < self.pledged):
             core.branch("lower-ballot")
+            core.watching.note_other_graph(sender, graph)
             core.reply(sender, Refused(self.instance, self.pledged))
             return False
         if ballot < 1:

@@ -456,6 +456,7 @@ class RelaxedGraph(PropagationGraph):
 
     def recall_placed(self, record: Placed) -> None:
         """A message was taken."""
+        self.pending.recall_taken(record.multicast)
         self._recall(record)
         self._count(record.multicast)
 

@@ -63,9 +63,13 @@ class Watching(Part):
         self.look_soon()
 
     def note_other_graph(self, sender: SiteId, graph: int) -> None:
-        """A site speaks of another graph, or of one that has ended here."""
+        """A site speaks of another graph. If it speaks of an earlier one it was left behind, and may not know. (Else: e
+        begins graph 1 as its manager, no grant reaches it, and the others go on in graph 2. No share of e ends, for it
+        has had none: it asks for the lease of graph 1, or for histories, for ever, and nobody lets it in.)"""
         if graph > self._core.number:
             self.look_soon()
+        elif graph < self._core.number:
+            self.on_back(sender, Back(graph, True), Arrival())
 
     # ------------------------------------------------------------------ reasons
     def _suspected(self) -> tuple[SiteId, ...]:
