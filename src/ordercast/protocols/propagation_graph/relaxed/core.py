@@ -87,8 +87,7 @@ class RelaxedGraph(PropagationGraph):
         if not self.context.stable:
             raise UsageError('delivery = "non-atomic" needs a log; log, or write delivery = "atomic"')
         options, context = self.options, self.context
-        groups = tuple(sorted(context.groups.items()))
-        self.graph = Graph(0, self.roster.manager, context.sites, (), groups)
+        self.graph = Graph(0, self.roster.manager, context.sites, (), tuple(sorted(context.groups.items())))
         self.counts = dict.fromkeys(self._own_groups(), 0)
         self.history = self.attach(HistoryKeeping(self))
         self.repair = self.upkeep = self.attach(Upkeep(self))
@@ -420,23 +419,21 @@ class RelaxedGraph(PropagationGraph):
 
     def checkpoint_state(self) -> Summary | None:  # type: ignore[override]
         """Everything that the log amounts to. Not while its tail waits, some of which may be stable everywhere."""
+        if self._tail:
+            return None
         acceptor, history = self.acceptor, self.history
-        return (
-            None
-            if self._tail
-            else Summary(
-                self.graph,
-                self.is_running,
-                acceptor.instance,
-                acceptor.pledged,
-                acceptor.accepted_ballot,
-                acceptor.accepted,
-                tuple(Placed(held.multicast, held.entry, held.place) for held in history.held.values()),
-                tuple(sorted(history.marks.items())),
-                history.settled_list(),
-                tuple(self.pending.messages.values()),
-                tuple(sorted(self.counts.items())),
-            )
+        return Summary(
+            self.graph,
+            self.is_running,
+            acceptor.instance,
+            acceptor.pledged,
+            acceptor.accepted_ballot,
+            acceptor.accepted,
+            tuple(Placed(held.multicast, held.entry, held.place) for held in history.held.values()),
+            tuple(sorted(history.marks.items())),
+            history.settled_list(),
+            tuple(self.pending.messages.values()),
+            tuple(sorted(self.counts.items())),
         )
 
     def restore(self, state: Summary) -> None:  # type: ignore[override]
