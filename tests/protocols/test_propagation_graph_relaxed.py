@@ -18,8 +18,9 @@ from ordercast.protocols.propagation_graph import PropagationGraph, PropagationG
 from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
+from ordercast.protocols.propagation_graph.relaxed.history import Held
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
-from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin
+from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin, Collect, Stable
 from ordercast.protocols.propagation_graph.relaxed.records import Placed
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
@@ -199,3 +200,14 @@ def test_there_is_no_checkpoint_while_the_tail_of_the_log_waits() -> None:
     core.step(0.0, Recovered((Placed(Multicast(MessageId("a", 0, 1), ("gamma",)), "a", 1),)))
     assert core.checkpoint_state() is None
     assert _site("a").checkpoint_state() is not None
+
+
+def test_a_site_that_has_told_its_history_forgets_nothing_of_it() -> None:
+    core = _site("c")
+    core.step(0.0, Started())
+    parent = core.routes.parent["c"]
+    message = MessageId("a", 0, 1)
+    core.history.held[message] = Held(Multicast(message, ("alpha",)), parent, 1)
+    core.step(0.1, Received("b", Collect(0, 7)))
+    core.step(0.2, Received(parent, Stable(0, ((parent, 1),))))
+    assert message in core.history.held

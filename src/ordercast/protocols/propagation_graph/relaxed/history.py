@@ -184,9 +184,13 @@ class HistoryKeeping(Part):
         self._told_above[sender] = settled
 
     def on_stable(self, sender: SiteId, packet: Stable, arrival: Arrival) -> None:
-        """Something is everywhere."""
+        """Something is everywhere. A site that has stopped forgets nothing more.
+
+        (Else: f tells its history, with m, then hears that m is everywhere, and forgets it; m stands in the order with
+        which the next graph begins, f lacks it, fetches it, and delivers it again.)
+        """
         core = self._core
-        if packet.graph == core.number and sender in core.routes.above[core.site]:
+        if packet.graph == core.number and not core.is_closed and sender in core.routes.above[core.site]:
             for entry, number in packet.marks:
                 self.note_stable(entry, number)
             self.tidy_soon()
