@@ -205,7 +205,7 @@ def test_there_is_no_checkpoint_while_the_tail_of_the_log_waits() -> None:
 def test_a_site_that_has_told_its_history_forgets_nothing_of_it() -> None:
     core = _site("c")
     core.step(0.0, Started())
-    parent = core.routes.parent["c"]
+    parent = core.routes.above["c"][0]
     message = MessageId("a", 0, 1)
     core.history.held[message] = Held(Multicast(message, ("alpha",)), parent, 1)
     core.step(0.1, Received("b", Collect(0, 7)))
