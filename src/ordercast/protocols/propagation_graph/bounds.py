@@ -21,7 +21,7 @@ RELAXED_GUARANTEES = (
     "R2",
     "recovery",
 )
-"""What holds where delivery goes on. Not yet agreement and termination: too few runs have shown them (README.md)."""
+"""What holds where delivery goes on. Not yet agreement and termination: single runs violate them (README.md)."""
 
 PROMISED_UNDER = (*NETWORK_FAULTS, *CRASH_FAULTS, "slow-reader")
 """All but clocks that go wrong, by which a site looks after its edges. (A slow application only fills a buffer, and
