@@ -25,6 +25,14 @@ async def send(node: ordercast.Node) -> None:
     await orders.multicast(b"tea")
     async for delivery in orders:
         delivery.value.price
+
+
+def send_and_wait(node: ordercast.SynchronousNode) -> None:
+    orders = node.join("orders", type=Order)
+    orders.multicast(Order("tea"), confirm=True).offset
+    orders.multicast(b"tea")
+    for delivery in orders.consume("billing"):
+        delivery.value.price
 """
 
 
@@ -35,6 +43,8 @@ def test_mypy_accepts_every_example_and_refuses_a_wrong_payload_for_a_typed_grou
     said, complaint, _ = api.run(["--strict", "--config-file", str(ROOT / "pyproject.toml"), *examples, str(wrong)])
     assert complaint == ""
     errors = [line.partition(": error: ") for line in said.splitlines() if ": error: " in line]
-    assert [where.rpartition(":")[2] for where, _, _ in errors] == ["14", "16"]
+    assert [where.rpartition(":")[2] for where, _, _ in errors] == ["14", "16", "22", "24"]
     assert 'of "TypedGroup" matches argument type "bytes"' in errors[0][2]
-    assert '"Order" has no attribute "price"' in errors[1][2]
+    assert 'matches argument type "bytes"' in errors[2][2]
+    for error in (errors[1], errors[3]):
+        assert '"Order" has no attribute "price"' in error[2]

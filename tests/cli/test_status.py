@@ -31,14 +31,16 @@ def test_status_tells_who_is_up_how_far_its_groups_are_and_what_waits(tmp_path: 
             answers["a"]["offsets"]["g"] -= 8
             assert answers["a"]["orders"] == "a"
             assert answers["a"]["members"]["b"]["state"] == "up"
-            assert answers["a"]["members"]["c"] == {"state": "gone", "silent_seconds": None}
+            assert answers["a"]["members"]["c"] == {"state": "gone", "up_seconds": None, "silent_seconds": None}
             assert answers["a"]["sending"]["round_trip_seconds"] > 0
             assert answers["b"]["sending"]["round_trip_seconds"] is None
             lines = describe(answers)
             assert lines[0].startswith("a: up for ")
-            assert lines[1:3] == ["  a orders", "  c is gone: never heard of"]
-            assert re.fullmatch(r"  credit for \d+ bundles, round trip \d+\.\d ms", lines[3])
-            assert lines[4].startswith("  g: offset 1, 4 a second, ")
+            assert lines[1] == "  a orders"
+            assert re.fullmatch(r"  up: b for \d+ s", lines[2])
+            assert lines[3] == "  c is gone: never heard of"
+            assert re.fullmatch(r"  credit for \d+ bundles, round trip \d+\.\d ms", lines[4])
+            assert lines[5].startswith("  g: offset 1, 4 a second, ")
             assert lines[-1].startswith("c: down, or not on this machine (")
             answers["b"]["offsets"]["g"] = 0
             assert "  g: offset 0, 1 behind" in "\n".join(describe(answers))

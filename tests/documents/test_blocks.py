@@ -244,7 +244,7 @@ def _run_program(block: Block, folder: Path, text: str = "") -> str:
     timer = signal.signal(signal.SIGALRM, lambda *_: os.killpg(process.pid, signal.SIGKILL))
     signal.alarm(BLOCK_SECONDS_MAX)
     try:
-        if process.stdout is not None and "async for delivery in" in block.text:
+        if process.stdout is not None and "for delivery in" in block.text:
             line = process.stdout.readline()
             os.killpg(process.pid, signal.SIGKILL)
             rest, errors = process.communicate()

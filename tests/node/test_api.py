@@ -332,10 +332,10 @@ def test_the_synchronous_node_does_the_same_without_an_event_loop() -> None:
 
 
 def test_what_the_synchronous_node_waits_for_has_a_timeout_and_nothing_is_lost_by_it() -> None:
-    configuration = make_configuration("ab")
+    configuration = make_configuration("ab", options={"sequencer": "b"})
     with ordercast.open_synchronous(configuration, "a") as a:
         group = a.join("g")
-        # Nobody else is there: nothing is accepted by everybody.
+        # The sequencer is not there: nothing is accepted.
         with pytest.raises(TimeoutError):
             next(group.batches(timeout=0.01))
         a.multicast(b"1", ["g"])

@@ -193,6 +193,10 @@ BAD: dict[str, tuple[str, list[str]]] = {
         ["[options]", "window", "1 or more"],
     ),
     "option-that-fits-no-process": (changed("window_messages = 32", 'sequencer = "z"'), ["[options]", "'z'"]),
+    "option-for-simulations-only": (
+        changed('"sequencer"', '"propagation-graph"', changed("window_messages = 32", 'delivery = "non-atomic"')),
+        ['[options]: delivery = "non-atomic" is for simulations only', 'write delivery = "atomic"'],
+    ),
 }
 
 

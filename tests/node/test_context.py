@@ -42,6 +42,14 @@ class Dice(Diary):
         self.numbers.append(random.random())
 
 
+@dataclass
+class Loaded(Diary):
+    """A version of the diary whose method does something else, and always the same."""
+
+    def roll(self) -> None:
+        self.numbers.append(0.75)
+
+
 async def replicas(nodes: list[ordercast.Node], *classes: type[Diary]) -> list[Replicated[Diary]]:
     chosen = classes or (Diary,) * len(nodes)
     return [await Replicated(each()).join(node, "g") for node, each in zip(nodes, chosen, strict=True)]
@@ -172,6 +180,30 @@ def test_a_replica_with_another_version_of_a_method_stops_and_names_the_offset(
 
     run(main())
     assert "replica c has another state of group g than the others at offset" in caplog.text
+
+
+def test_a_deterministic_method_of_another_version_passes_until_it_is_called_and_is_found_at_the_next_hash() -> None:
+    Loaded.__name__ = "Diary"
+
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as nodes:
+            first, second, wrong = await replicas(nodes, Diary, Diary, Loaded)
+            await wrong.call(Diary.write, "the same in both versions")
+            check_now(wrong)
+            for replica in (first, second, wrong):
+                before = await replica.call(Diary.write, "whose digest was told before this call")
+            assert not any(node.internals.over.is_set() for node in nodes)
+            # The wrong one calls its method itself, and is the one who asks: that makes it no less wrong.
+            await wrong.call(type(wrong.state).roll)  # type: ignore[union-attr]
+            check_now(wrong)
+            why = await until_failed(nodes[2])
+            assert "replica c differs from that of a, b in group g at offset" in why
+            after = await first.call(Diary.write, "without c")
+            assert before < int(why.partition("at offset ")[2].partition(":")[0]) < after
+            assert await second.read(lambda diary: diary.entries[-1][2], linearizable=True) == after
+            assert not any(node.internals.over.is_set() for node in nodes[:2])
+
+    run(main())
 
 
 def test_of_two_replicas_that_differ_one_goes_on() -> None:

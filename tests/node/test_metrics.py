@@ -15,6 +15,10 @@ from tests.node.cluster import make_configuration, open_nodes, run
 ROOT = Path(__file__).parents[2]
 SAMPLE = re.compile(r'(ordercast_[a-z_]+)\{cluster="test",process="a"(,[a-z]+="[^"]*")?\} ([0-9.e+-]+)')
 
+NOT_DRAWN = {
+    f"ordercast_{name}" for name in ("up_seconds", "incarnation", "idle", "refused_peers", "transfers", "members")
+}
+
 
 def with_metrics(names: str) -> tuple[dict[str, Any], int]:
     (port,) = free_ports(1)
@@ -86,5 +90,9 @@ def test_the_dashboard_and_the_alerts_ask_for_figures_that_there_are() -> None:
         asked = set(re.findall(r"ordercast_[a-z_]+", (ROOT / file).read_text(encoding="utf-8")))
         assert asked
         assert asked <= known
-    panels = json.loads((ROOT / "docs/grafana.json").read_text(encoding="utf-8"))["panels"]
+    dashboard = (ROOT / "docs/grafana.json").read_text(encoding="utf-8")
+    panels = json.loads(dashboard)["panels"]
     assert all(panel["targets"] for panel in panels)
+    assert len({panel["id"] for panel in panels}) == len({str(panel["gridPos"]) for panel in panels}) == len(panels)
+    # Every figure is on the dashboard, or is told by another one that is there.
+    assert known - set(re.findall(r"ordercast_[a-z_]+", dashboard)) <= NOT_DRAWN

@@ -23,6 +23,7 @@ NODE = {
     "members",
     "multicast",
     "multicast_many",
+    "place",
     "process",
     "status",
     "try_multicast",
@@ -62,6 +63,7 @@ SYNCHRONOUS_GROUP = {
     "batches",
     "choose",
     "choose_role",
+    "consume",
     "events",
     "leave",
     "members",
@@ -69,6 +71,17 @@ SYNCHRONOUS_GROUP = {
     "multicast_many",
     "name",
     "on_question",
+    "try_multicast",
+    "views",
+}
+SYNCHRONOUS_TYPED_GROUP = {
+    "consume",
+    "deliveries",
+    "leave",
+    "members",
+    "multicast",
+    "multicast_many",
+    "name",
     "try_multicast",
     "views",
 }
@@ -94,7 +107,10 @@ def test_a_node_shows_the_same_before_it_is_entered() -> None:
 def test_a_synchronous_node_and_its_groups_show_what_is_for_applications() -> None:
     with ordercast.open_synchronous(make_configuration("a"), "a") as node:
         assert public(node) == SYNCHRONOUS_NODE
-        assert public(node.join("g")) == SYNCHRONOUS_GROUP
+        group = node.join("g")
+        assert public(group) == SYNCHRONOUS_GROUP
+        group.leave()
+        assert public(node.join("g", type=int)) == SYNCHRONOUS_TYPED_GROUP
 
 
 @pytest.mark.parametrize("name", ordercast.__all__)

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import pytest
 from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
-from ordercast.core import MessageId, UsageError
+from ordercast.core import Context, MessageId, Multicast, UsageError
+from ordercast.core.effects import DeclareFailed, Recall, Send
+from ordercast.core.events import MulticastRequested, Received, Recovered, Started, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
+from ordercast.protocols.propagation_graph.packets import Null
+from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
+from ordercast.protocols.propagation_graph.relaxed.history import Held
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
+from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin, Collect, Stable, Took
+from ordercast.protocols.propagation_graph.relaxed.records import Placed
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
 from ordercast.sim.networks import PointToPoint
@@ -144,3 +152,81 @@ def test_those_who_are_away_count_for_the_majority() -> None:
 def test_bad_options_are_refused_in_one_line(options: dict[str, object], words: str) -> None:
     with pytest.raises(UsageError, match=words):
         PropagationGraphOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_run_without_a_log_is_refused_in_one_line() -> None:
+    scenario = replace(draw_scenario(Relaxed, 0, calm=True), options=dict(MODE), stable=False)
+    with pytest.raises(UsageError, match=r'^\[options\]: delivery = "non-atomic" needs a log; log, or write [^\n]*$'):
+        scenario.check()
+
+
+def _site(name: str, incarnation: int = 0) -> RelaxedGraph:
+    groups = {group: tuple(members) for group, members in FIGURE_7_1.items()}
+    options = PropagationGraphOptions(delivery="non-atomic")
+    core = PropagationGraph(Context(name, groups, tuple("abcde"), options, Random(0), incarnation=incarnation))
+    assert isinstance(core, RelaxedGraph)
+    return core
+
+
+def test_an_own_message_that_only_the_log_knows_counts_as_multicast_before_all_that_comes_after_the_crash() -> None:
+    core = _site("a", incarnation=1)
+    own = Multicast(MessageId("a", 0, 1), ("gamma",), b"")
+    other = Multicast(MessageId("d", 0, 1), ("alpha",), b"")
+    core.step(0.0, Recovered((Placed(own, "a", 1), Placed(other, "a", 2))))
+    assert [effect.multicast for effect in core.outbox if isinstance(effect, Recall)] == [own]
+
+
+@pytest.mark.parametrize("manager", ["a", "e"])
+def test_whoever_gets_no_share_has_failed_when_a_lease_has_passed_and_asks_to_be_let_in(
+    manager: str,
+) -> None:
+    """The others are in a later graph, of which e has not heard."""
+    core = _site("e")
+    core.step(0.0, Started())
+    core.step(0.1, Received("a", Begin(Graph(1, manager, tuple("abcde"), (), core.graph.groups))))
+    lease = core.options.lease_seconds
+    core.step(0.05 + lease, TimerFired("share-end"))
+    assert not core.shares.has_failed
+    core.step(0.15 + lease, TimerFired("share-end"))
+    assert [effect.since for effect in core.outbox if isinstance(effect, DeclareFailed)] == [0.1 + lease]
+    core.outbox.clear()
+    core.step(0.2 + lease, TimerFired("watch"))
+    assert [effect.to for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, Back)] == [
+        ("a", "b", "c", "d")
+    ]
+
+
+def test_there_is_no_checkpoint_while_the_tail_of_the_log_waits() -> None:
+    core = _site("a", incarnation=1)
+    core.step(0.0, Recovered((Placed(Multicast(MessageId("a", 0, 1), ("gamma",)), "a", 1),)))
+    assert core.checkpoint_state() is None
+    assert _site("a").checkpoint_state() is not None
+
+
+def test_a_site_that_has_told_its_history_forgets_nothing_of_it() -> None:
+    core = _site("c")
+    core.step(0.0, Started())
+    parent = core.routes.above["c"][0]
+    message = MessageId("a", 0, 1)
+    core.history.held[message] = Held(Multicast(message, ("alpha",)), parent, 1)
+    core.step(0.1, Received("b", Collect(0, 7)))
+    core.step(0.2, Received(parent, Stable(0, ((parent, 1),))))
+    assert message in core.history.held
+
+
+def test_a_source_that_does_not_hear_whether_everybody_has_its_messages_asks_again() -> None:
+    core = _site("e")
+    core.step(0.0, Started())
+    multicast = Multicast(MessageId("e", 0, 1), ("alpha",))
+    entry = core.find_entry(multicast)
+    assert entry not in (None, "e")
+    core.step(0.1, MulticastRequested(multicast))
+    core.step(0.2, Received(entry or "", Took(0, 1, 0)))
+    core.outbox.clear()
+    for time in (0.3, 0.4):
+        core.step(time, TimerFired("tidy"))
+    assert [effect.to for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, Null)] == [
+        (entry,)
+    ]
+    core.step(0.5, Received(entry or "", Took(0, 1, 1)))
+    assert not core.pending.messages

@@ -130,6 +130,23 @@ def test_a_checkpoint_is_not_taken_before_the_delivery_that_it_includes() -> Non
     assert seen == [False, True]
 
 
+class TooLate(Checkpointing):
+    """Its deliveries never leave in time."""
+
+    guards_deliveries = True
+
+    def may_deliver(self, effect: Deliver | Replay, now: float) -> bool:
+        return False
+
+
+def test_a_checkpoint_is_not_taken_while_deliveries_wait() -> None:
+    """It may be without them, and after a crash nothing would say that the application has not had them."""
+    run = simulate(TooLate, sync_seconds=0.004).execute()
+    kept = run.sites["a"].disk.logs["main"].recover()
+    assert kept.checkpoint is None
+    assert len(kept.records) == 3
+
+
 class Everything(Protocol):
     """Uses the effects that the first protocols do not use."""
 

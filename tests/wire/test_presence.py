@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import MAIN_INSTANCE
 from ordercast.wire.datagram import HELLO
-from ordercast.wire.presence import GONE_SECONDS, LOOK_SECONDS, SILENT_SECONDS
+from ordercast.wire.presence import GONE_SECONDS, LOOK_SECONDS, SILENT_SECONDS, SUSPECT_SECONDS
 from tests.wire.cluster import Cluster, Note, make_endpoint
 
 NAMES = ("a", "b", "c")
@@ -49,3 +49,19 @@ def test_whoever_says_something_is_not_greeted() -> None:
             cluster.endpoints[name].send(others, MAIN_INSTANCE, Note(number))
         cluster.pass_time(1.0)
     assert not [sent for sent in cluster.sent[before:] if sent[2][1] & 0x7F == HELLO]
+
+
+def test_a_process_is_up_since_it_was_found_and_after_a_suspicion_since_it_is_back() -> None:
+    cluster = make_cluster()
+    a = cluster.endpoints["a"]
+    for _ in range(80):
+        cluster.pass_time(0.25)
+        assert set(a.up_seconds) == {"b", "c"}, "nobody is suspected for having nothing to say"
+    assert 20.0 - LOOK_SECONDS <= a.up_seconds["b"] <= 20.0
+    paused = cluster.endpoints.pop("c")
+    cluster.pass_time(SUSPECT_SECONDS + LOOK_SECONDS)
+    assert set(a.up_seconds) == {"b"}
+    cluster.endpoints["c"] = paused
+    cluster.pass_time(4 * LOOK_SECONDS)
+    assert 0.0 < a.up_seconds["c"] <= 4 * LOOK_SECONDS
+    assert a.up_seconds["b"] > 20.0

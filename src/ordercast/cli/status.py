@@ -130,12 +130,15 @@ def describe(answers: dict[str, dict[str, Any]]) -> list[str]:
 
 
 def _describe_work(answer: dict[str, Any]) -> list[str]:
-    """Who orders, who is not up, how sending goes, the log, what was sent again."""
+    """Who orders, who is up and who is not, since when, how sending goes, the log, what was sent again."""
     lines = []
     if answer["orders"]:
         lines.append(f"{answer['orders']} orders")
+    up = [f"{name} for {about['up_seconds']:.0f} s" for name, about in answer["members"].items() if _is_up(about)]
+    if up:
+        lines.append(f"up: {', '.join(up)}")
     for member, about in answer["members"].items():
-        if about["state"] != "up":
+        if not _is_up(about):
             since = (
                 "never heard of" if about["silent_seconds"] is None else f"silent for {about['silent_seconds']:.0f} s"
             )
@@ -156,3 +159,7 @@ def _describe_work(answer: dict[str, Any]) -> list[str]:
         causes = ", ".join(f"{cause} {count:,}" for cause, count in answer["retransmissions"].items())
         words.append(f"{again:,} sent or asked for again ({causes})")
     return [*lines, *([", ".join(words)] if words else [])]
+
+
+def _is_up(about: dict[str, Any]) -> bool:
+    return bool(about["state"] == "up")

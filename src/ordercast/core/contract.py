@@ -151,6 +151,8 @@ class Contract(msgspec.Struct, frozen=True):
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
     roles: tuple[str, ...] = ()
     """What a member of a group can be there, where it can choose."""
+    simulations_only: str = ""
+    """What was never run on sockets and nodes refuse, in one line with what to do instead; empty: nothing."""
     view_word: str = "view"
     """What a view is called where people read of it."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands

@@ -21,7 +21,9 @@ from ordercast.node.node import Node, open
 from ordercast.node.receipts import Receipt
 from ordercast.node.replica_context import Context
 from ordercast.node.replicated import Replicated
-from ordercast.node.synchronous import SynchronousGroup, SynchronousNode, open_synchronous
+from ordercast.node.synchronous import SynchronousNode, open_synchronous
+from ordercast.node.synchronous_consumer import SynchronousConsumer, SynchronousPending
+from ordercast.node.synchronous_group import SynchronousGroup, SynchronousTypedGroup
 from ordercast.node.typed import TypedGroup
 
 __all__ = [
@@ -45,8 +47,11 @@ __all__ = [
     "Replicated",
     "Rollback",
     "ServiceUnavailable",
+    "SynchronousConsumer",
     "SynchronousGroup",
     "SynchronousNode",
+    "SynchronousPending",
+    "SynchronousTypedGroup",
     "TypeRefused",
     "TypedDelivery",
     "TypedGroup",

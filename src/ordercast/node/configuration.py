@@ -408,8 +408,11 @@ class _Reader:
         try:
             checked = to_struct(table, protocol.contract.options, where)
             given = {key: getattr(checked, key) for key in table}
+            contract = protocol.contract.with_options(checked)
+            if contract.simulations_only:
+                raise UsageError(contract.simulations_only)
             if not processes:
-                self._check_open(protocol.contract.with_options(checked))
+                self._check_open(contract)
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
             options = live_options(protocol, given, socket_buffer, queue_bytes, len(processes))

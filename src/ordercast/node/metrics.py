@@ -68,7 +68,7 @@ def render(status: Mapping[str, Any]) -> str:
             _known(sending["round_trip_seconds"]),
             "",
         ),
-        (_Metric("member_up", "gauge", "0 for a process that is silent or gone."), up, "member"),
+        (_Metric("member_up", "gauge", "0 for a process that is suspected or gone."), up, "member"),
         (_Metric("retransmissions", "counter", "Sent or asked for once more."), status["retransmissions"], "cause"),
         (_Metric("blocked", "gauge", "1 while a group cannot go on."), float(status["blocked"] is not None), ""),
         (_Metric("idle", "gauge", "1 while everything that was sent is accepted."), float(status["idle"]), ""),

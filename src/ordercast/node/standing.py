@@ -8,7 +8,7 @@ from typing import Any
 from ordercast.core import SiteId
 from ordercast.node.engine import Engine
 from ordercast.node.sender import Sender
-from ordercast.wire.presence import GONE_SECONDS, SILENT_SECONDS
+from ordercast.wire.presence import GONE_SECONDS
 
 RETRANSMISSIONS = (
     "fragments-repaired",
@@ -28,15 +28,15 @@ RETRANSMISSIONS = (
 
 
 def describe_members(engine: Engine) -> dict[SiteId, dict[str, Any]]:
-    """Every other process that is known: whether it is up, suspected (silent) or gone, and for how many seconds nothing
-    came from it; None: nothing ever did."""
-    silences = engine.endpoint.silences
+    """Every other process that is known: whether it is up, suspected (it leaves greetings unanswered) or gone, for how
+    many seconds it is up (None: it is not), and for how many nothing came from it (None: nothing ever did)."""
+    silences, up = engine.endpoint.silences, engine.endpoint.up_seconds
     found = {}
     for site in sorted({*engine.known, *silences} - {engine.process}):
         silent = silences.get(site)
         is_gone = silent is None or silent >= GONE_SECONDS
-        state = "gone" if is_gone else "suspected" if (silent or 0.0) >= SILENT_SECONDS else "up"
-        found[site] = {"state": state, "silent_seconds": silent}
+        state = "up" if site in up else "gone" if is_gone else "suspected"
+        found[site] = {"state": state, "up_seconds": up.get(site), "silent_seconds": silent}
     return found
 
 

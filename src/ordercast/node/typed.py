@@ -82,6 +82,9 @@ class TypedGroup(Generic[Value]):
         self, value: Value, *, confirm: Literal[True, "majority"], key: str | None = None
     ) -> Receipt: ...
 
+    @overload
+    async def multicast(self, value: Value, *, confirm: Confirm, key: str | None = None) -> Receipt | None: ...
+
     async def multicast(self, value: Value, *, confirm: Confirm = False, key: str | None = None) -> Receipt | None:
         """Send a value to the group, as `Group.multicast` does; `TypeError` when it is not of the type."""
         return await self.group.multicast(self._pack(value), confirm=confirm, key=key)

@@ -199,7 +199,7 @@ class Instance:
             effect_types.Blocked: partial(driver.blocked, self),
             effect_types.DeclareFailed: self._declare_failed,
             effect_types.DeclareRecovered: partial(driver.recovered, self),
-            _WriteCheckpoint: lambda effect: log.checkpoint(effect.state, effect.position),
+            _WriteCheckpoint: self._write_checkpoint,
             _Announce: self._announce,
         }
         self._withheld: list[effect_types.Deliver | effect_types.Replay] = []
@@ -368,7 +368,13 @@ class Instance:
         if self._log.synced < position:
             self._held.append((position, write))
         else:
-            self._log.checkpoint(effect.state, position)
+            self._write_checkpoint(write)
+
+    def _write_checkpoint(self, effect: _WriteCheckpoint) -> None:
+        """Not while deliveries wait: the next one will do. (Else: m is in the log, too late for the application; all
+        have it, and the checkpoint is without it; crash: nothing says that it is still to be delivered here.)"""
+        if not self._withheld:
+            self._log.checkpoint(effect.state, effect.position)
 
     def _place_announcement(self, multicast: Multicast, recorder: SiteTrace) -> None:
         """Put the multicast's record right before the first effect that shows it outside, behind the log writes.

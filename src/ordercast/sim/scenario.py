@@ -192,7 +192,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         late = self.late_sites
         sites = tuple(site for site in self.sites if site not in late) or self.sites[:1]
         try:
-            self.protocol(Context(site=sites[0], groups=groups, sites=sites, options=options, random=Random(0)))
+            self.protocol(
+                Context(
+                    site=sites[0], groups=groups, sites=sites, options=options, random=Random(0), stable=self.stable
+                )
+            )
         except UsageError as error:
             raise UsageError(f"{where}: {error}") from error
 

@@ -190,6 +190,11 @@ class Endpoint:
         """Who has or had a session -> for how many seconds nothing came from it."""
         return self._handshake.presence.silences(self._now)
 
+    @property
+    def up_seconds(self) -> dict[SiteId, float]:
+        """Who has a session and is not suspected -> for how many seconds."""
+        return self._handshake.presence.up_seconds(self._now)
+
     def incarnation_of(self, peer: SiteId) -> int | None:
         """The peer's incarnation; None while it has no session."""
         session = self._handshake.peers.get(peer)

@@ -17,6 +17,10 @@ LOOK_SECONDS = 2.0
 SILENT_SECONDS = 5.0
 """A peer of which nothing came for so long is greeted, at every look: any genuine answer counts."""
 
+SUSPECT_SECONDS = SILENT_SECONDS + LOOK_SECONDS + 1.0
+"""A peer is suspected that has left a greeting unanswered for a second. (A look comes up to `LOOK_SECONDS` after the
+silence began to count, and a peer that has nothing to say would be suspected until then.)"""
+
 GONE_SECONDS = 11.0
 """A peer is gone that has left three greetings unanswered."""
 
@@ -31,6 +35,8 @@ class Presence:
         self._peers = peers
         self._signs: dict[SiteId, tuple[PeerSession, int, float]] = {}
         """Peer -> its session, what was to be seen there, and since when nothing else is."""
+        self._up: dict[SiteId, tuple[PeerSession, float]] = {}
+        """Peer -> its session, and when a look found it there after it was suspected, or had none."""
         self.deadline = inf
         """When to look again."""
 
@@ -42,6 +48,10 @@ class Presence:
             self._signs[site] = session, session.signs, since
             if now - since >= SILENT_SECONDS:
                 silent.append(site)
+            if now - since >= SUSPECT_SECONDS:
+                self._up.pop(site, None)
+            elif not self._is_known_up(site):
+                self._up[site] = session, now
         self.deadline = now + LOOK_SECONDS if self._peers else inf
         return silent
 
@@ -53,6 +63,15 @@ class Presence:
         """Peer -> for how many seconds nothing came from it, as far as the last look tells."""
         return {site: now - self._since(site, now) for site in self._peers}
 
+    def up_seconds(self, now: float) -> dict[SiteId, float]:
+        """Peer that is not suspected -> for how many seconds it has been there without a restart and without being
+        suspected, as far as looks tell."""
+        return {
+            site: now - self._up[site][1] if self._is_known_up(site) else 0.0
+            for site in self._peers
+            if now - self._since(site, now) < SUSPECT_SECONDS
+        }
+
     def long_gone(self, now: float) -> list[SiteId]:
         """The peers of which nothing was heard for so long that they can be forgotten."""
         return [site for site in self._peers if now - self._since(site, now) >= FORGET_SECONDS]
@@ -60,6 +79,11 @@ class Presence:
     def forget(self, site: SiteId) -> None:
         """The peer has no session any more."""
         self._signs.pop(site, None)
+        self._up.pop(site, None)
+
+    def _is_known_up(self, site: SiteId) -> bool:
+        known = self._up.get(site)
+        return known is not None and known[0] is self._peers[site]
 
     def _since(self, site: SiteId, now: float) -> float:
         known = self._signs.get(site)

@@ -84,9 +84,10 @@ class RelaxedGraph(PropagationGraph):
         """The parts of this form."""
         if self.is_outside:
             raise UsageError('delivery = "non-atomic" needs groups that the configuration names')
+        if not self.context.stable:
+            raise UsageError('delivery = "non-atomic" needs a log; log, or write delivery = "atomic"')
         options, context = self.options, self.context
-        groups = tuple(sorted(context.groups.items()))
-        self.graph = Graph(0, self.roster.manager, context.sites, (), groups)
+        self.graph = Graph(0, self.roster.manager, context.sites, (), tuple(sorted(context.groups.items())))
         self.counts = dict.fromkeys(self._own_groups(), 0)
         self.history = self.attach(HistoryKeeping(self))
         self.repair = self.upkeep = self.attach(Upkeep(self))
@@ -416,8 +417,10 @@ class RelaxedGraph(PropagationGraph):
         """What a checkpoint would hold."""
         return len(self.history.held) + len(self.pending.messages)
 
-    def checkpoint_state(self) -> Summary:  # type: ignore[override]
-        """Everything that the log amounts to."""
+    def checkpoint_state(self) -> Summary | None:  # type: ignore[override]
+        """Everything that the log amounts to. Not while its tail waits, some of which may be stable everywhere."""
+        if self._tail:
+            return None
         acceptor, history = self.acceptor, self.history
         return Summary(
             self.graph,
@@ -454,6 +457,7 @@ class RelaxedGraph(PropagationGraph):
 
     def recall_placed(self, record: Placed) -> None:
         """A message was taken."""
+        self.pending.recall_taken(record.multicast)
         self._recall(record)
         self._count(record.multicast)
 
@@ -484,9 +488,6 @@ class RelaxedGraph(PropagationGraph):
     def on_recovered(self, event: Recovered) -> None:
         """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""
         self.shares.has_failed = True
-        if not self.context.stable:
-            super().on_recovered(event)
-            return
         if event.checkpoint is not None:
             self.restore(event.checkpoint)  # type: ignore[arg-type]
         self.has_forgotten = True

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph.edges import OutgoingEdge
+from ordercast.protocols.propagation_graph.packets import Null
 from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Listed, Settled
 from ordercast.protocols.propagation_graph.relaxed.packets import Stable, Took
 
@@ -46,7 +47,7 @@ class HistoryKeeping(Part):
 
     packets = (Took, Stable)
     timers = ("tidy",)
-    branches = ("stable-told", "settled-told")
+    branches = ("stable-told", "settled-told", "settled-asked")
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
@@ -70,6 +71,8 @@ class HistoryKeeping(Part):
         self._settled_of: dict[SiteId, int] = {}
         """Sender of an edge -> the number up to which everyone below has everything."""
         self._told_above: dict[SiteId, int] = {}
+        self._waited_at: dict[SiteId, int] = {}
+        """Receiver that has taken everything -> what of it was everywhere below when it was last looked at."""
         self._entered: deque[Held] = deque()
         """What entered here and somebody lacks."""
 
@@ -176,17 +179,38 @@ class HistoryKeeping(Part):
             core.branch("stable-told")
             core.send(below, Stable(core.number, news))
         self._told.update(news)
-        if self.held:
+        self._ask_again()
+        if self.held or core.pending.messages:
             self.tidy_soon()
+
+    def _ask_again(self) -> None:
+        """Ask receivers who have taken everything, and have not said for a while whether all below have it. (Else: the
+        one packet that tells a source that everybody has its messages is lost; it keeps them, and as it may keep no
+        more it multicasts nothing any more.)"""
+        core = self._core
+        waiting = {
+            edge.to: self._below.get(edge.to, 0)
+            for edge in core.outgoing.values()
+            if not edge.kept and self._below.get(edge.to, 0) < edge.highest
+        }
+        for site, below in waiting.items():
+            if self._waited_at.get(site) == below:
+                core.branch("settled-asked")
+                core.send((site,), Null(core.outgoing[site].highest, core.number))
+        self._waited_at = waiting
 
     def note_told(self, sender: SiteId, settled: int) -> None:
         """The sender of an edge was told."""
         self._told_above[sender] = settled
 
     def on_stable(self, sender: SiteId, packet: Stable, arrival: Arrival) -> None:
-        """Something is everywhere."""
+        """Something is everywhere. A site that has stopped forgets nothing more.
+
+        (Else: f tells its history, with m, then hears that m is everywhere, and forgets it; m stands in the order with
+        which the next graph begins, f lacks it, fetches it, and delivers it again.)
+        """
         core = self._core
-        if packet.graph == core.number and sender in core.routes.above[core.site]:
+        if packet.graph == core.number and not core.is_closed and sender in core.routes.above[core.site]:
             for entry, number in packet.marks:
                 self.note_stable(entry, number)
             self.tidy_soon()

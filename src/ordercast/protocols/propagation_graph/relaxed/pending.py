@@ -42,6 +42,16 @@ class Pending(Part):
         self._core.outbox.append(Recall(record.multicast))
         self.messages[record.multicast.id] = record.multicast
 
+    def recall_taken(self, multicast: Multicast) -> None:
+        """An own message that was taken here was multicast before all that comes now.
+
+        (Else: b has logged m1 and crashes before anybody hears of it; it comes back and multicasts m2, which waits; the
+        tail of the log, with m1, waits for the next graph, and m1 counts as multicast there, after m2, and is delivered
+        before m2.)
+        """
+        if multicast.id.source == self._core.site:
+            self._core.outbox.append(Recall(multicast))
+
     def begin(self) -> None:
         """A graph begins: what is not known to be everywhere, and is not in the order with which it begins, is
         submitted anew."""
@@ -78,6 +88,7 @@ class Pending(Part):
             self._sent.setdefault(entry, {})[submit.number] = multicast.id
             core.send((entry,), submit)
             core.repair.look_soon()
+            core.history.tidy_soon()
 
     def settle(self, entry: SiteId, number: int) -> None:
         """Everybody has what was sent by this edge, up to this number."""

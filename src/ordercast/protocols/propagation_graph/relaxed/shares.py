@@ -44,7 +44,7 @@ class Shares(Part):
     def begin(self) -> None:
         """A graph begins: nobody has a share of it."""
         self._given_back: float | None = None
-        """When the share would have ended that this site has given back."""
+        """When the share would have ended that this site has given back, or waits for."""
         self.until: float | None = None
         """By this site's clock: it delivers before this."""
         self.given: dict[SiteId, float] = {}
@@ -66,7 +66,16 @@ class Shares(Part):
 
     # ------------------------------------------------------------------ the manager
     def go_on(self) -> None:
-        """The manager asks, and asks again before the lease ends."""
+        """The manager asks, and asks again before the lease ends. A site that gets no share for so long has failed, as
+        if one had ended: then it asks to be let in.
+
+        (Else: graph 5 reaches a when the others are in graph 7; a enters it, hears its manager, and waits for a share
+        that nobody gives. Or: e begins graph 1 as its manager, no grant reaches it, and the others go on in graph 2;
+        it asks for the lease of graph 1 for ever.)
+        """
+        core = self._core
+        self._given_back = core.now + core.options.lease_seconds
+        core.set_timer("share-end", core.options.lease_seconds)
         if self._is_manager and not self._core.is_closed:
             self.on_renew_timeout()
 
