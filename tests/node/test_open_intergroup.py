@@ -54,8 +54,8 @@ async def check_receiver(first: dict[str, Any], others: dict[str, Any]) -> None:
             assert re.fullmatch(r"desk-4#[0-9a-f]+", desk.process)
             quotes = await desk.join("quotes", role="receiver", service="group-timestamp", timeout=25)
             assert places(quotes) == ["a", "b"], "a view has the senders"
-            with pytest.raises(ordercast.UsageError, match="no sender"):
-                await quotes.multicast(b"mine")
+            await quotes.multicast(b"by proxy")
+            assert await payloads(quotes, 1) == await payloads(archive, 1) == [b"by proxy"]
             await feed.multicast(b"1")
             assert await payloads(quotes, 1) == await payloads(archive, 1) == [b"1"]
             await quotes.choose("reliable-source", [a.process])

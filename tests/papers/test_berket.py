@@ -164,7 +164,7 @@ def test_a_verdict_about_changes_follows_the_data(changed: pd.DataFrame) -> None
         ("received", 1.0, 0),
         ("packets", 100.0, 2),
         ("views", 4.0, 3),
-        ("seconds", 99.0, 4),
+        ("change_seconds", 99.0, 4),
     ):
         worse = changed.copy()
         worse.loc[

@@ -37,7 +37,7 @@ OPTIONS = {
     "distance_seconds_unknown": DISTANCE_SECONDS,
 }
 
-MEASURES = ("packets", "received", "control", "seconds", "bound_seconds", "views", "members")
+MEASURES = ("packets", "received", "control", "change_seconds", "bound_seconds", "views", "members")
 
 _REPAIR = ("PJoin", "PFailBlock", "RecInfo", "RTC", "MC")
 _HANDSHAKES = ("ViewRequest", "ViewAnswer", "SponsorRequest", "SponsorAnswer")
@@ -97,7 +97,7 @@ def run_change(point: Point, seed: int) -> dict[str, float | None]:
         "packets": _since(before[0].sent, after.sent, _COUNTED),
         "received": _since(before[0].received, after.received, _COUNTED, senders),
         "control": _since(before[0].sent, after.sent, _CONTROL),
-        "seconds": last - moment,
+        "change_seconds": last - moment,
         "bound_seconds": _bound(options, change, lasting.control.distance_max()),
         "views": float(len({view for _, view in new})),
         "members": float(len(lasting.process_groups["g"].senders.members)),

@@ -287,6 +287,9 @@ class Activation(Part):
 
     def tell(self, group: ProcessGroup, service: Service) -> None:
         """The application hears what it has from now on."""
+        # What the service before has not delivered may never have its turn with this one: nobody waits for that.
+        if group.sending is not None:
+            self._core.transmission.note_settled(group, group.sending.seq)
         outbox = self._core.outbox
         if service.sources is None:
             outbox.append(Activate(group.name, service.name))

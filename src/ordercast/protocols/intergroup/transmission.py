@@ -292,7 +292,7 @@ class Transmission(Part):
     def note_settled(self, group: ProcessGroup, seq: int) -> None:
         """A message of this process has had its turn here."""
         if group.sending is not None and self._core.options.window_messages:
-            group.sending.settled = seq
+            group.sending.settled = max(group.sending.settled, seq)
             self.give_credit(group)
 
     def give_credit(self, group: ProcessGroup) -> None:
@@ -330,7 +330,8 @@ class Transmission(Part):
             )
             - sending.waiting_bytes
         )
-        if options.window_messages and group.service.means(self._core.site):
+        # Without reliability some of them never have their turn: an application that waited for it would wait for ever.
+        if options.window_messages and group.service.reliable and group.service.means(self._core.site):
             messages = min(messages, options.window_messages - (sending.seq - sending.settled) - sending.waiting)
         if messages <= 0 or size <= 0:
             return 0
