@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -10,27 +13,42 @@ from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
-from ordercast.core import Context, MessageId, Multicast, UsageError
-from ordercast.core.effects import DeclareFailed, Recall, Send
+from ordercast.core import Context, MessageId, Multicast, Packet, UsageError, WireError
+from ordercast.core.effects import Append, DeclareFailed, EnterGroup, ExitGroup, InstallView, Recall, Replay, Send
 from ordercast.core.events import MulticastRequested, Received, Recovered, Started, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.contract import RELAXED_BRANCHES
 from ordercast.protocols.propagation_graph.packets import Null
+from ordercast.protocols.propagation_graph.records import Submitted
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
-from ordercast.protocols.propagation_graph.relaxed.packets import Back, Begin, Collect, Stable, Took
-from ordercast.protocols.propagation_graph.relaxed.records import Placed
+from ordercast.protocols.propagation_graph.relaxed.packets import (
+    Back,
+    Begin,
+    Collect,
+    Grant,
+    History,
+    Propose,
+    Refused,
+    Renew,
+    Share,
+    Stable,
+    Took,
+)
+from ordercast.protocols.propagation_graph.relaxed.records import Dropped, Placed
 from ordercast.sim import Simulation, Workload
 from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
 from ordercast.sim.networks import PointToPoint
+from ordercast.sim.scenario import parse_scenario
 
 FIGURE_7_1 = {"alpha": ["a", "b", "c", "d", "e"], "beta": ["c", "d", "e"], "gamma": ["a", "b"]}
+FIGURE_GROUPS = tuple((group, tuple(members)) for group, members in sorted(FIGURE_7_1.items()))
 MODE = {"delivery": "non-atomic"}
 SEEDS = range(12)
-RARE = {"kept-an-earlier-choice", "tail-kept", "nobody-there", "merged", "lower-ballot", "outvoted"}
+RARE = {"kept-an-earlier-choice", "tail-kept", "nobody-there", "merged", "lower-ballot", "outvoted", "behind"}
 """What a few dozen runs need not reach."""
 
 
@@ -230,3 +248,192 @@ def test_a_source_that_does_not_hear_whether_everybody_has_its_messages_asks_aga
     ]
     core.step(0.5, Received(entry or "", Took(0, 1, 1)))
     assert not core.pending.messages
+
+
+def _sent(core: RelaxedGraph, kind: type) -> list[object]:
+    return [effect.packet for effect in core.outbox if isinstance(effect, Send) and isinstance(effect.packet, kind)]
+
+
+def _enter_graph_without_gamma(core: RelaxedGraph) -> None:
+    """d is in graph 1, where a and b, all of gamma, are away."""
+    core.step(0.0, Started())
+    core.step(0.1, Received("c", Begin(Graph(1, "c", ("c", "d", "e"), ("a", "b"), core.graph.groups))))
+
+
+def test_a_message_to_members_who_seem_to_be_away_is_dropped_by_nobody_who_may_be_in_an_old_graph() -> None:
+    core = _site("d")
+    _enter_graph_without_gamma(core)
+    multicast = Multicast(MessageId("d", 0, 1), ("gamma",))
+    core.step(0.2, MulticastRequested(multicast))
+    assert multicast.id in core.pending.messages
+    core.outbox.clear()
+    core.step(0.3, Received("c", Renew(1, 1, True)))
+    core.step(0.4, Received("c", Share(1, 1, 0.9, True)))
+    assert multicast.id not in core.pending.messages
+    dropped = [effect.record for effect in core.outbox if isinstance(effect, Append)]
+    assert Dropped(multicast.id) in dropped
+
+
+def test_a_message_that_was_dropped_does_not_come_back_from_the_log() -> None:
+    core = _site("d", incarnation=1)
+    multicast = Multicast(MessageId("d", 0, 1), ("gamma",))
+    core.step(0.0, Recovered((Submitted("", multicast), Dropped(multicast.id))))
+    assert not core.pending.messages
+
+
+def test_a_site_that_was_asked_to_replace_a_graph_tells_what_it_has_accepted_as_that_graph() -> None:
+    """The ones who had opened it may be dead."""
+    core = _site("b")
+    core.step(0.0, Started())
+    following = Graph(1, "d", ("a", "c", "d"), ("b", "e"), core.graph.groups)
+    core.step(0.1, Received("d", Collect(0, 8)))
+    core.step(0.2, Received("d", Propose(0, 8, following)))
+    core.step(0.3, Received("d", Collect(1, 8)))
+    core.outbox.clear()
+    core.step(0.4, Received("c", Collect(0, 17)))
+    assert [(history.graph, history.accepted) for history in _sent(core, History)] == [(0, following)]  # type: ignore[attr-defined]
+    core.outbox.clear()
+    core.step(0.5, Received("d", Propose(0, 8, following)))
+    assert _sent(core, Refused) == [Refused(0, 1, 17)]
+
+
+def test_whoever_hears_that_a_later_graph_is_replaced_finds_out_what_it_is() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    core.coordinator.go_on()
+    core.step(0.1, Received("e", Refused(0, 3, 0)))
+    core.outbox.clear()
+    core.coordinator.go_on()
+    assert {packet.graph for packet in _sent(core, Collect)} == {2}  # type: ignore[attr-defined]
+
+
+def test_what_the_application_has_seen_before_a_crash_stands_before_the_gap() -> None:
+    core = _site("d", incarnation=1)
+    own = Multicast(MessageId("a", 0, 1), ("alpha",))
+    core.step(0.0, Recovered((Placed(own, "a", 1),)))
+    core.outbox.clear()
+    core.step(1.0, Received("c", Begin(Graph(2, "c", tuple("cde"), ("a", "b"), core.graph.groups, ("d",)))))
+    kinds = [type(effect) for effect in core.outbox if isinstance(effect, Replay | ExitGroup | EnterGroup)]
+    assert kinds == [Replay, ExitGroup, EnterGroup, ExitGroup, EnterGroup]
+
+
+def test_the_log_and_the_status_say_who_is_out_and_why() -> None:
+    core = _site("d")
+    core.step(0.0, Started())
+    core.step(0.2, Received("c", Collect(0, 7)))
+    reasons = (("a", "silent for 0.5 s"), ("b", "no answer"))
+    graph = Graph(1, "c", ("c", "d", "e"), ("a", "b"), core.graph.groups, reasons=reasons)
+    core.outbox.clear()
+    core.step(1.6, Received("c", Begin(graph)))
+    lines = {effect.groups[0]: effect.line for effect in core.outbox if isinstance(effect, InstallView)}
+    assert lines == {
+        "alpha": "a is out (silent for 0.5 s); b is out (no answer); graph 1 orders alpha at c; 1.4 s",
+        "beta": "",
+    }
+    standing = core.standing(2.6)
+    assert standing["out"] == {
+        "a": {"seconds": 1.0, "why": "silent for 0.5 s"},
+        "b": {"seconds": 1.0, "why": "no answer"},
+    }
+    assert (standing["number"], standing["manager"], standing["lease"], standing["delivers"]) == (1, "c", None, False)
+
+
+def test_grants_for_another_graph_or_of_strangers_give_no_lease() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    core.step(0.1, Received("b", Grant(3, 1, True)))
+    core.step(0.1, Received("z", Grant(0, 1, True)))
+    core.step(0.1, Received("c", Grant(0, 9, True)))
+    assert not core.shares.is_held(0.1)
+
+
+HISTORIES = {
+    "a": ["alpha 1", "alpha 2", "alpha 3"],
+    "b": ["alpha 1", "alpha 2", "alpha 3"],
+    "c": ["alpha 1", "alpha 2", "beta 1", "beta 2", "alpha 3", "beta 3"],
+    "d": ["alpha 1", "alpha 2", "beta 1", "alpha 3", "beta 2", "beta 3"],
+    "e": ["alpha 1", "alpha 2", "beta 1", "alpha 3", "beta 2", "beta 3"],
+}
+
+
+def test_figures_7_1_to_7_4_have_the_histories_of_the_text() -> None:
+    script = (Path(__file__).parents[1] / "scenarios" / "propagation-graph-figure-7-1.txt").read_text()
+    scenario = parse_scenario(tomllib.loads(script.partition("\n----\n")[0]), find_protocol, name="7-1", where="7-1")
+    run = scenario.simulation().execute()
+    names: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    for row in sorted(run.table().to_pylist(), key=lambda row: row["time"]):
+        if row["kind"] == "multicast":
+            group = row["groups"][0]
+            counts[group] += 1
+            names[row["message"]] = f"{group} {counts[group]}"
+    had = {site: [names[message] for _, message in _deliveries(run, site)] for site in "abcde"}
+    assert had == HISTORIES
+
+
+def _listing(count: int) -> tuple[Listed, ...]:
+    return tuple(Listed(MessageId("a", 0, number), ("alpha",), 1, "a", number) for number in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    ("sender", "packet"),
+    [
+        ("z", Collect(0, 9)),
+        ("b", Collect(0, 0)),
+        ("z", Propose(0, 9, Graph(1, "b", tuple("bcde"), ("a",), ()))),
+        ("b", Propose(0, 9, Graph(1, "b", tuple("bcde"), ("a",), (("other", ("a", "b")),)))),
+        ("b", Propose(0, 9, Graph(5, "b", tuple("bcde"), ("a",), FIGURE_GROUPS))),
+        ("b", Propose(0, 9, Graph(1, "a", tuple("bcde"), ("a",), FIGURE_GROUPS))),
+        ("b", Begin(Graph(1, "b", tuple("bcd"), ("a",), FIGURE_GROUPS))),
+        ("z", Begin(Graph(1, "b", tuple("bcde"), ("a",), FIGURE_GROUPS))),
+        ("b", Begin(Graph(1, "b", tuple("bcde"), ("a",), FIGURE_GROUPS, order=_listing(100_000)))),
+        ("b", Took(0, 7, 7)),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_strangers_say_and_what_cannot_be_stops_nobody(sender: str, packet: Packet) -> None:
+    core = _site("d")
+    core.step(0.0, Started())
+    with pytest.raises(WireError):
+        core.step(0.1, Received(sender, packet))
+    assert not core.is_closed
+    assert core.number == 0
+
+
+def test_histories_of_past_graphs_with_100_000_messages_or_that_contradict_each_other_make_no_graph() -> None:
+    def history(taken: tuple[Listed, ...], graph: int = 0, number: int = 0) -> History:
+        ballot = core.coordinator._ballot
+        return History(graph, ballot, number, True, 0, None, taken, (), (), (), (), 0.0, None)
+
+    core = _site("a")
+    core.step(0.0, Started())
+    core.coordinator.go_on()
+    core.step(0.1, Received("b", history((), graph=7)))
+    for taken, number in ((_listing(100_000), 0), ((), 3)):
+        with pytest.raises(WireError):
+            core.step(0.1, Received("b", history(taken, number=number)))
+    assert core.coordinator._histories.keys() == {"a"}
+    first, second = _listing(2)
+    core.step(0.2, Received("b", history((first, second))))
+    core.step(0.2, Received("c", history((second, first))))
+    for late in range(6, 9):
+        with pytest.raises(WireError, match="no forest"):
+            core.step(late / 10, TimerFired("attempt"))
+    assert core.number == 0
+
+
+def test_who_flaps_costs_one_reorganisation_for_each_doubled_patience() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    away = Graph(1, "a", tuple("abcd"), ("e",), core.graph.groups)
+    core.step(0.1, Received("b", Begin(away)))
+    core.watching.drive_soon = lambda: None  # type: ignore[method-assign]
+    tried = []
+    for tick in range(1, 400):
+        core.step(0.1 + tick / 10, Received("e", Back(0, True)))
+        if core.watching.back:
+            tried.append(tick)
+            core.watching.back.clear()
+    gaps = [later - earlier for earlier, later in pairwise(tried)]
+    assert all(later >= 2 * earlier - 1 for earlier, later in pairwise(gaps[:5]))
+    assert len(tried) < 10

@@ -113,9 +113,12 @@ def _show_running(config: Path | None, process: str, json_wanted: bool) -> int:
     running = read_running(config, process)
     if json_wanted:
         about = {"process": process, "graph": running.number, "blocked": running.waits or None}
+        about |= {key: running.standing[key] for key in ("manager", "out", "lease") if running.standing}
         sys.stdout.write(as_json(running.graph, None, (), {}, about) + "\n")
         return 0
     print(f"graph {running.number}, as {process} has it")
+    for line in running.lines():
+        print(line)
     show(running.graph, None, (), {})
     if running.waits:
         print(running.waits)

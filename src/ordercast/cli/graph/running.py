@@ -26,6 +26,17 @@ class Running(NamedTuple):
     """Of the last graph in which a group of the process has changed; 0: none has."""
     waits: str
     """Whom it waits for; empty: nobody."""
+    standing: dict[str, Any]
+    """Where delivery goes on without whoever fails: the manager, who is out, and whose lease lasts."""
+
+    def lines(self) -> list[str]:
+        """The same for people."""
+        if not self.standing:
+            return []
+        about = self.standing
+        lease = f"its lease lasts {about['lease_seconds']:.1f} s" if about["lease"] else "nobody has a lease"
+        out = [f"{site} is out for {each['seconds']:.1f} s ({each['why']})" for site, each in about["out"].items()]
+        return [f"manager {about['manager']}; {lease}", *out]
 
 
 def read_running(config: Path, process: str) -> Running:
@@ -37,9 +48,13 @@ def read_running(config: Path, process: str) -> Running:
     groups: dict[str, dict[str, Any]] = status["groups"]
     if not groups:
         raise UsageError(f"process {process} is in no graph: let it join a group first")
+    standing = status.get("graph") or {}
     views = [str(about["view"]) for about in groups.values()]
     number = max((int(view) for view in views if view.isdecimal()), default=0)
     members = {group: tuple(groups[group]["members"]) for group in sorted(groups)}
+    if standing:
+        number = standing["number"]
+        members = {group: tuple(names) for group, names in sorted(standing["groups"].items())}
     sites = sorted({site for names in members.values() for site in names})
     options = configuration.options
     parents = options.get("parents")
@@ -50,4 +65,4 @@ def read_running(config: Path, process: str) -> Running:
         options.get("load_bound", 0),
         options.get("bypass", False),
     )
-    return Running(graph, number, status["blocked"] or "")
+    return Running(graph, number, status["blocked"] or "", standing)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from random import Random
 
 from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
@@ -64,6 +65,15 @@ def _live(capacity: Capacity) -> OptionValues:
     }
 
 
+def _warnings(groups: Groups, options: OptionValues) -> Iterable[str]:
+    sites = {site for members in groups.values() for site in members}
+    if options.get("delivery") == "non-atomic" and len(sites) == 2:
+        yield (
+            'a graph of two: a majority of two is both, so with delivery = "non-atomic" each waits for the other all '
+            "the same; add a process"
+        )
+
+
 ARRANGEMENT = Arrangement(
     order="total, across overlapping groups, by a forest of sites that spreads the load (Spauster 1991)",
     crash="what passes through it waits",
@@ -72,6 +82,10 @@ ARRANGEMENT = Arrangement(
         layout=_layout,
         # Fifty messages through histories of two on each level of a tree, each pair waiting for a look.
         settle=30.0,
+        # A manager renews its lease for ever.
+        quiet=4.0,
+        modes=({}, {"delivery": "non-atomic"}),
     ),
     live=_live,
+    warnings=_warnings,
 )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Contract
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, AtRest, Contract
 from ordercast.protocols.propagation_graph.bounds import PROMISED_UNDER, adapt, promise
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.repair import Repair
 from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES, ROLES
+
+RELAXED_BRANCHES = tuple(
+    dict.fromkeys(
+        (
+            *("entered", "ran", "rejoined-by-skip", "another-graph"),
+            *(branch for role in RELAXED_ROLES for branch in role.branches),
+        )
+    )
+)
+"""Where delivery goes on (`delivery = "non-atomic"`)."""
 
 CONTRACT = Contract(
     name="propagation-graph",
@@ -16,29 +26,25 @@ CONTRACT = Contract(
     guarantees=(*("group-source-order" if name == "source-order" else name for name in TOTAL_ORDER), "P4", "Q3"),
     faults=EVERY_FAULT,
     crash="whoever is below a crashed site waits until it is back, and whoever multicasts to what it orders",
-    branches=(
-        "taken-here",
-        "submitted",
-        "forwarded",
-        "old",
-        "early",
-        "waited",
-        "stalled",
-        *Repair.branches,
-        *(branch for role in ROLES for branch in role.branches),
+    branches=tuple(
+        dict.fromkeys(
+            (
+                *("taken-here", "submitted", "forwarded", "old", "early", "waited", "stalled"),
+                *Repair.branches,
+                *(branch for role in ROLES for branch in role.branches),
+                *RELAXED_BRANCHES,
+            )
+        )
     ),
     options=PropagationGraphOptions,
+    at_rest=lambda sites, groups, options: (
+        AtRest(entries=100 + 8 * sites * (groups + 1), credit=options.window_messages)
+        if options.delivery == "atomic"
+        else None
+    ),
     promised=promise,
     promised_under=PROMISED_UNDER,
     dynamic=True,
     view_word="graph",
     adapted=adapt,
-)
-RELAXED_BRANCHES = tuple(
-    dict.fromkeys(
-        (
-            *("entered", "ran", "rejoined-by-skip", "another-graph"),
-            *(branch for role in RELAXED_ROLES for branch in role.branches),
-        )
-    )
 )

@@ -34,21 +34,49 @@ class Acceptor(Part):
         """The ballot below which nothing is accepted; 0: nobody was promised anything."""
         self.accepted_ballot = 0
         self.accepted: Graph | None = None
+        self.before: tuple[int, int, int, Graph | None] = (-1, 0, 0, None)
+        """The same of the graph before: what follows it is decided, and those who know it may be dead.
+
+        (Else: a, c and f have accepted graph 4, which is open at d alone; d asks b to replace it, and dies with two
+        more. Of seven, four are left; nobody can say what follows graph 3 without b, which answers for graph 4 only,
+        and nobody else has heard of that.)"""
 
     def begin(self, graph: int) -> None:
         """A graph is open here."""
         if graph > self.instance:
-            self.instance, self.pledged, self.accepted_ballot, self.accepted = graph, 0, 0, None
+            self._turn_to(graph)
+
+    def _turn_to(self, instance: int) -> None:
+        before = (self.instance, self.pledged, self.accepted_ballot, self.accepted)
+        self.before = before if self.instance == instance - 1 else (-1, 0, 0, None)
+        self.instance, self.pledged, self.accepted_ballot, self.accepted = instance, 0, 0, None
+
+    def state_of(self, instance: int) -> tuple[int, int, Graph | None]:
+        """What was promised and accepted for a graph."""
+        if instance == self.before[0]:
+            return self.before[1:]
+        return (self.pledged, self.accepted_ballot, self.accepted) if instance == self.instance else (0, 0, None)
+
+    def _set(self, instance: int, pledged: int, accepted_ballot: int, accepted: Graph | None) -> None:
+        if instance == self.before[0]:
+            self.before = (instance, pledged, accepted_ballot, accepted)
+            return
+        if instance > self.instance:
+            self._turn_to(instance)
+        self.pledged, self.accepted_ballot, self.accepted = pledged, accepted_ballot, accepted
 
     def _may(self, sender: SiteId, graph: int, ballot: int) -> bool:
         """Whether a ballot is not below what was promised."""
         core = self._core
-        if graph < self.instance or (graph == self.instance and ballot < self.pledged):
-            core.branch("lower-ballot")
-            core.reply(sender, Refused(self.instance, self.pledged))
-            return False
-        if ballot < 1:
+        if sender not in core.graph.sites or ballot < 1:
             raise WireError(f"a ballot {ballot} of {sender}")
+        known = graph >= self.instance or (graph == self.before[0] and graph >= core.number)
+        if not known or ballot < self.state_of(graph)[0]:
+            core.branch("lower-ballot")
+            if graph < core.number:
+                core.coordinator.tell(sender)
+            core.reply(sender, Refused(graph, self.instance, self.state_of(graph)[0]))
+            return False
         return True
 
     def on_collect(self, sender: SiteId, packet: Collect, arrival: Arrival) -> None:
@@ -57,7 +85,8 @@ class Acceptor(Part):
         core = self._core
         if not self._may(sender, packet.graph, packet.ballot):
             return
-        if (packet.graph, packet.ballot) != (self.instance, self.pledged):
+        pledged, accepted_ballot, accepted = self.state_of(packet.graph)
+        if packet.ballot != pledged or packet.graph > self.instance:
             record = Pledged(packet.graph, packet.ballot)
             core.append(record)
             self.recall_pledged(record)
@@ -72,8 +101,8 @@ class Acceptor(Part):
                 packet.ballot,
                 core.number,
                 core.is_running,
-                self.accepted_ballot,
-                self.accepted,
+                accepted_ballot,
+                accepted,
                 history.listed(),
                 tuple(sorted(history.marks.items())),
                 history.settled_list(),
@@ -86,19 +115,18 @@ class Acceptor(Part):
 
     def recall_pledged(self, record: Pledged) -> None:
         """See `on_collect`."""
-        if record.graph > self.instance:
-            self.accepted_ballot, self.accepted = 0, None
-        self.instance, self.pledged = record.graph, record.ballot
+        self._set(record.graph, record.ballot, *self.state_of(record.graph)[1:])
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Accept it, unless a higher ballot was promised."""
         core = self._core
+        core.graph.check_successor(packet.following, sender)
         if packet.following.number != packet.graph + 1:
             raise WireError(f"{sender} proposes graph {packet.following.number} after {packet.graph}")
         if not self._may(sender, packet.graph, packet.ballot):
             return
         record = Accepted(packet.graph, packet.ballot, packet.following)
-        if (self.accepted_ballot, self.instance) != (packet.ballot, packet.graph):
+        if self.state_of(packet.graph)[1] != packet.ballot:
             core.append(record)
             self.recall_accepted(record)
             core.stop()
@@ -106,5 +134,4 @@ class Acceptor(Part):
 
     def recall_accepted(self, record: Accepted) -> None:
         """See `on_propose`."""
-        self.instance, self.pledged = record.graph, record.ballot
-        self.accepted_ballot, self.accepted = record.ballot, record.following
+        self._set(record.graph, record.ballot, record.ballot, record.following)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.parts.names import SITES_MAX
-from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Graph, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Address, Graph, Listed, Settled
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
 from ordercast.protocols.propagation_graph.relaxed.packets import (
     Agreed,
@@ -23,11 +22,9 @@ from ordercast.protocols.propagation_graph.relaxed.packets import (
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 
-GATHER_TICKS = 2
-"""So many intervals whoever has not answered is waited for, when a majority has."""
+REST_TICKS = 4
+"""So many intervals are left to another one who makes the next graph."""
 HOLDERS_MAX = 3
-LISTED_MAX = 1 << 16
-"""Messages in one history: sixteen times what may be kept for one child."""
 
 
 class Coordinator(Part):
@@ -35,7 +32,17 @@ class Coordinator(Part):
 
     packets = (History, Agreed, Refused, Begun, Begin)
     timers = ("attempt", "begin")
-    branches = ("collected", "chosen", "outvoted", "waited-for-shares", "began", "no-majority", "merged", "tail-kept")
+    branches = (
+        "collected",
+        "chosen",
+        "outvoted",
+        "behind",
+        "waited-for-shares",
+        "began",
+        "no-majority",
+        "merged",
+        "tail-kept",
+    )
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
@@ -47,7 +54,13 @@ class Coordinator(Part):
         self._proposed: Graph | None = None
         self._agreed: set[SiteId] = set()
         self._chosen: Graph | None = None
-        self._ticks = 0
+        self._since = 0.0
+        """When the attempt began."""
+        self._replaces = 0
+        """The graph that is to be replaced: the one that is open here. Or a later one, which was opened elsewhere: then
+        what follows it, or is it, is decided, and to be found out."""
+        self._known = 0
+        """The latest graph of which somebody has heard that it is to be replaced."""
         self._rest = 0
         """Intervals to leave to another one who has a higher ballot."""
         self._begun: Graph | None = None
@@ -60,12 +73,11 @@ class Coordinator(Part):
         self._histories.clear()
         self._proposed = self._chosen = None
         self._agreed.clear()
-        self._ticks = 0
 
     def begin(self) -> None:
         """A graph is open here."""
         self.end()
-        self._rest = self._highest = 0
+        self._rest = self._highest = self._known = 0
         self._core.block("manager", "")
 
     def yield_to(self, sender: SiteId, graph: int, ballot: int) -> None:
@@ -75,7 +87,7 @@ class Coordinator(Part):
             self._core.branch("outvoted")
             self.end()
         if sender != self._core.site:
-            self._rest = GATHER_TICKS + 2
+            self._rest = REST_TICKS
 
     # ------------------------------------------------------------------ asking
     def go_on(self) -> None:
@@ -87,7 +99,9 @@ class Coordinator(Part):
             return
         core = self._core
         sites = core.graph.sites
-        turn = max(self._highest, core.acceptor.pledged) // len(sites) + 1
+        self._since = core.now
+        self._replaces = max(core.number, self._known - 1)
+        turn = max(self._highest, core.acceptor.state_of(self._replaces)[0]) // len(sites) + 1
         self._ballot = turn * len(sites) + sites.index(core.site)
         self._ask()
 
@@ -96,10 +110,10 @@ class Coordinator(Part):
         core.set_timer("attempt", core.options.retransmit_seconds)
         if self._proposed is None:
             self._say(
-                [site for site in graph.sites if site not in self._histories], Collect(graph.number, self._ballot)
+                [site for site in graph.sites if site not in self._histories], Collect(self._replaces, self._ballot)
             )
         elif self._chosen is None:
-            proposal = Propose(graph.number, self._ballot, self._proposed)
+            proposal = Propose(self._replaces, self._ballot, self._proposed)
             self._say([site for site in graph.sites if site not in self._agreed], proposal)
 
     def _say(self, sites: list[SiteId], packet: Collect | Propose) -> None:
@@ -119,7 +133,6 @@ class Coordinator(Part):
             core.send(tuple(sorted(self._unaware)), Begin(self._begun))
         if not self._ballot:
             return
-        self._ticks += 1
         missing = core.graph.majority - len(self._histories)
         if missing > 0:
             core.branch("no-majority")
@@ -134,7 +147,14 @@ class Coordinator(Part):
     def on_refused(self, sender: SiteId, packet: Refused, arrival: Arrival) -> None:
         """Another one has a higher ballot, or the graph is replaced already."""
         core = self._core
-        if packet.graph == core.number and packet.ballot > self._ballot and self._ballot and self._chosen is None:
+        if packet.graph != self._replaces or not self._ballot or self._chosen is not None:
+            return
+        if packet.instance - 1 > max(self._replaces, self._known - 1):
+            # Graph `instance` is open somewhere, and who had it may be dead.
+            core.branch("behind")
+            self._known = packet.instance
+            self.end()
+        elif packet.ballot > self._ballot:
             core.branch("outvoted")
             self._highest = max(self._highest, packet.ballot)
             self._rest = 1 + core.context.random.randrange(4)
@@ -143,9 +163,9 @@ class Coordinator(Part):
     def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """One more has stopped."""
         core = self._core
-        if packet.graph != core.number or packet.ballot != self._ballot or self._proposed is not None:
+        if packet.graph != self._replaces or packet.ballot != self._ballot or self._proposed is not None:
             return
-        if sender not in core.graph.sites or packet.number > core.number or len(packet.taken) > LISTED_MAX:
+        if sender not in core.graph.sites or packet.number > self._replaces or len(packet.taken) > LISTED_MAX:
             raise WireError(f"a history of {sender} with {len(packet.taken)} messages of graph {packet.number}")
         self._histories[sender] = packet
         self._decide_if_ready()
@@ -154,7 +174,9 @@ class Coordinator(Part):
         core, graph = self._core, self._core.graph
         if not self._ballot or self._proposed is not None or len(self._histories) < graph.majority:
             return
-        if len(self._histories) < len(graph.sites) and self._ticks < GATHER_TICKS:
+        patience = core.options.suspicion_seconds
+        if len(self._histories) < len(graph.sites) and core.now - self._since < patience:
+            # Not so many intervals: where a disk is slower than these, whoever is back would never be in time.
             expected = {*graph.present} - core.detector.suspected | core.watching.back
             if not expected <= self._histories.keys():
                 return
@@ -165,6 +187,9 @@ class Coordinator(Part):
             # A majority may have accepted it.
             core.branch("kept-an-earlier-choice")
             self._proposed = earlier.accepted
+        elif self._replaces > graph.number:
+            self.end()  # another one is about to decide it
+            return
         else:
             self._proposed = self.compose()
         self._agreed.clear()
@@ -240,7 +265,15 @@ class Coordinator(Part):
             tuple(sorted(self._count(survivors, left, order).items())),
             tuple(Settled(source, groups, *last) for (source, groups), last in sorted(settled.items())),
             tuple(numbered),
+            self._reasons(away),
         )
+
+    def _reasons(self, away: tuple[SiteId, ...]) -> tuple[tuple[SiteId, str], ...]:
+        """Why they are away: as it was, or what is known now."""
+        core, known = self._core, dict(self._core.graph.reasons)
+        silent = f"silent for {core.options.suspicion_seconds:g} s"
+        suspected = core.detector.suspected | core.watching.accused
+        return tuple((site, known.get(site) or (silent if site in suspected else "no answer")) for site in away)
 
     def _count(
         self, survivors: list[SiteId], left: dict[SiteId, list[Listed]], order: list[Listed]
@@ -258,7 +291,7 @@ class Coordinator(Part):
     def on_agreed(self, sender: SiteId, packet: Agreed, arrival: Arrival) -> None:
         """With a majority it is chosen."""
         core = self._core
-        if packet.graph != core.number or packet.ballot != self._ballot or self._proposed is None:
+        if packet.graph != self._replaces or packet.ballot != self._ballot or self._proposed is None:
             return
         if sender in core.graph.sites and self._chosen is None:
             self._agreed.add(sender)
@@ -270,6 +303,9 @@ class Coordinator(Part):
     def _wait(self) -> None:
         """Until nobody delivers anything in the old graph any more. Whoever has told its history has stopped."""
         core, graph = self._core, self._core.graph
+        if self._replaces > graph.number:
+            self.on_begin_timeout()  # it was open before
+            return
         manager = self._histories.get(graph.manager)
         drift = core.options.drift_max
         if manager is not None and manager.number == graph.number and manager.shares_left is not None:
@@ -286,7 +322,7 @@ class Coordinator(Part):
     def on_begin_timeout(self) -> None:
         """All shares of the old graph have ended."""
         core, chosen = self._core, self._chosen
-        if chosen is None or chosen.number != core.number + 1:
+        if chosen is None or chosen.number <= core.number:
             return
         core.branch("began")
         self._begun = chosen
@@ -314,12 +350,7 @@ class Coordinator(Part):
     def on_begin(self, sender: SiteId, packet: Begin, arrival: Arrival) -> None:
         """A graph begins. A site that is in it has told its history of the graph before, or is let in again."""
         core, graph = self._core, packet.following
-        if (
-            not 0 < len(graph.sites) <= SITES_MAX
-            or sender not in core.graph.sites
-            or graph.manager not in graph.present
-        ):
-            raise WireError(f"{sender} begins a graph of {len(graph.sites)} sites")
+        core.graph.check_successor(graph, sender)
         if graph.number <= core.number:
             core.send((sender,), Begun(core.number))
         elif core.site in graph.present:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import count
+from typing import Any
 
 from ordercast.core import Context, GroupId, MessageId, Multicast, Packet, SiteId, UsageError, WireError
 from ordercast.core.effects import (
@@ -36,15 +37,12 @@ from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
-from ordercast.protocols.propagation_graph.relaxed.packets import (
-    Agreed,
-    History,
-    Pass,
-    Refused,
-)
+from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, History, Pass, Refused
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
 from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed, Running, Summary
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
+from ordercast.protocols.propagation_graph.relaxed.stable import restore_parts, summary_of
+from ordercast.protocols.propagation_graph.relaxed.standing import Standing
 from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
 from ordercast.protocols.propagation_graph.relaxed.watching import Watching
 from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES
@@ -106,6 +104,7 @@ class RelaxedGraph(PropagationGraph):
         self.coordinator = self.attach(Coordinator(self))
         self.catching_up = self.attach(CatchingUp(self))
         self.pending = self.attach(Pending(self))
+        self._standing = Standing(self)
 
     def _own_groups(self) -> tuple[GroupId, ...]:
         return tuple(group for group, members in self.graph.groups if self.site in members)
@@ -292,7 +291,12 @@ class RelaxedGraph(PropagationGraph):
     def stop(self) -> None:
         """This site has promised to stop: what it has had is what it tells."""
         self.shares.stop()
+        self._standing.note_stop()
         self.watching.look_soon()
+
+    def standing(self, now: float) -> dict[str, Any]:
+        """Which graph it is, who is out, and whose lease lasts."""
+        return self._standing.describe(now)
 
     def enter(self, graph: Graph) -> None:
         """The next graph begins here."""
@@ -300,20 +304,15 @@ class RelaxedGraph(PropagationGraph):
         self.append(Entered(graph, survived))
         before = self.graph
         self._change(graph, survived)
+        seconds = self._standing.begin(graph)
+        if not survived:
+            self._give_up_tail()
         for group in self._own_groups():
             if not survived:
                 self.branch("rejoined-by-skip")
                 self.outbox.append(ExitGroup(group))
                 self.outbox.append(EnterGroup(group, self.counts[group]))
-            self._install_view(group, before if survived else None)
-        if not survived:
-            self.shares.fail(self.now)
-            self.outbox.append(Withdraw())
-            self.untaken.clear()
-            self.untaken_bytes = 0
-            for multicast in self._tail.values():
-                self.outbox.append(Replay(multicast, view=str(self.number), seen=True))
-            self._tail.clear()
+            self._install_view(group, before, survived, seconds)
         self.branch("entered")
         self.upkeep.begin()
         self.watching.begin()
@@ -322,10 +321,22 @@ class RelaxedGraph(PropagationGraph):
         self.shares.go_on()
         self.catching_up.go_on()
 
-    def _install_view(self, group: GroupId, before: Graph | None) -> None:
+    def _give_up_tail(self) -> None:
+        """What came too late for the application is not for it any more; what it has seen before a crash stands before
+        the gap."""
+        self.shares.fail(self.now)
+        self.outbox.append(Withdraw())
+        self.untaken.clear()
+        self.untaken_bytes = 0
+        for multicast in self._tail.values():
+            self.outbox.append(Replay(multicast, view=str(self.number), seen=True))
+        self._tail.clear()
+
+    def _install_view(self, group: GroupId, before: Graph, survived: bool, seconds: float | None) -> None:
         members = self.roster.members(group)
-        along = () if before is None else tuple(site for site in members if site in before.present)
-        self.outbox.append(InstallView(str(self.number), members, along, (group,)))
+        along = tuple(site for site in members if site in before.present) if survived else ()
+        line = self._standing.line(group, before, seconds)
+        self.outbox.append(InstallView(str(self.number), members, along, (group,), seconds=seconds, line=line))
 
     def _change(self, graph: Graph, survived: bool) -> None:
         """What `enter` changes, also when it is read from the log."""
@@ -376,6 +387,7 @@ class RelaxedGraph(PropagationGraph):
         if not self.is_running:
             self.catching_up.go_on(ask=False)
         self._recover_if_running()
+        self.pending.on_share_held()
         self.use_room()
 
     def on_caught_up(self) -> None:
@@ -393,6 +405,7 @@ class RelaxedGraph(PropagationGraph):
         self.append(Running(self.number))
         self.recall_running(Running(self.number))
         self.branch("ran")
+        self.give_credit()  # for what stood in the order is pending no more
         self._recover_if_running()
         self.use_room()
 
@@ -421,20 +434,7 @@ class RelaxedGraph(PropagationGraph):
         """Everything that the log amounts to. Not while its tail waits, some of which may be stable everywhere."""
         if self._tail:
             return None
-        acceptor, history = self.acceptor, self.history
-        return Summary(
-            self.graph,
-            self.is_running,
-            acceptor.instance,
-            acceptor.pledged,
-            acceptor.accepted_ballot,
-            acceptor.accepted,
-            tuple(Placed(held.multicast, held.entry, held.place) for held in history.held.values()),
-            tuple(sorted(history.marks.items())),
-            history.settled_list(),
-            tuple(self.pending.messages.values()),
-            tuple(sorted(self.counts.items())),
-        )
+        return summary_of(self)
 
     def restore(self, state: Summary) -> None:  # type: ignore[override]
         """The checkpoint."""
@@ -444,14 +444,7 @@ class RelaxedGraph(PropagationGraph):
                 self.outbox.append(EnterGroup(group, dict(state.counts)[group]))
         self.counts = dict(state.counts)
         self.is_running = state.running
-        acceptor, history = self.acceptor, self.history
-        acceptor.instance, acceptor.pledged = state.instance, state.pledged
-        acceptor.accepted_ballot, acceptor.accepted = state.accepted_ballot, state.accepted
-        history.marks = dict(state.marks)
-        for each in state.settled:
-            history.settled[each.source, each.groups] = (each.incarnation, each.number)
-        for multicast in state.pending:
-            self.pending.messages[multicast.id] = multicast
+        restore_parts(self, state)
         for placed in state.taken:
             self._recall(placed)
 

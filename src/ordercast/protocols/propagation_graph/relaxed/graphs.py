@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, SiteId
+from ordercast.core import GroupId, MessageId, SiteId, WireError
 from ordercast.protocols.propagation_graph.rosters import Groups, Roster
 
 Address = tuple[GroupId, ...]
+
+LISTED_MAX = 1 << 16
+"""Messages in one history, or in one order: sixteen times what may be kept for one child."""
 
 
 class Listed(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -54,6 +57,9 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
     order: tuple[Listed, ...] = ()
     """What some who take part have had in the graph before and others may lack, in the order in which all have it."""
 
+    reasons: tuple[tuple[SiteId, str], ...] = ()
+    """Why those are away who are, for people."""
+
     @property
     def sites(self) -> tuple[SiteId, ...]:
         """All of them, sorted."""
@@ -63,6 +69,18 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def majority(self) -> int:
         """So many sites are more than half."""
         return (len(self.present) + len(self.away)) // 2 + 1
+
+    def check_successor(self, following: Graph, sender: SiteId) -> None:
+        """Raise `WireError` for what cannot be a later graph of these sites and groups, or comes from none of them."""
+        if sender not in self.sites:
+            raise WireError(f"{sender}, which is not in the graph, speaks of graph {following.number}")
+        if following.sites != self.sites or following.groups != self.groups or len(following.order) > LISTED_MAX:
+            raise WireError(
+                f"{sender} makes graph {following.number} of {len(following.sites)} sites with "
+                f"{len(following.order)} messages"
+            )
+        if following.manager not in following.present or not {*following.returned} <= {*following.present}:
+            raise WireError(f"{sender} makes graph {following.number}, in which {following.manager} is not")
 
     def roster(self) -> Roster:
         """Those who take part: with the options, that is the graph along which messages go."""

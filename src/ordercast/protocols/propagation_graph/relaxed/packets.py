@@ -92,11 +92,15 @@ class Collect(Packet, frozen=True):
 
 
 class Refused(Packet, frozen=True):
-    """Site -> who makes the next graph: I have promised another one, or am in a later graph."""
+    """Site -> who makes the next graph: I have promised another one, or somebody replaces a later graph already."""
 
     background = True
     graph: int
+    """The one that was asked about."""
+    instance: int
+    """The latest one whose replacement this site has heard of."""
     ballot: int
+    """What was promised for the one that was asked about."""
 
 
 class History(Packet, frozen=True):

@@ -8,6 +8,7 @@ from ordercast.core import MessageId, Multicast, Part, SiteId
 from ordercast.core.effects import Recall
 from ordercast.protocols.propagation_graph.records import Submitted
 from ordercast.protocols.propagation_graph.relaxed.graphs import Address
+from ordercast.protocols.propagation_graph.relaxed.records import Dropped
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
@@ -17,7 +18,7 @@ class Pending(Part):
     """What this site has multicast by another primary destination, or waits here. Not until that one has it, but until
     everyone has: else a message that the primary destination took and acknowledged would die with it."""
 
-    records = (Submitted,)
+    records = (Submitted, Dropped)
     branches = ("source-resent", "nobody-there")
 
     def __init__(self, core: RelaxedGraph) -> None:
@@ -41,6 +42,10 @@ class Pending(Part):
         """It is in the log."""
         self._core.outbox.append(Recall(record.multicast))
         self.messages[record.multicast.id] = record.multicast
+
+    def recall_dropped(self, record: Dropped) -> None:
+        """It was for nobody."""
+        self.messages.pop(record.message, None)
 
     def recall_taken(self, multicast: Multicast) -> None:
         """An own message that was taken here was multicast before all that comes now.
@@ -76,9 +81,7 @@ class Pending(Part):
             return
         entry = core.find_entry(multicast)
         if entry is None:
-            # All members are away, and will go on behind it.
-            core.branch("nobody-there")
-            del self.messages[multicast.id]
+            self._drop_if_current(multicast)
         elif entry == core.site:
             edge = core.incoming_edge(core.site)
             core.queue_here(edge, multicast)
@@ -89,6 +92,24 @@ class Pending(Part):
             core.send((entry,), submit)
             core.repair.look_soon()
             core.history.tidy_soon()
+
+    def _drop_if_current(self, multicast: Multicast) -> None:
+        """All members are away, and will go on behind it. That is so while this site has a share: nobody is in a later
+        graph then. (Without one: y, which was cut off, is still in graph 1, where b is away; b is back in graph 2 when
+        y multicasts to it.) It is in the log. (Else: b drops m1, later m9 is delivered; b crashes, finds m1 in its log,
+        and submits it again.)"""
+        core = self._core
+        if core.shares.is_held(core.now):
+            core.branch("nobody-there")
+            core.append(Dropped(multicast.id))
+            del self.messages[multicast.id]
+            core.give_credit()
+
+    def on_share_held(self) -> None:
+        """This is the latest graph."""
+        for multicast in list(self.messages.values()):
+            if self._core.find_entry(multicast) is None:
+                self._drop_if_current(multicast)
 
     def settle(self, entry: SiteId, number: int) -> None:
         """Everybody has what was sent by this edge, up to this number."""

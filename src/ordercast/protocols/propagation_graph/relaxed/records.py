@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ordercast.core import GroupId, Multicast, Record, SiteId
+from ordercast.core import GroupId, MessageId, Multicast, Record, SiteId
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Settled
 
 
@@ -12,6 +12,12 @@ class Placed(Record, frozen=True):
     multicast: Multicast
     entry: SiteId
     place: int
+
+
+class Dropped(Record, frozen=True):
+    """An own message was for nobody: all members were away."""
+
+    message: MessageId
 
 
 class Pledged(Record, frozen=True):
@@ -51,6 +57,7 @@ class Summary(Record, frozen=True):
     pledged: int
     accepted_ballot: int
     accepted: Graph | None
+    before: tuple[int, int, int, Graph | None]
     taken: tuple[Placed, ...]
     marks: tuple[tuple[SiteId, int], ...]
     settled: tuple[Settled, ...]

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 
 
+BACK_MAX = 9
+"""So many are told at a time that a site is back; the next ones an interval later. (All at once: after a failure a
+hundred survivors wait for the lease, each counts as failed, and tells a hundred others.)"""
+
+
 class Watching(Part):
     """As long as there is reason for another graph, the first site in rank that is not silent makes it, or is asked to
     again and again. Ranks are the levels of the tree, the manager first: the hierarchy of backups."""
@@ -27,9 +32,11 @@ class Watching(Part):
         """Sites that wait for another graph."""
         self._patience: dict[SiteId, tuple[float, float]] = {}
         """Site that is away -> not before this time again, and how long that was."""
-        self._accused: set[SiteId] = set()
+        self.accused: set[SiteId] = set()
         """Sites that others do not hear."""
         self._looking = False
+        self._told_up_to = 0
+        """How many of the others were told that this site is back."""
         self._watched: set[SiteId] = set()
         self._awaited: SiteId = ""
         """Who is to make the next graph."""
@@ -38,7 +45,7 @@ class Watching(Part):
     def begin(self) -> None:
         """A graph begins."""
         self.back.clear()
-        self._accused.clear()
+        self.accused.clear()
         self._awaited = ""
         for site in self._core.graph.present:
             self._patience.pop(site, None)
@@ -75,7 +82,7 @@ class Watching(Part):
     @property
     def has_reason(self) -> bool:
         """Whether there should be another graph."""
-        return self._core.is_closed or bool(self.back or self._accused or self._suspected())
+        return self._core.is_closed or bool(self.back or self.accused or self._suspected())
 
     def ranks(self) -> list[SiteId]:
         """Who makes the next graph, the first of them that is not silent."""
@@ -102,8 +109,7 @@ class Watching(Part):
             return
         if core.shares.has_failed:
             self.look_soon()
-            others = tuple(site for site in core.graph.sites if site != core.site)
-            core.send(others, Back(core.number, core.is_closed))
+            core.send(self._next_to_tell(), Back(core.number, core.is_closed))
         if not self.has_reason:
             self._awaited = ""
             self.watch()
@@ -120,12 +126,21 @@ class Watching(Part):
             back = {*self.back, core.site} if core.is_closed else self.back
             core.send((first,), Report(core.number, self._suspected(), tuple(sorted(back))))
 
+    def _next_to_tell(self) -> tuple[SiteId, ...]:
+        core = self._core
+        others = tuple(site for site in core.graph.sites if site != core.site)
+        if len(others) <= BACK_MAX:
+            return others
+        at = self._told_up_to % len(others)
+        self._told_up_to = at + BACK_MAX
+        return tuple(sorted((others + others)[at : at + BACK_MAX]))
+
     # ------------------------------------------------------------------ what others say
     def on_report(self, sender: SiteId, packet: Report, arrival: Arrival) -> None:
         """There is reason, as another site says."""
         core = self._core
         if packet.graph == core.number and sender in core.graph.present:
-            self._accused.update(site for site in packet.suspected if site in core.graph.present)
+            self.accused.update(site for site in packet.suspected if site in core.graph.present)
             self.back.update(site for site in packet.back if site in core.graph.sites)
             self.drive_soon()
         elif packet.graph < core.number:
