@@ -11,7 +11,7 @@ LOCK_VENV := $(VENV).lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign mutants reproduce benchmark-simulator benchmark-pipeline benchmark-sweep benchmark-wire benchmark-live install
+.PHONY: help demo test check format lock clean campaign mutants mutants-all reproduce benchmark-simulator benchmark-pipeline benchmark-sweep benchmark-wire benchmark-live install
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -41,6 +41,9 @@ campaign: $(STAMP) ## random faults, 300 seeds per protocol
 
 mutants: $(STAMP) ## deliberately broken protocols must be caught
 	$(PYTHON) -m pytest tests/mutants -m mutants -s
+
+mutants-all: $(STAMP) ## every protocol and part changed by rule; OPTIONS="--module parts/consensus"
+	$(PYTHON) -m tests.mutants.machine $(OPTIONS)
 
 benchmark-simulator: $(STAMP) ## events per second of the simulator, beside simpy's
 	$(PYTHON) benchmarks/simulator.py

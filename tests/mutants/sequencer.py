@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast, SiteId
+from ordercast.core.effects import Credit
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.sequencer import Sequencer
 from ordercast.protocols.classic.sequencer.center import Center, Route
 from ordercast.protocols.classic.sequencer.destination import Destination
-from ordercast.protocols.classic.sequencer.packets import Delivered, Ordered, Request, Sequenced, Submit, Submitted
+from ordercast.protocols.classic.sequencer.packets import (
+    Announce,
+    Delivered,
+    Ordered,
+    Request,
+    Sequenced,
+    Submit,
+    Submitted,
+)
 from ordercast.protocols.classic.sequencer.source import Source
 from tests.mutants.registry import call_without_log, mutant
 
@@ -88,3 +97,35 @@ def does_not_listen_to_announcements(self: Destination, highest: int) -> None:
 def forgets_to_log_deliveries(self: Destination, link: int, ordered: Ordered) -> None:
     """Deliveries are not logged: after a crash they are asked for, and delivered, again."""
     call_without_log(self._core, Delivered, Destination._deliver, self, link, ordered)
+
+
+# ---------------------------------------------------------------------- at rest
+@mutant(Sequencer, "center.on_announce_timeout", caught_by="quiescence", alone=True)
+def announces_for_ever(self: Center) -> None:
+    """A sequencer that has come back from a crash never stops to say what there is."""
+    Center.on_announce_timeout(self)
+    core = self._core
+    if core.context.incarnation and not self._announcing:
+        self._announcing = True
+        for site, link in self.links.items():
+            core.send((site,) if site != core.site else (), Announce(link.highest))
+        core.set_timer("announce", core.options.announce_seconds)
+
+
+@mutant(Sequencer, "center.on_submit", caught_by="no-leak", alone=True)
+def keeps_copies(self: Center, source: SiteId, submit: Submit, arrival: Arrival) -> None:
+    """A submission that comes again is laid beside those that wait for their turn, which it never gets."""
+    last = self.accepted.get(source)
+    if last is not None and submit.multicast.id <= last:
+        self._early.setdefault(source, {})[submit.previous] = submit
+    Center.on_submit(self, source, submit, arrival)
+
+
+@mutant(Sequencer, "source.accept", caught_by="credit-returned")
+def gives_no_credit_back(self: Source, through: MessageId) -> None:
+    """What was submitted before a crash, and is accepted after it, gives no credit back."""
+    before = len(self._core.outbox)
+    Source.accept(self, through)
+    if through.incarnation < self._core.context.incarnation:
+        outbox = self._core.outbox
+        outbox[before:] = [effect for effect in outbox[before:] if not isinstance(effect, Credit)]

@@ -198,4 +198,9 @@ def test_the_kinds_of_faults_have_their_names() -> None:
         "lost-log",
         "drift",
         "foreign",
+        "priorities",
+        "bare-quorum",
+        "old-packets",
+        "at-effect",
+        "hit-leader",
     }

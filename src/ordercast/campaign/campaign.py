@@ -101,12 +101,14 @@ def run_campaign(
     protocols: Sequence[str],
     seeds: range,
     *,
+    schedules: bool = False,
     workers: int | None = None,
     run: Callable[[Sequence[Job]], Iterator[Outcome]] | None = None,
     state: Path | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Run every seed with every protocol, on so many processes (by default one for each processor), or with `run`."""
+    """Run every seed with every protocol, on so many processes (by default one for each processor), or with `run`; if
+    that is asked for, each with a schedule that looks for trouble."""
     # Seed by seed and not protocol by protocol, so that what is left can be told from what is done.
     jobs = [(protocol, seed) for seed in seeds for protocol in protocols]
     kept = State(state)
@@ -115,7 +117,8 @@ def run_campaign(
     try:
         done = len(jobs) - len(missing)
         on_progress(done, len(jobs))
-        for outcome in work(_run_job, missing, workers) if run is None else run(missing):
+        run_here = _run_scheduled if schedules else _run_job
+        for outcome in work(run_here, missing, workers) if run is None else run(missing):
             kept.add(outcome)
             done += 1
             on_progress(done, len(jobs))
@@ -130,3 +133,8 @@ def run_campaign(
 def _run_job(job: Job) -> Outcome:
     protocol, seed = job
     return run_seed(find_protocol(protocol), seed).outcome
+
+
+def _run_scheduled(job: Job) -> Outcome:
+    protocol, seed = job
+    return run_seed(find_protocol(protocol), seed, schedules=True).outcome

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.campaign.changes import add_changes
 from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
+from ordercast.campaign.schedules import SCHEDULES, add_schedule
 from ordercast.campaign.services import add_services
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
 from ordercast.campaign.varied import vary
@@ -65,14 +66,25 @@ class Draw(msgspec.Struct, frozen=True):
     seed: int
     network: str | None = None
     sources: Sources = "promised"
+    schedule: str = ""
+    """One that looks for trouble; empty: none."""
 
     def __str__(self) -> str:
         name = f"{self.protocol.contract.name}:{self.seed}"
+        if self.schedule:
+            return f"{name}:{self.schedule}"
         return name if self.network is None else f"{name}:{self.network}:{self.sources}"
 
     def scenario(self, attempt: int = 0) -> Scenario:
         """The run."""
-        return draw_scenario(self.protocol, self.seed, network=self.network, sources=self.sources, attempt=attempt)
+        return draw_scenario(
+            self.protocol,
+            self.seed,
+            network=self.network,
+            sources=self.sources,
+            attempt=attempt,
+            schedule=self.schedule,
+        )
 
     @property
     def replay(self) -> str:
@@ -84,11 +96,12 @@ def read_draw(text: str) -> Draw:
     """The draw of which this is the name; `UsageError` when it is none."""
     protocol, _, rest = text.partition(":")
     seed, *kinds = rest.split(":")
+    schedule = kinds.pop() if len(kinds) == 1 and kinds[0] in SCHEDULES else ""
     network, sources = kinds if len(kinds) == 2 else (None, "promised")
     known = network in (None, *_NETWORK_WEIGHTS) and sources in SOURCES and len(kinds) in (0, 2)
     if not known or not seed.isdecimal() or int(seed) > SEED_MAX:
         raise UsageError(f"--replay takes a run as a campaign names it, for example sequencer:17, not {text!r}")
-    return Draw(find_protocol(protocol), int(seed), network, cast(Sources, sources))
+    return Draw(find_protocol(protocol), int(seed), network, cast(Sources, sources), schedule)
 
 
 def draw_scenario(
@@ -99,9 +112,10 @@ def draw_scenario(
     sources: Sources = "promised",
     calm: bool = False,
     attempt: int = 0,
+    schedule: str = "",
 ) -> Scenario:
-    """The run of that seed; if that is asked for, on a named kind of network, with certain sources, or calm (no
-    faults, a fast disk, default options).
+    """The run of that seed; if that is asked for, on a named kind of network, with certain sources, with a schedule
+    that looks for trouble, or calm (no faults, a fast disk, default options).
 
     A subclass of a protocol that keeps its contract gets the same run: this is how mutants are compared with it.
     """
@@ -191,7 +205,8 @@ def draw_scenario(
     scenario, stay = add_changes(scenario, attempt)
     fragile = tuple(site for site in fragile if site in stay)
     scenario = add_services(scenario, attempt)
-    return vary(add_rare_fault(scenario, fragile, attempt), fragile, attempt)
+    scenario = vary(add_rare_fault(scenario, fragile, attempt), fragile, attempt)
+    return add_schedule(scenario, fragile, schedule, attempt) if schedule else scenario
 
 
 def _draw_sites(random: Random, least: int, most: int) -> tuple[SiteId, ...]:

@@ -26,7 +26,7 @@ def keep_failures(report: Report, folder: Path) -> int:
         for outcome in kept:
             name = f"{outcome.protocol}-{outcome.seed}"
             if not (folder / name).exists():
-                trial = run_seed(find_protocol(outcome.protocol), outcome.seed)
+                trial = run_seed(find_protocol(outcome.protocol), outcome.seed, schedules=bool(outcome.schedule))
                 (folder / f"{name}.toml").write_text(dump_scenario(trial.scenario), encoding="utf-8")
                 with TraceWriter(folder / name) as writer:
                     writer.write(trial.run, trial.table)

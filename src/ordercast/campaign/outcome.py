@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw
+from ordercast.campaign.rest import with_rest
+from ordercast.campaign.schedules import choose_schedule
 from ordercast.check import CLAIMED, Choice, Verdict, judge
 from ordercast.core import Protocol
 from ordercast.protocols import find_protocol
@@ -70,6 +73,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """Claims that nobody could judge in this run: a site was slower than phi_p."""
     events: int = 0
     """Rows of the trace."""
+    schedule: str = ""
+    """The one that looked for trouble in it, if one did."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -79,7 +84,7 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def replay(self) -> str:
         """What to type to see the run again."""
-        return Draw(find_protocol(self.protocol), self.seed).replay
+        return Draw(find_protocol(self.protocol), self.seed, schedule=self.schedule).replay
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -94,9 +99,9 @@ class Trial(msgspec.Struct, frozen=True):
     """Of the claims; none when a core crashed."""
 
 
-def run_seed(protocol: type[Protocol], seed: int) -> Trial:
-    """The run of a seed in a campaign."""
-    return run_draw(Draw(protocol, seed))
+def run_seed(protocol: type[Protocol], seed: int, schedules: bool = False) -> Trial:
+    """The run of a seed in a campaign, or in one with schedules that look for trouble."""
+    return run_draw(Draw(protocol, seed, schedule=choose_schedule(protocol, seed) if schedules else ""))
 
 
 def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
@@ -105,7 +110,7 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
         trial = run_scenario(draw.scenario(attempt), choice)
         if not trial.outcome.vacuous:
             break
-    return trial
+    return trial if not draw.schedule else replace(trial, outcome=replace(trial.outcome, schedule=draw.schedule))
 
 
 def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
@@ -134,6 +139,7 @@ def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: flo
     run, table = simulation.header(), simulation.table()
     if failure is not None:
         return Trial(scenario, _outcome(scenario, simulation, (failure,), events=len(table)), run, table), False
+    run = with_rest(run, simulation)
     verdicts = judge(run, table, Choice(choice.judged(run)))
     violations = tuple(
         Violation(name, verdict.first.why, verdict.first.messages, verdict.first.sites)

@@ -37,9 +37,9 @@ def code_version(protocols: Iterable[str] = ()) -> str:
     return digest.hexdigest()
 
 
-def default_path(protocols: Iterable[str]) -> Path:
-    """Where a campaign keeps its outcomes unless it is told where."""
-    return DEFAULT_FOLDER / f"{code_version(protocols)}.jsonl"
+def default_path(protocols: Iterable[str], schedules: bool = False) -> Path:
+    """Where a campaign keeps its outcomes unless it is told where; one with schedules has other runs."""
+    return DEFAULT_FOLDER / f"{code_version(protocols)}{'-schedules' if schedules else ''}.jsonl"
 
 
 class State:

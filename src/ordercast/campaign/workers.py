@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -19,6 +19,8 @@ from ordercast.core import StorageError
 
 CHUNK = 8
 """Jobs that a worker takes at a time: a tenth of a second's work, so that an interruption waits no longer."""
+LOOK_SECONDS = 0.2
+"""How often to look for an interruption while nothing is done."""
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -38,11 +40,14 @@ def work(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int | 
     def submit(count: int) -> set[Future[list[Result]]]:
         return {executor.submit(_work, function, chunk) for chunk in islice(waiting, count)}
 
+    interruption = _Interruption()
     try:
         with _born_deaf():
             running = submit(2 * workers)
+        interruption.listen()
         while running:
-            done, running = wait(running, return_when=FIRST_COMPLETED)
+            done, running = wait(running, LOOK_SECONDS, return_when=FIRST_COMPLETED)
+            interruption.check()
             running |= submit(len(done))
             for future in done:
                 yield from future.result()
@@ -51,6 +56,37 @@ def work(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int | 
     finally:
         # Also after an interruption: the chunks under way end within a moment, and no process is left.
         executor.shutdown(wait=True, cancel_futures=True)
+        interruption.forget()
+
+
+class _Interruption:
+    """Ctrl-C, taken note of at once and raised where it does no harm.
+
+    Raised wherever it happens to strike, it may leave the executor with a lock that nobody gives back: it strikes while
+    a chunk is submitted, and the executor's shutdown waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self._before: Any = None
+        self._struck = False
+
+    def listen(self) -> None:
+        """From here on, where signals can be heard."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._note)
+
+    def forget(self) -> None:
+        """As it was before."""
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def check(self) -> None:
+        """Raise it, if it has struck."""
+        if self._struck:
+            raise KeyboardInterrupt
+
+    def _note(self, _signal: int, _frame: object) -> None:
+        self._struck = True
 
 
 @contextmanager

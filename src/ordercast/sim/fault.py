@@ -46,6 +46,8 @@ class Fault(
     """Which sites it concerns; none means all."""
 
     kind: ClassVar[str]
+    made_of: ClassVar[tuple[str, ...]] = ()
+    """The kinds that a contract must stand for this one; none: this one itself."""
 
     def begin(self, simulation: Simulation) -> None:
         """Put it in force."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from ordercast.core import InstanceId, SiteId, UsageError
 from ordercast.sim.fault import Fault, Rule, SiteFault, Verdict, check_not_negative, check_share
 from ordercast.sim.forger import Forger
+from ordercast.sim.hunting_faults import AtEffect, BareQuorum, HitLeader, OldPackets, Priorities
 from ordercast.sim.memory_faults import Drift, LostLog, Rollback
 from ordercast.sim.networks import Network, Servers
 from ordercast.sim.networks.servers import Ends
@@ -387,6 +388,11 @@ AnyFault = (
     | LostLog
     | Drift
     | Foreign
+    | Priorities
+    | BareQuorum
+    | OldPackets
+    | AtEffect
+    | HitLeader
 )
 
 FAULT_KINDS: tuple[str, ...] = tuple(fault.kind for fault in AnyFault.__args__)

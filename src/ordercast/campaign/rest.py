@@ -1,0 +1,90 @@
+"""What sites still keep when a run has ended, as numbers, and what the protocol has said that they may.
+
+Cores are looked at from outside, whatever they call what they keep: a table that somebody forgot to empty is counted
+like one that somebody thought of.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, Final
+
+from msgspec.structs import asdict, replace
+
+from ordercast.core import Context, MessageId, Protocol, is_liveness
+from ordercast.sim import Simulation
+from ordercast.trace.schema import Run
+
+SECONDS: Final = 5.0
+"""So long before its end a run is looked at: longer than any pause between two retransmissions."""
+PROPERTIES: Final = ("quiescence", "no-leak", "credit-returned")
+
+_PLAIN: Final = (str, bytes, int, float, bool, type(None), type, Context)
+"""What holds nothing, or what a core was given and does not change."""
+_MODULE: Final = __name__.partition(".")[0]
+
+
+def with_rest(run: Run, simulation: Simulation) -> Run:
+    """The description of a run that has ended, with what its sites keep and the claims about that, where the protocol
+    declares them."""
+    contract, options = simulation.contract, simulation.options
+    declared = contract.at_rest and contract.at_rest(len(simulation.sites), len(simulation.groups), options)
+    if not declared or not any(is_liveness(name) for name in run.guarantees):
+        # Who promises no end (a site may be refused for good, and the others wait for it) comes to no rest either.
+        return run
+    bounds = {"seconds": SECONDS, **asdict(declared)}
+    rest = {name: _tell(site) for name, site in simulation.sites.items() if site.up}
+    return replace(run, guarantees=[*run.guarantees, *PROPERTIES], bounds={**run.bounds, "rest": bounds}, rest=rest)
+
+
+def _tell(site: Any) -> dict[str, int]:
+    messages, entries = zip(*(count_kept(instance.core) for instance in site.instances.values()), strict=True)
+    told = {"messages": sum(messages), "entries": sum(entries)}
+    if not site.membership.is_outside:
+        told["waiting"] = site.waiting_messages
+        if site.least_credit is not None:
+            told["credit"] = site.least_credit
+    return told
+
+
+def count_kept(core: Protocol) -> tuple[int, int]:
+    """Different messages that a core knows by name, and the entries of all its tables."""
+    seen: set[int] = set()
+    messages: set[MessageId] = set()
+    entries = 0
+    waiting: list[Any] = [core]
+    while waiting:
+        thing = waiting.pop()
+        kind = type(thing)
+        if kind is MessageId:
+            messages.add(thing)
+            continue
+        if isinstance(thing, _PLAIN) or id(thing) in seen:
+            continue
+        seen.add(id(thing))
+        if isinstance(thing, dict):
+            entries += len(thing)
+            waiting += thing.keys()
+            waiting += thing.values()
+        elif isinstance(thing, list | set | frozenset | deque):
+            entries += len(thing)
+            waiting += thing
+        elif isinstance(thing, tuple):
+            waiting += thing
+        elif (fields := _fields(kind)) is not None:
+            waiting += (getattr(thing, name) for name in fields if hasattr(thing, name))
+            waiting += getattr(thing, "__dict__", {}).values()
+    return len(messages), entries
+
+
+_FIELDS: Final[dict[type, tuple[str, ...] | None]] = {}
+
+
+def _fields(kind: type) -> tuple[str, ...] | None:
+    """What objects of a class hold beside their `__dict__`; None for classes of which none of ours is a base."""
+    if kind not in _FIELDS:
+        slots = [base.__dict__.get("__slots__", ()) for base in kind.__mro__]
+        names = [name for each in slots for name in ((each,) if isinstance(each, str) else each)]
+        ours = any(base.__module__.startswith(_MODULE) for base in kind.__mro__)
+        _FIELDS[kind] = (*names, *getattr(kind, "__struct_fields__", ())) if ours else None
+    return _FIELDS[kind]

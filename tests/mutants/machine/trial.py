@@ -1,0 +1,140 @@
+"""One mutant in a process of its own: does anything notice?
+
+The changed module is in no file. It is compiled in the process that tries it, and an import hook gives it to whoever
+asks for the module, the tests' own cores among them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
+from typing import Any
+
+from tests.mutants.machine.mutants import PROJECT, Module, Mutant
+from tests.mutants.machine.plan import Plan
+
+SEEDS_MAX = 1000
+"""Of a campaign, whatever its budget."""
+SITES, MESSAGES = 3, 2
+"""Of a small world."""
+NOT_FAST = "not campaign and not mutants and not spark and not own_process"
+
+
+class Given(MetaPathFinder, Loader):
+    """Gives one module from code instead of from its file."""
+
+    def __init__(self, name: str, path: str, code: CodeType) -> None:
+        self._name, self._path, self._code = name, path, code
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """Only that one."""
+        if fullname != self._name:
+            return None
+        spec = ModuleSpec(fullname, self, origin=self._path, is_package=self._path.endswith("__init__.py"))
+        spec.has_location = True
+        return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the code."""
+        exec(self._code, module.__dict__)
+
+
+def try_mutant(
+    module: Module, mutant: Mutant | None, plan: Plan, budget_seconds: float, hint: str | None
+) -> str | None:
+    """What has noticed the mutant, `stage: detail`; None when nothing has. Without a mutant: the module as it is.
+
+    `hint` is what noticed it when the module was another; it is asked first.
+    """
+    if any(name.startswith("ordercast.protocols") for name in sys.modules):
+        raise RuntimeError("a protocol is imported already: the mutant would not be the one that runs")
+    sys.meta_path.insert(0, Given(module.import_name, str(module.path), module.compile(mutant)))
+    for noticed in _stages(plan, budget_seconds, hint):
+        if noticed is not None:
+            return noticed
+    return None
+
+
+def _stages(plan: Plan, budget_seconds: float, hint: str | None) -> Iterator[str | None]:
+    stage, _, detail = (hint or "").partition(": ")
+    if stage == "test" and str(PROJECT / detail.split("::")[0]) in plan.test_files():
+        yield _run_tests((str(PROJECT / detail),))
+    yield _run_tests(plan.test_files())
+    yield from _guarded(
+        "campaign", _run_campaigns(plan.campaigns, budget_seconds, detail if stage == "campaign" else "")
+    )
+    yield from _guarded("search", _search(plan.worlds, budget_seconds))
+
+
+def _guarded(stage: str, results: Iterator[str | None]) -> Iterator[str | None]:
+    """An exception outside of a run, at an import or a draw, is noticed as well."""
+    try:
+        yield from results
+    except Exception as error:
+        yield f"{stage}: {type(error).__name__}"
+
+
+def _run_tests(files: tuple[str, ...]) -> str | None:
+    import pytest
+
+    class FirstFailure:
+        name: str | None = None
+
+        def pytest_runtest_logreport(self, report: Any) -> None:
+            if report.failed:
+                self.name = self.name or report.nodeid
+
+        def pytest_collectreport(self, report: Any) -> None:
+            if report.failed:
+                self.name = self.name or report.nodeid
+
+    first = FirstFailure()
+    options = ["-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", "-m", NOT_FAST]
+    code = pytest.main([*options, *files], plugins=[first])
+    # A test that is no longer there, of a hint, has noticed nothing.
+    return f"test: {first.name}" if code in (1, 2) and first.name else None
+
+
+def _run_campaigns(names: tuple[str, ...], budget_seconds: float, first: str) -> Iterator[str | None]:
+    from ordercast.campaign import run_seed
+    from ordercast.protocols import find_protocol
+
+    protocols: dict[str, Any] = {}
+    for name in names:
+        if ":" in name:
+            module, _, kind = name.partition(":")
+            protocol = getattr(import_module(module), kind)
+            protocols[protocol.contract.name] = protocol
+        else:
+            protocols[name] = find_protocol(name)
+    known = first.split(" ")[0].rpartition(":")
+    runs = [(known[0], int(known[2]))] if known[0] in protocols else []
+    began = time.process_time()
+    for name, seed in (*runs, *((name, seed) for seed in range(SEEDS_MAX) for name in protocols)):
+        outcome = run_seed(protocols[name], seed).outcome
+        if outcome.violations:
+            yield f"campaign: {name}:{seed} {outcome.violations[0].property}"
+        if time.process_time() - began > budget_seconds:
+            return
+
+
+def _search(worlds: tuple[str, ...], budget_seconds: float) -> Iterator[str | None]:
+    import msgspec
+
+    from ordercast.explore.quorums import check_quorums
+    from ordercast.explore.search import Search
+    from ordercast.explore.worlds import find_world
+
+    if worlds:
+        _, problem = check_quorums(3)
+        yield problem and f"search: quorum {problem}"
+    for name in worlds:
+        world = find_world(name, SITES, MESSAGES)
+        limits = msgspec.structs.replace(world.limits, seconds=budget_seconds / len(worlds))
+        found = Search(msgspec.structs.replace(world, limits=limits)).run()
+        yield found.problem and f"search: {name} {found.problem}"
