@@ -12,6 +12,14 @@ from tests.check.build import describe, events
 
 ROWS = "a multicast m g\nb deliver m\nc deliver m\nd deliver m"
 
+BOUNDS = {
+    "phi_n": 1.0,
+    "message_size": 1,
+    "promised": dict.fromkeys(PROPERTIES, 1.0),
+    "rest": {"seconds": 5.0, "packets": 1.0, "messages": 1, "entries": 1},
+}
+"""Some of every kind, so that nothing is not judged for want of one."""
+
 
 def test_claimed_properties_are_judged_and_the_others_are_not() -> None:
     verdicts = judge(describe("g:b,c", ("integrity",)), events(ROWS))
@@ -56,10 +64,9 @@ def test_a_verdict_becomes_json_as_promised() -> None:
 
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_an_empty_run_proves_nothing(name: str) -> None:
-    bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
     expected = "holds" if name in ("P0", "Q0", "R0") else "vacuous"
     for groups in ("", "g:a,b"):
-        run = describe(groups, bounds=bounds)
+        run = describe(groups, bounds=BOUNDS)
         assert judge(run, EVENTS.empty_table(), choose([name]))[name].verdict == expected
 
 
@@ -82,8 +89,7 @@ def test_the_order_of_the_rows_in_the_table_does_not_matter(name: str) -> None:
     a deliver m
     a deliver n
     """
-    bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
-    run, table = describe("g:a,b,c", bounds=bounds), events(rows)
+    run, table = describe("g:a,b,c", bounds=BOUNDS), events(rows)
     backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
     in_pieces = pa.concat_tables([table.slice(place, 4) for place in range(0, len(table), 4)])
     expected = judge(run, table, choose([name]))[name]
@@ -95,8 +101,7 @@ def test_the_order_of_the_rows_in_the_table_does_not_matter(name: str) -> None:
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_columns_that_a_foreign_table_lacks_are_null(name: str) -> None:
     table = events("a multicast m g\nb deliver m").select(["run", "site", "seq", "time", "kind", "message", "groups"])
-    bounds = {"phi_n": 1.0, "message_size": 1, "promised": dict.fromkeys(PROPERTIES, 1.0)}
-    assert judge(describe("g:b", bounds=bounds), table, choose([name]))[name].verdict in ("holds", "vacuous")
+    assert judge(describe("g:b", bounds=BOUNDS), table, choose([name]))[name].verdict in ("holds", "vacuous")
 
 
 @pytest.mark.parametrize("index", [pa.int8(), pa.uint8(), pa.int16(), pa.uint32()], ids=str)

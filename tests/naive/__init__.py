@@ -40,6 +40,7 @@ from .order import (
     single_source_order,
 )
 from .packets import genuineness, message_size
+from .rest import credit_returned, no_leak, quiescence
 from .terms import Outcome, Row, Run, for_property
 from .views import self_inclusion, transitional_set, view_agreement, view_termination, virtual_synchrony
 
@@ -91,6 +92,9 @@ _OF_DELIVERIES_THAT_COUNT: dict[str, Checker] = {
     "transitional-set": transitional_set,
     "view-agreement": view_agreement,
     "view-termination": view_termination,
+    "quiescence": quiescence,
+    "no-leak": no_leak,
+    "credit-returned": credit_returned,
 }
 
 

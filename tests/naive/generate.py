@@ -12,14 +12,14 @@ from random import Random
 
 from .draft import Draft, Profile, draft_base
 from .dynamic import SERVICES, draft_dynamic
-from .mutations import MUTATIONS, MUTATIONS_OF_MEMBERS, MUTATIONS_OF_REFUSED
+from .mutations import MUTATIONS, MUTATIONS_AT_REST, MUTATIONS_OF_MEMBERS, MUTATIONS_OF_REFUSED
 from .mutations_of_groups import MUTATIONS_OF_GROUPS
 from .terms import Row, Run
 
 COARSE_STEP = 0.25  # seconds, a third of the usual time between two messages
 PROMISES = ("P1", "P2", "P3", "P4", "Q1", "Q2", "Q3")
 
-ALL_MUTATIONS = MUTATIONS | MUTATIONS_OF_MEMBERS | MUTATIONS_OF_REFUSED | MUTATIONS_OF_GROUPS
+ALL_MUTATIONS = MUTATIONS | MUTATIONS_AT_REST | MUTATIONS_OF_MEMBERS | MUTATIONS_OF_REFUSED | MUTATIONS_OF_GROUPS
 RARE = dict.fromkeys(MUTATIONS, 1)
 
 PROFILES = {
@@ -80,6 +80,13 @@ PROFILES = {
             "packets",
             RARE | {"stray-packet": 10, "grow-packet": 10, "pack-together": 6, "come-or-go-while-sending": 4},
             packets=1.0,
+        ),
+        Profile(
+            "rest",
+            RARE | {"fail-site": 2, "come-back": 4, "talk-on": 8},
+            packets=0.7,
+            settled=0.9,
+            failures=0.1,
         ),
         Profile(
             "views",
@@ -200,6 +207,33 @@ def _bounds(draft: Draft) -> dict[str, object]:
     return bounds
 
 
+def _bounds_at_rest(draft: Draft) -> dict[str, object]:
+    """Some of them absent; so few packets that some runs send more, and so long a time that some are in it."""
+    bounds = {
+        "seconds": draft.between(0.5, 4.0),
+        "packets": draft.random.choice([0.0, 0.4, 1.0, 3.0]),
+        "messages": draft.random.randint(0, 6),
+        "entries": draft.random.randint(10, 40),
+        "credit": draft.random.choice([1, 1, 2, 4]),
+    }
+    return {name: value for name, value in bounds.items() if not draft.chance(draft.profile.bound_absent)}
+
+
+def _rest(draft: Draft) -> dict[str, dict[str, int]]:
+    """What sites tell of themselves: most of them, most of it, and mostly what is right."""
+    rest = {}
+    for site in draft.sites:
+        kept = {
+            "messages": draft.random.choice([0, 0, 1, 2, 7]),
+            "entries": draft.random.choice([5, 9, 10, 12, 41]),
+            "waiting": draft.random.choice([0, 0, 0, 0, 0, 1, 3]),
+            "credit": draft.random.choice([2, 4, 4, 8, 8, 8, 8, 1, 0]),
+        }
+        if draft.chance(0.8):
+            rest[site] = {name: value for name, value in kept.items() if draft.chance(0.7)}
+    return rest
+
+
 def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
     """The run, as in runs.jsonl, and its rows, in no particular order."""
     random, profile = Random(f"{profile_name} {seed}"), PROFILES[profile_name]
@@ -234,7 +268,7 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
             chosen = random.sample(SERVICES, random.choice([1, 2]))
             services = {service: [name for name in profile.per_service if draft.chance(0.5)] for service in chosen}
     ended_at = draft.end() + draft.between(0.01, 6.0)
-    run = {
+    run: Run = {
         "run": f"{profile_name}-{seed}",
         "protocol": "none",
         "seed": seed,
@@ -246,6 +280,9 @@ def generate(profile_name: str, seed: int) -> tuple[Run, list[Row]]:
         "bounds": _bounds(draft),
         "services": services,
     }
+    if profile_name == "rest":
+        run["bounds"]["rest"] = _bounds_at_rest(draft)
+        run["rest"] = _rest(draft)
     for row in draft.rows:
         row["run"] = run["run"]
     random.shuffle(draft.rows)

@@ -329,6 +329,17 @@ def depend_in_a_chain(draft: Draft) -> None:
     )
 
 
+def talk_on(draft: Draft) -> None:
+    """A site still sends when everything is over: much, or something that serves a message, or neither."""
+    site, multicasts = draft.random.choice(draft.sites), draft.of("multicast")
+    for _ in range(draft.random.choice([1, 1, 3, 10])):
+        serves = {"messages": [draft.random.choice(multicasts)["message"]]} if multicasts and draft.chance(0.2) else {}
+        columns = {"packet_id": draft.next_packet(), "packet": "alive", "size": 8, **serves}
+        draft.add("send", site, draft.end() + draft.between(0.0, 0.3), peer=draft.random.choice(draft.sites), **columns)
+
+
+MUTATIONS_AT_REST: dict[str, Callable[[Draft], None]] = {"talk-on": talk_on}
+
 MUTATIONS: dict[str, Callable[[Draft], None]] = {
     mutation.__name__.replace("_", "-"): mutation
     for mutation in (

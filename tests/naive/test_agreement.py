@@ -71,6 +71,7 @@ PROPERTIES_OF_PROFILE = {
     "liveness": ("uniform-agreement", "atomic-receipt", "termination", "recovery", "selective-information"),
     "bounded": ("P1", "P2", "P3", "P4", "Q1", "Q2", "Q3"),
     "packets": ("genuineness", "message-size"),
+    "rest": ("quiescence", "no-leak", "credit-returned"),
     "views": ("self-inclusion", "virtual-synchrony", "R2-logical"),
     "causality": ("causal-order", "timestamp-order", "reliable-source-order", "reliable-timestamp-order"),
     "group-views": ("virtual-synchrony", "self-inclusion", "transitional-set", "view-agreement", "R2-logical"),

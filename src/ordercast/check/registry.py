@@ -28,6 +28,7 @@ from ordercast.check.judges.liveness import (
 from ordercast.check.judges.offsets import judge_offset_agreement
 from ordercast.check.judges.order import judge_group_source_order, judge_order, judge_source_order
 from ordercast.check.judges.packets import judge_genuineness, judge_message_size
+from ordercast.check.judges.rest import judge_credit_returned, judge_no_leak, judge_quiescence
 from ordercast.check.judges.views import judge_self_inclusion, judge_transitional_set, judge_view_agreement
 from ordercast.check.judges.virtual_synchrony import judge_virtual_synchrony
 from ordercast.check.verdict import Finding
@@ -88,6 +89,9 @@ JUDGES: Final[Mapping[str, Judge]] = {
     "atomic-receipt": judge_uniform_agreement,
     "genuineness": judge_genuineness,
     "message-size": judge_message_size,
+    "quiescence": judge_quiescence,
+    "no-leak": judge_no_leak,
+    "credit-returned": judge_credit_returned,
 }
 
 PROPERTIES: Final[tuple[str, ...]] = tuple(JUDGES)

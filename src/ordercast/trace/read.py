@@ -179,4 +179,5 @@ def _merge(first: Run, second: Run, path: Path) -> Run:
         settled=first.settled and second.settled,
         bounds={**second.bounds, **first.bounds},
         services={**second.services, **first.services},
+        rest={**second.rest, **first.rest},
     )

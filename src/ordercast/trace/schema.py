@@ -127,6 +127,8 @@ class Run(msgspec.Struct):
     """phi_p, phi_n, delta, message_size, promised: property -> seconds."""
     services: dict[str, list[str]] = {}
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
+    rest: dict[str, dict[str, int]] = {}
+    """Site -> what it was found to keep when the run ended (docs/properties.md, At rest)."""
 
 
 def _arrow_schema() -> pa.Schema:
