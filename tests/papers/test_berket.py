@@ -8,17 +8,24 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from ordercast.bench.summary import milliseconds_to_the_last
 from ordercast.core import encoded_size
 from ordercast.papers.artefact import Artefact
 from ordercast.papers.berket import (
     hierarchy,
     hierarchy_runs,
+    latency,
+    latency_runs,
     membership,
     membership_runs,
     overhead,
     overhead_runs,
     repair,
     repair_runs,
+    throughput,
+    throughput_runs,
+    wide_area,
+    wide_area_runs,
 )
 from ordercast.protocols import find_protocol
 from ordercast.spark.experiments.experiment import Point
@@ -171,3 +178,47 @@ def test_a_verdict_about_changes_follows_the_data(changed: pd.DataFrame) -> None
             (worse.senders == 16) & (worse.change == "PAdd" if column == "packets" else worse.change != "merge"), column
         ] = value
         assert verdicts(membership.ARTEFACT, worse).index(False) == failing
+
+
+def test_the_prototypes_limits_give_its_rates_and_live_must_be_above_the_tables() -> None:
+    artefact = throughput.ARTEFACT
+    points: list[Point] = [{"system": "simulated", "processes": count, "size": 1} for count in (1, 2)]
+    runs = [(point, throughput_runs.run_throughput(point, 1)) for point in points]
+    measured = {"messages_per_second": 1000.0, "bytes_per_second": 1000.0, "lost": 0.0}
+    live: list[tuple[Point, dict[str, float | None]]] = [
+        ({"system": "live", "processes": count, "size": 1}, {**measured}) for count in (1, 2, 8)
+    ]
+    assert verdicts(artefact, rows(artefact, [*runs, *live])) == [True, True, True]
+    live[1][1]["messages_per_second"] = 153.0
+    live[2][1]["lost"] = 1.0
+    assert verdicts(artefact, rows(artefact, [*runs, *live])) == [False, False, True]
+
+
+def test_simulated_latencies_keep_equation_7_1_and_live_ones_nearly_all() -> None:
+    artefact = latency.ARTEFACT
+    points: list[Point] = [
+        {"system": "simulated", "rate": rate, "processes": 4, "size": 1} for rate in (latency.SLOW, latency.FULL)
+    ]
+    runs = [(point, latency_runs.run_latency(point, 1)) for point in points]
+    live: list[tuple[Point, dict[str, float | None]]] = [
+        ({**point, "system": "live"}, {**values}) for point, values in runs
+    ]
+    assert verdicts(artefact, rows(artefact, [*runs, *live])) == [True, True, True]
+    live[0][1]["within_scheduling"] = 0.98
+    live[1][1]["q50_ms"] = 80.0
+    assert verdicts(artefact, rows(artefact, [*runs, *live])) == [True, False, False]
+
+
+def test_between_two_places_the_order_of_all_costs_a_keep_alive() -> None:
+    artefact = wide_area.ARTEFACT
+    point: Point = {"system": "simulated", "lossy": False, "run_seconds": 20.0}
+    calm = wide_area_runs.run_wide_area(point, 1)
+    lossy: tuple[Point, dict[str, float | None]] = ({**point, "lossy": True}, {**calm, "within_250": 0.9})
+    assert verdicts(artefact, rows(artefact, [(point, calm), lossy])) == [True, True, False]
+    late: tuple[Point, dict[str, float | None]] = ({**point, "system": "live"}, {**calm, "largest_ms": 151.0})
+    assert verdicts(artefact, rows(artefact, [(point, calm), late, lossy])) == [True, False, False]
+
+
+def test_a_message_is_everywhere_when_the_slowest_has_it() -> None:
+    reports = [{"stamps": [1, 2, 3], "latencies": [5e6, 1e6, 7e6]}, {"stamps": [2, 1], "latencies": [4e6, 2e6]}]
+    assert milliseconds_to_the_last(reports) == [4.0, 5.0]

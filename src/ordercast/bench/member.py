@@ -77,17 +77,20 @@ class Latencies:
     def __init__(self) -> None:
         self.kept: list[int] = []
         """Nanoseconds."""
+        self.stamps: list[int] = []
+        """Of each of them, when its message was sent, by which the processes' can be put together."""
         self.every = 1
         """Each of those that are kept stands for so many."""
         self._seen = 0
 
-    def add(self, nanoseconds: int) -> None:
+    def add(self, nanoseconds: int, stamp: int = 0) -> None:
         """One more message has come."""
         self._seen += 1
         if self._seen % self.every == 0:
             self.kept.append(nanoseconds)
+            self.stamps.append(stamp)
             if len(self.kept) == LATENCIES_MAX:
-                self.kept = self.kept[1::2]
+                self.kept, self.stamps = self.kept[1::2], self.stamps[1::2]
                 self.every *= 2
 
 
@@ -161,7 +164,8 @@ def _stopwatch(counts: Counts) -> Callable[[ordercast.Batch], None]:
         if begin <= now < end:
             within[batch.groups[0]] += len(payloads)
             for payload in payloads:
-                add(now - unpack(payload)[0])
+                stamp = unpack(payload)[0]
+                add(now - stamp, stamp)
 
     return take
 
@@ -178,7 +182,8 @@ async def _receive_stamped_each(group: Group, counts: Counts, process: str) -> N
         counts.delivered += 1
         if counts.begin <= now / 1e9 < counts.end:
             counts.within[delivery.groups[0]] += 1
-            counts.latencies.add(now - _STAMP.unpack_from(delivery.payload)[0])
+            stamp = _STAMP.unpack_from(delivery.payload)[0]
+            counts.latencies.add(now - stamp, stamp)
 
 
 async def _receive_called(group: Group, counts: Counts, process: str, stamped: bool) -> None:
@@ -322,6 +327,7 @@ async def _main(work: Work) -> dict[str, object]:
             "within": counts.within,
             "latencies": counts.latencies.kept,
             "latencies_every": counts.latencies.every,
+            "stamps": counts.latencies.stamps if work.rate is not None else [],
             "cpu_seconds": used,
             "memory_mb": (*early, peak)[:2],
             "counters": node.status()["dropped"],

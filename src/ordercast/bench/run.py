@@ -35,6 +35,16 @@ def measure(load: Load) -> dict[str, Any]:
     Messages a second (delivered at every process), `p50_ms` and `p99_ms` from multicast to delivery, how many were
     lost, processor time, memory, and what each process dropped.
     """
+    return summarize(*run_load(load)) | {
+        "sealed": not load.insecure,
+        "protocol": load.protocol,
+        "nodes": load.nodes,
+        "size": load.size,
+    }
+
+
+def run_load(load: Load) -> tuple[list[dict[str, Any]], Work]:
+    """What each process of the cluster reports, and what one of them had to do."""
     with tempfile.TemporaryDirectory(prefix="ordercast-bench-") as folder:
         config = str(write_configuration(Path(folder), load))
         each = None if load.rate is None else load.rate / load.nodes
@@ -42,9 +52,7 @@ def measure(load: Load) -> dict[str, Any]:
         works = [
             Work(config, name, load.size, load.seconds, each, load.api, groups, load.service) for name in load.names
         ]
-        reports = asyncio.run(_run(works, list(load.place_of.values())))
-    known = {"sealed": not load.insecure, "protocol": load.protocol, "nodes": load.nodes, "size": load.size}
-    return summarize(reports, works[0]) | known
+        return asyncio.run(_run(works, list(load.place_of.values()))), works[0]
 
 
 async def _run(works: list[Work], places: Sequence[Place]) -> list[dict[str, Any]]:

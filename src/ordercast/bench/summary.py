@@ -9,6 +9,18 @@ from typing import Any
 from ordercast.bench.member import Work
 
 
+def milliseconds_to_the_last(reports: list[dict[str, Any]]) -> list[float]:
+    """Of each message that every process has delivered while it was measured: from its multicast to its last delivery.
+    Of paced runs that are short enough for every latency to be kept."""
+    slowest: dict[int, int] = {}
+    seen: Counter[int] = Counter()
+    for report in reports:
+        for stamp, latency in zip(report["stamps"], report["latencies"], strict=True):
+            slowest[stamp] = max(slowest.get(stamp, 0), latency)
+            seen[stamp] += 1
+    return sorted(latency / 1e6 for stamp, latency in slowest.items() if seen[stamp] == len(reports))
+
+
 def summarize(reports: list[dict[str, Any]], work: Work) -> dict[str, Any]:
     """What the slowest member of each group saw, and how long messages took."""
     sent: Counter[str] = Counter()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.figure import Figure
 from pyspark.sql import DataFrame
 
-from ordercast.spark.experiments import Experiment
+from ordercast.spark.experiments import Experiment, Point
+
+LiveRun = tuple[Point, Mapping[str, float | None]]
+"""A point of the grid, and what was measured there."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,9 @@ class Artefact:
     """The whole of it, or with True a part of it that is done within a minute."""
     draw: Callable[[pd.DataFrame, Figure], None]
     checks: Callable[[pd.DataFrame], Sequence[Check]]
+    live: Callable[[bool], Sequence[LiveRun]] | None = None
+    """What is measured on real processes of this machine, when all simulations are done and no task of Spark runs: rows
+    beside those of the experiment, with its parameters and measures."""
     shape: Callable[[DataFrame], DataFrame] = keep_as_it_is
     """On Spark: from one row a point, with means and intervals, to the artefact's data."""
     figure_inches: tuple[float, float] = (8.0, 5.0)

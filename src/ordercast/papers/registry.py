@@ -100,6 +100,10 @@ ARTEFACTS: dict[str, tuple[str, str]] = {
         "ordercast.papers.spauster.change_cost",
         "what a change of the groups costs, with the propagation graph and with the token (chapter 5)",
     ),
+    "spauster-reconfiguration-cost": (
+        "ordercast.papers.spauster.reconfiguration_cost",
+        "what it costs to go on without a site that has failed (7.1.1, 7.3)",
+    ),
     "spauster-order-options": (
         "ordercast.papers.spauster.order_options",
         "orders that bypass edges take and entry at the root gives (2.1, 3.5)",
@@ -131,6 +135,18 @@ ARTEFACTS: dict[str, tuple[str, str]] = {
     "berket-overhead": (
         "ordercast.papers.berket.overhead",
         "headers, Keep Alives and control messages beside the data (7.1.3, Table 7.5)",
+    ),
+    "berket-throughput": (
+        "ordercast.papers.berket.throughput",
+        "messages a second, simulated and live (Tables 7.1 and 7.2)",
+    ),
+    "berket-latency": (
+        "ordercast.papers.berket.latency",
+        "how long deliveries take, simulated and live (Tables 7.3 and 7.4, Figures 7.1 to 7.3)",
+    ),
+    "berket-wide-area": (
+        "ordercast.papers.berket.wide_area",
+        "the order of all and no order between two places (Figure 7.4, Equation 7.2)",
     ),
     "tachikawa-retransmissions": (
         "ordercast.papers.tachikawa.retransmissions",

@@ -20,6 +20,7 @@ from ordercast.core import StorageError
 from ordercast.papers.artefact import Artefact, Check, verdict
 from ordercast.spark.experiments import aggregate, run_experiment
 from ordercast.spark.experiments.run import Progress
+from ordercast.spark.experiments.tables import repetition_table
 from ordercast.spark.experiments.version import code_version
 
 FILES = ("data.parquet", "data.csv", "figure.png", "README.md", "verdict.json")
@@ -41,8 +42,12 @@ def reproduce(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         done = run_experiment(experiment, spark, progress_file=progress, on_progress=on_progress)
-        data = artefact.shape(aggregate(spark, experiment, done.repetitions)).toArrow()
-        document = write(artefact, data, folder, fast=fast, runs=done.repetitions.num_rows)
+        repetitions = done.repetitions
+        if artefact.live is not None:
+            found = [(point, 0, 0, values) for point, values in artefact.live(fast)]
+            repetitions = pa.concat_tables([repetitions, repetition_table(experiment, found)])
+        data = artefact.shape(aggregate(spark, experiment, repetitions)).toArrow()
+        document = write(artefact, data, folder, fast=fast, runs=repetitions.num_rows)
         for file in folder.glob(".progress-*.jsonl"):
             file.unlink()
     except OSError as error:

@@ -86,6 +86,7 @@ def options(sites: int, regions: int) -> Options:
     wanted = max(2, round(sites / LOCAL_TARGET_SIZE), min(regions, sites, CONTINENTS))
     period = CONTROL_SECONDS
     return find_protocol("intergroup").contract.options(
+        views="fixed",
         control_seconds_min=period,
         local_target_size=LOCAL_TARGET_SIZE,
         coordinators_low=max(1, wanted // 2),

@@ -26,7 +26,6 @@ CHANGE_SECONDS = 9.0
 DISTANCE_SECONDS = 0.02
 
 OPTIONS = {
-    "views": "change",
     # Rare, for 64 senders and 500 receivers hear each other's: fewer than a hundred thousand packets a second.
     "keep_alive_seconds": 0.5,
     # What is not answered is said again after longer than a repair takes: each message is counted once.

@@ -43,7 +43,7 @@ def run_overhead(point: Point, seed: int) -> dict[str, float | None]:
         {"g": names},
         PointToPoint(processing=0.000001, latency=LATENCY_SECONDS),
         seed=seed,
-        options=protocol.contract.options(keep_alive_seconds=KEEP_ALIVE_SECONDS),
+        options=protocol.contract.options(views="fixed", keep_alive_seconds=KEEP_ALIVE_SECONDS),
         workloads=[
             Workload(sources=names, groups=("g",), rate=float(point["rate"]), arrivals="regular", size=size),
         ],

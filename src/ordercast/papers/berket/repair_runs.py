@@ -101,7 +101,9 @@ def run_repair(point: Point, seed: int) -> dict[str, float | None]:
         {"g": (SOURCE, *receivers)},
         network,
         seed=seed,
-        options=protocol.contract.options(senders=(SOURCE,), service="reliable-source", request_seconds_max=30.0),
+        options=protocol.contract.options(
+            views="fixed", senders=(SOURCE,), service="reliable-source", request_seconds_max=30.0
+        ),
         workloads=[Workload(sources=(SOURCE,), groups=("g",), rate=RATE, arrivals="regular", size=100)],
         duration=SECONDS,
         settle=0.0,
