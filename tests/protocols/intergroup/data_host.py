@@ -85,7 +85,7 @@ def only(kind: type[AnyEffect], effects: list[Effect]) -> list[AnyEffect]:
 
 
 def scenario(**tables: Any) -> Scenario:
-    options = QUICK | tables.pop("options", {})
+    options = {"views": "fixed", **QUICK, **tables.pop("options", {})}
     document = {
         "protocol": "intergroup",
         "duration": 10.0,

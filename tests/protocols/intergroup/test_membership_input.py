@@ -39,7 +39,7 @@ class Post:
     """The process a, in the sender group of g with b and c."""
 
     def __init__(self) -> None:
-        options = MembershipOptions(views="change")
+        options = MembershipOptions()
         groups = {"g": ("a", "b", "c"), "h": ("b", "c")}
         self.core = DynamicInterGroup(Context("a", groups, ("a", "b", "c"), options, Random(1)))
         self.core.step(0.0, Started())

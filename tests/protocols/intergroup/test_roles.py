@@ -8,6 +8,7 @@ import pytest
 
 from ordercast.protocols.intergroup.dynamic import DynamicInterGroup
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
+from ordercast.protocols.intergroup.membership.proxying import WINDOW
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
 from ordercast.sim.fault import Fault
@@ -73,9 +74,10 @@ def test_nothing_is_doubled_or_overtaken_through_failures_of_proxies(seed: int) 
         changes=(RECEIVER,),
         seed=seed,
     )
-    for site in ("a", "b"):
-        got = numbers(simulation, site)
-        assert got == list(range(1, len(rows(simulation, "multicast", "b")) + 1))
+    got = numbers(simulation, "a")
+    assert got == sorted(set(got)) == numbers(simulation, "b")
+    # With each of two proxies, at the most what was under way through it is gone.
+    assert len(got) >= len(rows(simulation, "multicast", "b")) - 2 * WINDOW
     assert violated(simulation) == []
 
 

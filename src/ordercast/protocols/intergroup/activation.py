@@ -320,7 +320,9 @@ class Activation(Part):
         """A source no longer has what this process asks for: it was away for so long that nobody waited for it."""
         core = self._core
         group = core.process_groups.get(packet.group)
-        if group is not None and group.member is not None and sender not in group.streams:
+        has_gone = core.was_in(packet.group) if group is None else group.member is not None
+        if has_gone and (group is None or sender not in group.streams):
+            # It was delayed: the source is no sender any more, or this process is not in the group.
             return
         if group is None or sender not in group.streams:
             raise WireError(f"{sender} is no sender of {packet.group!r}")

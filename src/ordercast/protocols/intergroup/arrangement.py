@@ -126,6 +126,9 @@ ARRANGEMENT = Arrangement(
 
 DYNAMIC_ARRANGEMENT = replace(
     ARRANGEMENT,
+    crash="the others go on in a view without it; with the senders of a file, whoever orders by timestamp waits",
+    # The processes of a file keep their names when they start again, and here a process that does so is another one.
+    listed={"views": "fixed"},
     unlisted=_UNLISTED,
     campaign=Tuning(
         options=_options_of_views,

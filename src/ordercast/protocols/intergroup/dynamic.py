@@ -50,14 +50,14 @@ _CHANGING = msgspec.structs.replace(
 def _adapted(contract: Contract, options: Options) -> Contract:
     """What is promised where sender groups change, and where they do not."""
     if isinstance(options, MembershipOptions) and options.views == CHANGE:
-        return _CHANGING
-    return InterGroup.contract.adapted(contract, options)
+        return contract
+    return InterGroup.contract.adapted(_FIXED, options)
 
 
 class DynamicInterGroup(InterGroup):
     """Senders come and go; each view has the same messages for all who go on from it together."""
 
-    contract = msgspec.structs.replace(_FIXED, adapted=_adapted)
+    contract = msgspec.structs.replace(_CHANGING, adapted=_adapted)
     arrangement = DYNAMIC_ARRANGEMENT
     parts = (*InterGroup.parts, Membership)
 
@@ -120,7 +120,7 @@ class DynamicInterGroup(InterGroup):
         if member.multicasts_by_proxy:
             return PROXY
         # Also when that was at once, for then the view begins in the very step; and behind others that wait.
-        if group.own is not None and member.first_message != multicast.id and not member.unannounced:
+        if not member.multicasts_later(multicast.id):
             return None
         if group.sending is not None and group.sending.waiting:
             member.unannounced.add(multicast.id)

@@ -22,7 +22,7 @@ from ordercast.protocols.intergroup.activation import Activation
 from ordercast.protocols.intergroup.arrangement import ARRANGEMENT
 from ordercast.protocols.intergroup.clock import GroupClock
 from ordercast.protocols.intergroup.control import Control, CutReport
-from ordercast.protocols.intergroup.group import ProcessGroup
+from ordercast.protocols.intergroup.group import ProcessGroup, channel_of
 from ordercast.protocols.intergroup.membership import Membership
 from ordercast.protocols.intergroup.options import InterGroupOptions
 from ordercast.protocols.intergroup.packets import Data, PLeave, Proxied
@@ -215,6 +215,10 @@ class InterGroup(Protocol):
         if group is None:
             raise WireError(f"nothing of InterGroup travels on {arrival.channel}")
         return group
+
+    def was_in(self, name: GroupId) -> bool:
+        """Whether this process is in a group, or was: packets that are under way come later."""
+        return channel_of(name) in self._channels
 
     def order_of(self, group: ProcessGroup) -> TimestampOrder:
         """Where the messages of a group wait for their turn: with each other, or with those of all groups."""

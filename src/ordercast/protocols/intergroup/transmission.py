@@ -63,6 +63,8 @@ class Transmission(Part):
         self._lines: dict[GroupId, deque[tuple[ProcessGroup, Sending, Multicast]]] = {}
         """What waits to be sent to each group. In one order across groups all wait in one line: whoever overtakes in
         another group gets the earlier timestamp, against the order of their source."""
+        self._placeless: set[GroupId] = set()
+        """Groups to which the application has multicast something that has no timestamp yet."""
 
     def enter(self, group: ProcessGroup) -> None:
         """This process is in a group that comes and goes: it sends nothing yet."""
@@ -71,6 +73,7 @@ class Transmission(Part):
     def leave(self, group: ProcessGroup) -> None:
         """It is so no longer."""
         self._lines.pop(group.name, None)
+        self.note_placeless(group.name, False)
         self._core.cancel_timer(("keep-alive", group.name))
         self._core.cancel_timer(("flow", group.name))
 
@@ -79,12 +82,17 @@ class Transmission(Part):
         if group.sending is None:
             group.sending = Sending(self._core.options)
             group.sending.seq = group.sending.settled = self._core.membership.last_number(group.name)
+            if group.member is not None:
+                group.sending.granted = group.member.told_credit
 
     def begin_sending(self, group: ProcessGroup) -> None:
         """This process is in the sender group of a view: say so, and send what waits."""
         sending = group.sending
         if sending is None:
             return
+        if group.member is not None and group.member.proxying.pending:
+            # It has become one alone, when all senders were lost: nobody is a proxy of a sender.
+            group.member.proxying.begin_anew()
         sending.spoke_at = self._core.now - self._core.options.keep_alive_seconds
         sending.sent_at = self._core.now
         sending.settled = sending.seq
@@ -98,6 +106,9 @@ class Transmission(Part):
         if sending is not None:
             self._core.membership.keep_number(group.name, sending.seq)
             group.sending = None
+            if group.member is not None:
+                # What is left of it. (Told 1, used 1, and 1 again when it is no sender: nobody would tell that.)
+                group.member.told_credit = sending.granted
             self.drop_waiting(group)
             self._core.block("transmission", "", group.name)
             self.give_credit(group)
@@ -111,6 +122,7 @@ class Transmission(Part):
             group.sending.waiting = group.sending.waiting_bytes = 0
         if group.member is not None:
             group.member.unannounced.clear()
+            self.note_placeless(group.name, bool(group.member.proxying.pending))
 
     def send_change(self, group: ProcessGroup, change: PAdd | PLeave) -> Data | None:
         """Multicast a change of the sender group, as Data."""
@@ -153,15 +165,43 @@ class Transmission(Part):
         sending.waiting_bytes += len(multicast.payload)
         self._lines[group.name].append((group, sending, multicast))
         self._send_what_may(group.name)
+        if sending.waiting and not (group.member is not None and group.member.multicasts_later(multicast.id)):
+            self.note_placeless(group.name, True)
         if self._room(group, sending) < sending.granted:
             self.give_credit(group)
+
+    def note_placeless(self, name: GroupId, placeless: bool) -> None:
+        """Whether the application has multicast something to a group that has no timestamp yet, for it waits for flow
+        control, for a repair, or for a proxy. Meanwhile a process that is in several groups gets no credit in any.
+        (Else: a's m1 to g waits, its m2 to h does not; b has m2, multicasts m3 to g, and m1 comes behind m3.)"""
+        if placeless == (name in self._placeless):
+            return
+        before = bool(self._placeless)
+        (self._placeless.add if placeless else self._placeless.discard)(name)
+        if before != bool(self._placeless) and self._may_be_overtaken:
+            for group in list(self._core.process_groups.values()):
+                self._send_what_may(group.name)
+                self.give_credit(group)
+
+    @property
+    def waits_for_a_place(self) -> bool:
+        """Whether the application has to wait before it multicasts anything, in any group."""
+        return bool(self._placeless) and self._may_be_overtaken
+
+    def _overtakes(self, group: ProcessGroup, multicast: Multicast) -> bool:
+        """Whether a message that is multicast when it leaves would leave before one that was multicast already."""
+        return self.waits_for_a_place and group.member is not None and multicast.id in group.member.unannounced
+
+    @property
+    def _may_be_overtaken(self) -> bool:
+        return len(self._core.process_groups) > 1 and not self._core.options.order_across_groups
 
     def _send_what_may(self, name: GroupId) -> None:
         core = self._core
         line = self._lines.get(name)
         while line:
             group, sending, multicast = line[0]
-            if not self._may_send(group, sending):
+            if not self._may_send(group, sending) or self._overtakes(group, multicast):
                 return
             size = len(multicast.payload)
             sending.bucket.fill(core.now)
@@ -173,6 +213,8 @@ class Transmission(Part):
             sending.waiting -= 1
             sending.waiting_bytes -= size
             self._send(group, sending, multicast)
+            if not sending.waiting:
+                self.note_placeless(group.name, False)
 
     def forward(self, group: ProcessGroup, multicast: Multicast, proxied: Proxied) -> bool:
         """Multicast for a process that is no sender; False when there is no room now."""
@@ -305,12 +347,10 @@ class Transmission(Part):
                 self._core.outbox.append(Credit(member.credit, group.name))
             return
         room = self._room(group, sending)
-        if group.member is not None and not group.member.gives_credit:
+        if self.waits_for_a_place or (group.member is not None and not group.member.gives_credit):
             room = 0
         if room != sending.granted:
             sending.granted = room
-            if group.member is not None:
-                group.member.told_credit = room
             self._core.outbox.append(Credit(room, group.name))
 
     def _room(self, group: ProcessGroup, sending: Sending) -> int:

@@ -234,6 +234,7 @@ class Membership(Part):
         """A member is out."""
         name = member.group.name
         self._core.outbox.append(ExitGroup(name))
+        self._core.transmission.note_placeless(name, False)
         # Whoever multicasts from now on is told that it is not in the group, and does not wait.
         self._core.outbox.append(Credit(1, name))
         self._lingering[name] = LINGER

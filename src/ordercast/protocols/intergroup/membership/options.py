@@ -13,9 +13,9 @@ FIXED, CHANGE = "fixed", "change"
 class MembershipOptions(InterGroupOptions, frozen=True):
     """Every time of the membership, with a reason for its value."""
 
-    views: str = FIXED
-    """Whether the senders are those of the configuration for good (`fixed`), or the sender groups change (`change`):
-    processes come, go, crash, are cut off and return. Live processes have the first."""
+    views: str = CHANGE
+    """Whether the sender groups change (`change`): processes come, go, crash, are cut off and return; or the senders
+    are those of the configuration for good (`fixed`), as live processes have it where a file lists them."""
     membership_seconds: float = 0.25
     """How often a membership message is said again until it is answered, and silence is looked for: a round trip around
     the world."""

@@ -1,8 +1,8 @@
 """Sending without joining the sender group (chapter 8): a receiver multicasts through a sender, its proxy.
 
 Its messages have numbers of their own. Everyone delivers a number once, and none below it afterwards; the source goes
-to another proxy only when the view has the first one no longer, and begins with what has not had its turn. So each
-message is delivered at most once, in the order of its source, whoever fails.
+to another proxy only when the view has the first one no longer, and says nothing again that the first one may have
+multicast. So each message is delivered at most once, in the order of its source, whoever fails.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ class Proxying:
         self._anew = 0
         """The first number since this process has lost its view, and what was under way in it."""
         self._proxy: SiteId | None = None
+        self._asked = 0
+        """The last number that a proxy was asked for."""
         self._forwarded: Numbers = {}
         """As a proxy: source -> the number of its last message that this process has multicast in the epoch."""
         self._epoch = member.epoch
@@ -48,6 +50,7 @@ class Proxying:
         before = max(self.pending, default=0)
         self.pending[number] = multicast
         self._member.told_credit -= 1
+        self._core.transmission.note_placeless(group.name, True)
         if self._find_proxy():
             self._request(number, before)
 
@@ -58,12 +61,23 @@ class Proxying:
         if member.state is not State.RECEIVER or member.order.halted:
             return False
         if self._proxy not in member.members:
+            self._give_up_what_was_asked()
             self._proxy = core.context.random.choice(member.members) if member.members else None
         return self._proxy is not None
+
+    def _give_up_what_was_asked(self) -> None:
+        """The proxy is gone, with what it may have multicast where this process cannot see it. (Said again to another
+        one: b, p's proxy, is cut off from c. b delivers p's m, and then c's n, which has come; c has delivered n, and
+        m, said again, comes behind it.)"""
+        if any(number <= self._asked for number in self.pending):
+            left = {number: multicast for number, multicast in self.pending.items() if number > self._asked}
+            self._anew = min(left, default=self._core.membership.by_proxy(self._member.group.name) + 1)
+            self._set_pending(left)
 
     def _request(self, number: int, before: int) -> None:
         core = self._core
         if self._proxy is not None:
+            self._asked = max(self._asked, number)
             time = core.clock.read(core.now)
             anew, multicast = number == self._anew, self.pending[number]
             request = ProxyRequest(self._member.group.name, number, before, time, anew, multicast)
@@ -79,13 +93,18 @@ class Proxying:
 
     def begin_anew(self) -> None:
         """The view is lost: what was under way in it is not said in another one, where its causes may be missing."""
-        self.pending = {}
+        self._set_pending({})
         self._anew = self._core.membership.by_proxy(self._member.group.name) + 1
 
     def settled(self, number: int) -> None:
         """A message of this source has had its turn."""
-        self.pending = {each: multicast for each, multicast in self.pending.items() if each > number}
+        self._set_pending({each: multicast for each, multicast in self.pending.items() if each > number})
         self._core.transmission.give_credit(self._member.group)
+
+    def _set_pending(self, pending: dict[int, Multicast]) -> None:
+        had_some, self.pending = bool(self.pending), pending
+        if had_some and not pending:
+            self._core.transmission.note_placeless(self._member.group.name, False)
 
     # ------------------------------------------------------------------ as a proxy
     def on_request(self, source: SiteId, packet: ProxyRequest) -> None:

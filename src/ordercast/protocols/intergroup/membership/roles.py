@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import MessageId
+from ordercast.core import MessageId, SiteId
 from ordercast.protocols.intergroup.membership.packets import SENDERS_MAX
 from ordercast.protocols.intergroup.membership.proxying import WINDOW, Proxying
 from ordercast.protocols.intergroup.membership.states import State
@@ -75,9 +75,16 @@ class InRole(InView):
         if self.wants == OUT or (self.multicasts_by_proxy and self._nobody_sends):
             # It is told that it is not in the group, or that nobody could be its proxy, and does not wait.
             return 1
+        if self.core.transmission.waits_for_a_place:
+            return 0
         if self.multicasts_by_proxy:
             return max(0, WINDOW - len(self.proxying.pending))
         return int(self.role == AS_NEEDED and self.state is State.RECEIVER)
+
+    def multicasts_later(self, message: MessageId) -> bool:
+        """Whether a message that waits is multicast when it leaves, and not yet: for it this process becomes a sender,
+        or it is behind such a one."""
+        return self.group.own is None or self.first_message == message or bool(self.unannounced)
 
     def note_multicast(self, message: MessageId) -> None:
         """The application multicasts: whoever does so as needed becomes a sender."""
@@ -107,10 +114,15 @@ class InRole(InView):
         if proxied.number <= self.proxied.get(source, 0):
             self.core.branch("proxied-again")
             return False
+        self.note_proxied(source, proxied.number)
+        return True
+
+    def note_proxied(self, source: SiteId, number: int) -> None:
+        """Count it. What others have delivered of this process before it has come to them is settled, too. (Else it
+        waits for that for ever: its proxy has seen it, and does not multicast it again.)"""
         self.proxied.pop(source, None)
-        self.proxied[source] = proxied.number
+        self.proxied[source] = number
         if len(self.proxied) > SENDERS_MAX:
             del self.proxied[next(iter(self.proxied))]
         if source == self.core.site:
-            self.proxying.settled(proxied.number)
-        return True
+            self.proxying.settled(number)

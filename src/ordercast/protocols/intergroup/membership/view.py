@@ -73,6 +73,10 @@ class InView:
     def on_lost_view(self) -> None:
         """The view is over for this process alone."""
 
+    def note_proxied(self, source: SiteId, number: int) -> None:
+        """A message by proxy has had its turn, here or in the view of others who have come along."""
+        raise NotImplementedError
+
     def on_proxied(self, data: Data, proxied: Proxied) -> bool:
         """A message by proxy has its turn in the order of the group: whether it is the first time."""
         raise NotImplementedError
@@ -150,7 +154,7 @@ class InView:
         self.install_view(came)
         for source, number in message.proxied.items():
             if number > self.proxied.get(source, 0):
-                self.proxied[source] = number
+                self.note_proxied(source, number)
                 gaps.append(source)
         for sender in gaps:
             # What it has sent in between belongs to views that this process has not seen.
