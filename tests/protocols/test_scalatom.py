@@ -43,8 +43,8 @@ def test_cells_that_tolerate_no_failure_are_named_before_the_start() -> None:
     assert len(warnings) == 1
     assert warnings[0].startswith("the process d is a cell of its own")
     assert "g, h" in warnings[0]
-    assert len(tuple(Scalatom.arrangement.warnings(PAIRWISE))) == 6
-    assert tuple(Scalatom.arrangement.warnings(THREE)) == ()
+    assert len(tuple(Scalatom.arrangement.warnings(PAIRWISE, {}))) == 6
+    assert tuple(Scalatom.arrangement.warnings(THREE, {})) == ()
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ordercast.protocols.three_step.ordering import Ordering
 from ordercast.protocols.three_step.packets import Answer, Ask, Placed, Propose, Taken, Word
 from ordercast.protocols.three_step.speaking import NEXT_SECONDS, WORD_SECONDS
 from ordercast.sim import Simulation
-from ordercast.sim.faults import Crash, Cut, Fault, Loss
+from ordercast.sim.faults import Crash, Cut, Fault, Loss, Partition
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.workload import Workload
 from tests.protocols.classic_runs import Hand, delivered, sent
@@ -440,6 +440,18 @@ def test_one_site_that_cannot_hear_the_primary_does_not_force_an_epoch_on_the_ot
     assert broken(simulation) == {}
     assert simulation.branches["doubt-refused"]
     assert not simulation.branches["promised"]
+
+
+def test_whoever_was_cut_off_for_longer_than_everything_was_kept_is_called_back() -> None:
+    """It lacks nothing of which it has ever heard, so it asks for nothing."""
+    options = ThreeStepOptions(kept_messages_max=16, window_messages=8)
+    cut_off: list[Fault] = [Partition(parts=(("c",),), from_=1.0, to=6.0)]
+    simulation = simulate(ABC, cut_off, options, rate=40.0, count=160).execute()
+    assert broken(simulation) == {}
+    assert simulation.branches["given-up"]
+    assert simulation.branches["called-back"]
+    (entry,) = (row for row in rows_of(simulation, "join") if row["site"] == "c" and row["time"] > 1.0)
+    assert entry["time"] < 6.0 + 2 * options.blocked_seconds
 
 
 def test_a_cell_without_a_majority_blocks_its_messages_and_those_behind_and_others_go_on() -> None:

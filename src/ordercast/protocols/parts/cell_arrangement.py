@@ -40,6 +40,6 @@ def live(capacity: Capacity) -> OptionValues:
     }
 
 
-def warnings(groups: Groups) -> Iterable[str]:
+def warnings(groups: Groups, _options: OptionValues) -> Iterable[str]:
     """The cells that tolerate no failure."""
     return Cells(groups).warnings()

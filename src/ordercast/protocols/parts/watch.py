@@ -42,8 +42,12 @@ class Watch(Part):
             host.branch("blocked" if reason else "unblocked")
             host.block("waiting", reason)
         self._running = False
-        if host.entries or reason or not is_told:
+        if self.is_needed() or reason or not is_told:
             self.keep_watching()
+
+    def is_needed(self) -> bool:
+        """Whether there is anything to look at."""
+        return bool(self._host.entries)
 
     @abstractmethod
     def look(self) -> bool:

@@ -54,6 +54,7 @@ class Asking(Watch):
         core = self._core
         if self.tick % core.options.blocked_ticks == 0:
             core.absence.on_tick()
+            core.returning.call_back()
         old: list[Entry] = list(self.old())
         self._ask(list(self._due(old)))
         for entry in old:
@@ -61,6 +62,10 @@ class Asking(Watch):
                 core.branch("nameless")
                 core.drop(entry)
         return True
+
+    def is_needed(self) -> bool:
+        """While there are messages, or somebody who has to be called back."""
+        return super().is_needed() or self._core.returning.is_waiting
 
     def _due(self, old: list[Entry]) -> Iterator[Entry]:
         """What to ask about now: the first that are not delivered here more often, because everything waits for them.
@@ -146,7 +151,7 @@ class Asking(Watch):
                 core.entries.want(entry, sender)
                 core.multicast.ask_at_once()
         if told or (not packet.asked and sender in core.cellmates):
-            core.send((sender,), Answer(tuple(told), core.delivery.mark, core.keeping.taken))
+            self._answer(sender, tuple(told))
         if standing:
             core.ordering.tell_standings(sender, standing)
         if sender in core.cellmates:
@@ -154,9 +159,18 @@ class Asking(Watch):
         elif standing:
             core.speaking.say((sender,), (standing[-1].message,))
 
+    def answer_cell(self, site: SiteId) -> None:
+        """Tell a site of our cell how far we are."""
+        self._answer(site, ())
+
+    def _answer(self, site: SiteId, told: tuple[Told, ...]) -> None:
+        core = self._core
+        core.send((site,), Answer(told, core.delivery.mark, core.keeping.taken))
+
     def _answer_mate(self, sender: SiteId, packet: Ask) -> None:
         """A site of our cell also hears where the cell stands; from the primary, what it has missed."""
         core = self._core
+        core.returning.note_reached(sender, packet.mark)
         needed = core.absence.given_up.get(sender)
         if needed is not None and (packet.mark is None or packet.mark < needed):
             core.returning.tell(sender)
@@ -190,6 +204,7 @@ class Asking(Watch):
         core = self._core
         check_told(core, sender, packet)
         core.source.note_reached(sender, packet.reached)
+        core.returning.note_reached(sender, packet.reached)
         for told in packet.told:
             entry = core.entries.get(told.message)
             if entry is None or sender not in entry.address.sites:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, Context, Contract, MessageId, Multicast, SiteId
+from ordercast.core import EVERY_FAULT, AtRest, Context, Contract, MessageId, Multicast, SiteId
 from ordercast.protocols.parts.absence import Absence
 from ordercast.protocols.parts.address import Addresses, Destinations
 from ordercast.protocols.parts.cells import Cells
@@ -89,6 +89,13 @@ class ThreeStep(Keeper):
             branch for part in parts for branch in part.branches if (part, branch) != (ReliableMulticast, "relayed")
         ),
         options=ThreeStepOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            packets=sites / options.ping_seconds,
+            messages=3 * sites,
+            # Of each source, what is over above its floor stays until the source says more: a window at the most.
+            entries=90 + (25 + options.window_messages) * sites,
+            credit=options.window_messages,
+        ),
         minority_may_die=True,
         message_size={"a": 192, "b": 64},
     )
@@ -239,3 +246,7 @@ class ThreeStep(Keeper):
         self.source.resume()
         if self.ordering.cell is not None:
             self.ordering.resume()
+        if self.absence.given_up:
+            # Whoever is behind may have come back while we were down.
+            self.returning.call_back()
+            self.watching.keep_watching()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import Part, SiteId
 from ordercast.core.effects import EnterGroup, ExitGroup
 from ordercast.core.events import Arrival
-from ordercast.protocols.parts.multicast import Finished
+from ordercast.protocols.parts.multicast import Finished, Mark
 from ordercast.protocols.parts.primary_packets import Over, Passed, Resumption
 from ordercast.protocols.three_step.packets import GoOn, Skipped
 from ordercast.protocols.three_step.refusals import check_resumption
@@ -27,10 +27,48 @@ class Returning(Part):
 
     packets = (GoOn,)
     records = (Skipped,)
-    branches = ("skipped",)
+    branches = ("skipped", "called-back")
 
     def __init__(self, core: ThreeStep) -> None:
         self._core = core
+        self._reached: dict[SiteId, Mark] = {}
+        """Site of our cell -> how far it has delivered, as it has said."""
+        self._behind: set[SiteId] = set()
+        """Who was given up, and has not said that it has come as far as it must: they are watched."""
+
+    # ------------------------------------------------------------------ those who are behind
+    def note_reached(self, site: SiteId, mark: Mark | None) -> None:
+        """A site says how far it has delivered."""
+        if mark is not None and site in self._core.absence.given_up:
+            self._reached[site] = max(mark, self._reached.get(site, mark))
+
+    def call_back(self) -> None:
+        """Tell those who were given up where to go on, as soon as they answer.
+
+        (Else: a is cut off while nothing is under way; the others order more than is kept for it, give it up, and
+        forget all of it; a is back, knows of nothing that it lacks, asks for nothing, and stays behind for ever.)
+        """
+        core = self._core
+        behind = {
+            site
+            for site, needed in core.absence.given_up.items()
+            if site in core.cellmates and (site not in self._reached or self._reached[site] < needed)
+        }
+        for site in sorted(behind - self._behind):
+            core.detector.watch(site)
+        for site in sorted(self._behind - behind):
+            core.detector.unwatch(site)
+        self._behind = behind
+        for site in sorted(behind - core.detector.suspected):
+            core.branch("called-back")
+            self.tell(site)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody is to be called back."""
+        return bool(self._behind)
+
+    # ------------------------------------------------------------------ from there on
 
     def resumption_for(self, site: SiteId) -> Resumption | None:
         """Our present state, for a site of our cell that lacks something that we have forgotten."""
@@ -63,6 +101,7 @@ class Returning(Part):
         self._core.primary.check(sender)
         check_resumption(self._core, sender, packet.resumption)
         self.go_behind(packet.resumption)
+        self._core.watching.answer_cell(sender)
 
     def go_behind(self, resumption: Resumption) -> None:
         """If we have not come as far as we must: leave the groups, and enter them again behind the gap."""
