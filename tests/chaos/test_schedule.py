@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -187,3 +188,23 @@ def test_nonsense_is_refused() -> None:
         draw_plan(1, NAMES, 1.0, 1, 0, 0, 0.0, 0.0, 0.0, rollbacks=-1)
     with pytest.raises(UsageError, match="one process alone"):
         draw_plan(1, ["a"], 10.0, 0, 0, 1, 0.0, 0.0, 0.0)
+
+
+def test_deaths_leave_a_majority_and_befall_nobody_twice() -> None:
+    names = ["p1", "p2", "p3", "p4", "p5"]
+    plan = draw_plan(3, names, 30.0, 4, 2, 1, 0.0, 0.0, 0.0, deaths=2, majority_suffices=True)
+    deaths = {
+        action.process: action.at for action in plan.actions if isinstance(action, Kill) and action.seconds == inf
+    }
+    assert len(deaths) == 2
+    assert plan.seconds < inf
+    for action in plan.actions:
+        if isinstance(action, Kill | Pause) and action.seconds < inf and action.process in deaths:
+            assert action.at + action.seconds < deaths[action.process]
+
+
+def test_without_deaths_the_plan_is_what_it_was() -> None:
+    names = ["p1", "p2", "p3"]
+    assert draw_plan(3, names, 30.0, 4, 2, 1, 0.0, 0.0, 0.0) == draw_plan(
+        3, names, 30.0, 4, 2, 1, 0.0, 0.0, 0.0, deaths=0
+    )

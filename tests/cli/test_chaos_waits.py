@@ -50,6 +50,15 @@ def test_whoever_is_hurt_itself_at_that_time_is_not_counted(strike: Strike, slow
     assert (wait.killed, wait.slowest, wait.alone) == ("a", slowest, alone)
 
 
+def test_whoever_has_not_come_back_from_its_own_kill_does_not_wait_for_another() -> None:
+    own = Strike("kill", ("b",), 90.0, 94.5)
+    *_, waited = find_waits(GROUPS, [KILL, own], DELIVERIES.__getitem__)
+    assert waited.slowest == "b"
+    back_later = {**DELIVERIES, "b": [89.0, 109.0]}
+    *_, waited = find_waits(GROUPS, [KILL, own], back_later.__getitem__)
+    assert waited.slowest == "c"
+
+
 def test_people_hear_of_the_kills_that_struck_alone() -> None:
     later = Strike("kill", ("b",), 120.0, 121.0)
     document = describe_waits(find_waits(GROUPS, [KILL, later], DELIVERIES.__getitem__))

@@ -193,9 +193,13 @@ BAD: dict[str, tuple[str, list[str]]] = {
         ["[options]", "window", "1 or more"],
     ),
     "option-that-fits-no-process": (changed("window_messages = 32", 'sequencer = "z"'), ["[options]", "'z'"]),
-    "option-for-simulations-only": (
-        changed('"sequencer"', '"propagation-graph"', changed("window_messages = 32", 'delivery = "non-atomic"')),
-        ['[options]: delivery = "non-atomic" is for simulations only', 'write delivery = "atomic"'],
+    "option-that-needs-a-log": (
+        changed(
+            'log_directory = "log"\n',
+            "",
+            changed('"sequencer"', '"propagation-graph"', changed("window_messages = 32", 'delivery = "non-atomic"')),
+        ),
+        ['[options]: delivery = "non-atomic" needs a log', 'write delivery = "atomic"'],
     ),
 }
 

@@ -106,7 +106,8 @@ async def _main(work: Work) -> None:
     async with ordercast.open(work.config, work.process) as node:
         if work.loss or work.duplication:
             _make_weather(node, work, no_more)
-        groups = work.groups or (next(iter(node.groups)),)
+        own = tuple(group for group, members in node.groups.items() if work.process in members)
+        groups = work.groups or own or (next(iter(node.groups)),)
         stopping = asyncio.create_task(stop.wait())
         replicas = {group: ordercast.Replicated(Books(), quorum=work.quorum) for group in groups}
         branch = Branch(replicas, work)

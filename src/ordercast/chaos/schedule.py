@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import inf
 from random import Random
 from typing import ClassVar, Literal
 
@@ -173,6 +174,7 @@ def draw_plan(
     away: int = 0,
     floods: int = 0,
     strangers: int = 0,
+    deaths: int = 0,
     majority_suffices: bool = False,
 ) -> Plan:
     """So many faults of each kind at random moments, each for a random time; a process is down or stopped once at a
@@ -181,7 +183,7 @@ def draw_plan(
     What happens to a log happens alone: whoever relied on what is lost must be there to say so. So does an absence,
     unless a majority suffices for the others to go on: then some of them are hurt meanwhile, and a majority is not.
     """
-    if seconds <= 0 or min(kills, pauses, partitions, rollbacks, lost_logs, away, floods, strangers) < 0:
+    if seconds <= 0 or min(deaths, kills, pauses, partitions, rollbacks, lost_logs, away, floods, strangers) < 0:
         raise UsageError("chaos needs a positive time, and numbers of faults that are 0 or more")
     if partitions and len(processes) < 2:
         raise UsageError("one process alone cannot be partitioned")
@@ -210,8 +212,9 @@ def draw_plan(
     for index, action in enumerate(actions):
         if isinstance(action, Rollback):
             actions[index] = msgspec.structs.replace(action, copied=random.uniform(0.2, 0.9) * action.at)
-    actions.sort(key=lambda action: action.at)
     end = max([seconds, *(action.at + action.seconds for action in actions)])
+    actions = _with_deaths(random, names, rest, deaths, actions)
+    actions.sort(key=lambda action: action.at)
     return Plan(end, tuple(actions), loss, duplication, delay_seconds)
 
 
@@ -237,6 +240,21 @@ def _draw_short(
             Partition(random.uniform(0.05, 0.85) * seconds, tuple(sorted(side)), random.uniform(0.2, 1.0) * down_max)
         )
     return actions
+
+
+def _with_deaths(
+    random: Random, names: Sequence[SiteId], seconds: float, deaths: int, actions: list[Action]
+) -> list[Action]:
+    """Some die; nothing befalls them from then on."""
+    died: dict[SiteId, float] = {}
+    for process in random.sample(names, deaths):
+        died[process] = random.uniform(0.2, 0.6) * seconds
+    spared = [
+        action
+        for action in actions
+        if not isinstance(action, Fault) or action.at + action.seconds + MARGIN_SECONDS < died.get(action.process, inf)
+    ]
+    return spared + [Kill(at, process, inf) for process, at in died.items()]
 
 
 def _draw_floods(random: Random, names: Sequence[SiteId], seconds: float, floods: int) -> list[Action]:

@@ -39,9 +39,12 @@ def run_campaign(
     workers: int | None = None,
     master: str | None = None,
     keep: Path | None = None,
+    schedules: bool = False,
 ) -> int:
     """So many seeds for each protocol, or for one; the exit code is 1 when a claim was violated."""
     protocols = tuple(known_protocols()) if protocol is None else (find_protocol(protocol).contract.name,)
+    if schedules and master is not None:
+        raise UsageError("--schedules runs on the processors of this machine; leave out --master")
     first = seed or 0
     if first + number - 1 > SEED_MAX:
         raise UsageError(f"--seed: the last seed of the campaign would be above {SEED_MAX}")
@@ -50,9 +53,10 @@ def run_campaign(
         report = campaign.run_campaign(
             protocols,
             range(first, first + number),
+            schedules=schedules,
             workers=workers,
             run=run,
-            state=state or default_path(protocols),
+            state=state or default_path(protocols, schedules),
             on_progress=on_progress,
         )
     seconds = time.monotonic() - began

@@ -77,6 +77,9 @@ def simulate(
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="With --campaign: write the traces of failing runs there.")
     ] = None,
+    schedules: Annotated[
+        bool, typer.Option("--schedules", help="With --campaign: schedules that look for trouble.")
+    ] = False,
     replay: Annotated[
         str | None, typer.Option(metavar="PROTOCOL:SEED", help="Instead: a run of a campaign again.")
     ] = None,
@@ -97,15 +100,15 @@ def simulate(
             raise UsageError(f"--campaign makes its own scenarios; leave out {scenario!r}")
         from ordercast.cli.campaign import run_campaign
 
-        return run_campaign(campaign, protocol, seed, as_json, state, master=master, keep=keep)
+        return run_campaign(campaign, protocol, seed, as_json, state, master=master, keep=keep, schedules=schedules)
     if replay is not None:
         from ordercast.cli.campaign import replay_run
 
         return replay_run(replay, shrink, write, as_json)
     if protocol is not None:
         raise UsageError("--protocol goes with --campaign; a scenario names its own protocol")
-    if master is not None or keep is not None:
-        raise UsageError("--master and --keep go with --campaign")
+    if master is not None or keep is not None or schedules:
+        raise UsageError("--master, --keep and --schedules go with --campaign")
     if list_all:
         return _list(as_json)
     if scenario is None:

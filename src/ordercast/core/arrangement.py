@@ -112,7 +112,7 @@ def no_options(_about: object) -> OptionValues:
     return {}
 
 
-def no_warnings(_groups: Groups) -> Iterable[str]:
+def no_warnings(_groups: Groups, _options: OptionValues) -> Iterable[str]:
     """For protocols that any groups suit."""
     return ()
 
@@ -127,9 +127,11 @@ class Arrangement(msgspec.Struct, frozen=True, kw_only=True):
     campaign: Tuning
     live: Callable[[Capacity], OptionValues]
     """The options that a live process takes where its user has given none; `no_options`: the protocol's defaults."""
+    listed: OptionValues = {}
+    """Besides, in a cluster whose file lists its processes."""
     unlisted: OptionValues = {}
     """Besides, in a cluster that no file lists: what makes the contract a dynamic one, and what suits that."""
     clusters: Callable[[float], OptionValues] = no_options
     """The options for processes in clusters that are so many seconds apart, for protocols that can make use of it."""
-    warnings: Callable[[Groups], Iterable[str]] = no_warnings
-    """What an operator should know about these groups before the start, one sentence each."""
+    warnings: Callable[[Groups, OptionValues], Iterable[str]] = no_warnings
+    """What an operator should know about these groups, with these options, before the start; one sentence each."""

@@ -86,6 +86,20 @@ class Bounds(msgspec.Struct, frozen=True):
     """Whether sites come into groups and leave them."""
 
 
+class AtRest(msgspec.Struct, frozen=True):
+    """What a site may still do and keep when everything is delivered, everyone is up, and nobody wants anything: the
+    bounds of the properties `quiescence` and `no-leak`."""
+
+    packets: float = 0.0
+    """That a site sends each second, to say that it is there or to ask who else is."""
+    messages: int = 0
+    """Messages that a core still knows by name, whatever their number was."""
+    entries: int = 0
+    """Entries of all tables of a core together, with those that it has from the start."""
+    credit: int = 1
+    """The least that an application may multicast at once, to any group."""
+
+
 def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:
     """For protocols that promise no times."""
     return {}
@@ -151,10 +165,11 @@ class Contract(msgspec.Struct, frozen=True):
     """Service -> the properties that hold for deliveries with it; a property that is named here counts only those."""
     roles: tuple[str, ...] = ()
     """What a member of a group can be there, where it can choose."""
-    simulations_only: str = ""
-    """What was never run on sockets and nodes refuse, in one line with what to do instead; empty: nothing."""
     view_word: str = "view"
     """What a view is called where people read of it."""
+    at_rest: Callable[[int, int, Any], AtRest | None] | None = None
+    """What a site still does and keeps when a run of so many sites and groups with these options has settled; None:
+    nobody has said, and nothing is judged."""
     adapted: Callable[[Contract, Options], Contract] = as_it_stands
     """The contract with these options, for a protocol that has a weaker mode, or one for other faults."""
 

@@ -148,6 +148,8 @@ class InstallView(Effect, frozen=True):
     """Those who come from another view, in which they have gone on apart."""
     seconds: float | None = None
     """How long this site has waited for it: nothing was delivered meanwhile. None: that was not measured."""
+    line: str = ""
+    """What the log says of it; empty: who comes and who goes."""
 
 
 class ExitGroup(Effect, frozen=True):

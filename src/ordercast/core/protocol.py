@@ -146,6 +146,10 @@ class Protocol(ABC):
         token. None where nobody does, or where this site cannot tell."""
         return None
 
+    def standing(self, now: float) -> dict[str, Any]:
+        """What an operator wants to know besides, at this time of the site's clock; nothing where there is nothing."""
+        return {}
+
     def check_groups(self, groups: tuple[GroupId, ...]) -> None:
         """Raise `UsageError` for groups that no message can have at once, where the contract allows several."""
 

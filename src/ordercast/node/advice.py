@@ -40,7 +40,7 @@ def _warnings(configuration: Configuration) -> Iterator[str]:
         )
     if "loss" not in contract.faults:
         yield f"{contract.name} does not tolerate the loss of packets, and every network loses some under load"
-    yield from protocol.arrangement.warnings(configuration.groups)
+    yield from protocol.arrangement.warnings(configuration.groups, configuration.options)
     search = configuration.discovery or Search()
     if configuration.interface is not None and configuration.multicast is None and search.multicast is None:
         yield "interface has no effect without multicast"

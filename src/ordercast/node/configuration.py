@@ -401,23 +401,23 @@ class _Reader:
     ) -> dict[str, Any]:
         where = f"{self._where('options').removesuffix('options')}[options]"
         given = to_value(self._values.get("options", {}), dict[str, Any], where)
-        if not processes:
-            given = protocol.arrangement.unlisted | given
+        given = (protocol.arrangement.listed if processes else protocol.arrangement.unlisted) | given
         table = rename_options(given, protocol.contract.options, where)
         sites = tuple(sorted(processes)) or ("process",)
         try:
             checked = to_struct(table, protocol.contract.options, where)
             given = {key: getattr(checked, key) for key in table}
             contract = protocol.contract.with_options(checked)
-            if contract.simulations_only:
-                raise UsageError(contract.simulations_only)
             if not processes:
                 self._check_open(contract)
             # A protocol may refuse options that make no sense for these processes, or beside those that a node chooses
             # by itself: ask it before anything runs.
             options = live_options(protocol, given, socket_buffer, queue_bytes, len(processes))
             members = {group: tuple(sorted(names)) for group, names in groups.items()}
-            protocol(Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0)))
+            stable = self._values.get("log_directory") is not None
+            protocol(
+                Context(site=sites[0], groups=members, sites=sites, options=options, random=Random(0), stable=stable)
+            )
         except UsageError as error:
             text = str(error)
             is_told = text.startswith((where, self._name))

@@ -67,7 +67,7 @@ class Engine:
             self._sites, self._groups = (process,), {}
         if self.protocol.contract.one_channel:
             _check_channel(configuration)
-        for warning in self.protocol.arrangement.warnings(self._groups):
+        for warning in self.protocol.arrangement.warnings(self._groups, configuration.options):
             logger.warning("%s", warning)
         self.keys = None if configuration.key_file is None else read_keys(configuration.key_file)
         self.journal = Journal(configuration, process, loop, attachment, application.failed)

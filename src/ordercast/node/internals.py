@@ -215,8 +215,7 @@ class Internals:
         """The members of a group have agreed on who they are; a view may have the senders only."""
         self._last_address = None
         for view in self.views.install(effect):
-            if effect.groups:
-                log_moves(view, self._contract.view_word, effect.seconds)
+            log_moves(view, self._contract.view_word, effect)
             self.receiver.install(view)
             if self.process in (*view.members, *self.engine.groups.get(view.group, ())):
                 self.membership.installed(view.group)

@@ -170,6 +170,7 @@ class Node:
             "peers": engine.endpoint.present,
             "members": describe_members(engine),
             "orders": engine.core.ordering_site,
+            "graph": engine.core.standing(asyncio.get_running_loop().time()) or None,
             "refused": dict(engine.endpoint.refusals),
             "blocked": internals.told_obstacles() or None,
             "up_seconds": time.monotonic() - self._began,

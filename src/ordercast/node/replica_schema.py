@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, get_type_hints
 
@@ -60,6 +62,11 @@ class Method:
         self._signature = inspect.Signature([own, *self._parameters])
         self._types: dict[str, Any] = {each.name: hints.get(each.name, Any) for each in self._parameters}
         self._decoders = {name: _make_decoder(wanted) for name, wanted in self._types.items()}
+        plain = itertools.takewhile(lambda each: each.kind in _PLAIN_KINDS, self._parameters)
+        self._plain_decoders = [self._decoders[each.name] for each in plain]
+        """Of the parameters that are given by their places."""
+        needed = [index for index, each in enumerate(self._parameters, 1) if _is_needed(each)]
+        self._needed_count = max(needed, default=0)
 
     def pack(
         self, arguments: Iterable[Any], named: Mapping[str, Any]
@@ -73,8 +80,17 @@ class Method:
             raise TypeError(f"{self.function.__name__}: {error}") from None
         return positional, by_name
 
-    def unpack(self, arguments: Iterable[msgspec.Raw], named: Mapping[str, msgspec.Raw]) -> Arguments:
+    def unpack(self, arguments: Sequence[msgspec.Raw], named: Mapping[str, msgspec.Raw]) -> Arguments:
         """Arguments as the method wants them; `Misfit` when that cannot be."""
+        if not named and self._needed_count <= len(arguments) <= len(self._plain_decoders):
+            # Most calls are like this, and whoever comes back takes all of its history at once. (Binding each of them
+            # to the signature takes three times as long.) What does not fit is told below, with its name.
+            with suppress(msgspec.DecodeError, TypeError, ValueError, RecursionError):
+                values = (decode(raw) for decode, raw in zip(self._plain_decoders, arguments, strict=False))
+                return Arguments(tuple(values), {})
+        return self._bind(arguments, named)
+
+    def _bind(self, arguments: Sequence[msgspec.Raw], named: Mapping[str, msgspec.Raw]) -> Arguments:
         try:
             bound = self._signature.bind(None, *arguments, **named)
         except TypeError as error:
@@ -133,6 +149,14 @@ class Schema:
         if method is None:
             raise NoSuchMethod(f"there is no method {call.method!r}")
         return method.unpack(call.arguments, call.named)
+
+
+_PLAIN_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _is_needed(parameter: inspect.Parameter) -> bool:
+    is_collecting = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and not is_collecting
 
 
 def _change_nothing(_state: object) -> None:

@@ -155,7 +155,9 @@ class Replicated(Generic[State]):
         """Apply a method at every replica, in the order of the group; its result here, where the order has it.
 
         `GroupBlocked` when the group cannot go on, `TimeoutError` after the replica's `timeout`. Given up like this or
-        cancelled, a call that has left may be applied all the same.
+        cancelled, a call that has left may be applied all the same. Where the others go on without a process that fails
+        (`propagation-graph` with `delivery = "non-atomic"`), the result of a call that a process has returned shortly
+        before it failed may be undone.
         """
         name = method.__name__
         known = self._schema.methods.get(name)

@@ -128,9 +128,14 @@ class Views:
             watcher.put(None)
 
 
-def log_moves(view: View, word: str, seconds: float | None) -> None:
-    """One line for those who come, and one for those who go."""
-    took = "" if seconds is None else f" ({1000 * seconds:.0f} ms)"
+def log_moves(view: View, word: str, effect: InstallView) -> None:
+    """What the protocol says of a view; else one line for those who come, and one for those who go."""
+    if effect.line:
+        logger.warning("%s", effect.line)
+        return
+    if not effect.groups:
+        return
+    took = "" if effect.seconds is None else f" ({1000 * effect.seconds:.0f} ms)"
     for sites, verb in ((view.joined, "join"), (view.left, "leave")):
         if sites:
             names = ", ".join(sites[:9]) + (" and others" if len(sites) > 9 else "")

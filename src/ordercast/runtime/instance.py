@@ -133,6 +133,10 @@ class _WriteCheckpoint(Effect, frozen=True):
 _LEAVES_THE_SITE = (effect_types.Send, effect_types.Broadcast, effect_types.Deliver)
 
 
+def _do_nothing(_effect: Effect) -> None:
+    """For an instance that has halted."""
+
+
 class MessageNumbers:
     """The numbers that a site gives to its multicasts; instances that start together share them, so that names stay
     unique."""
@@ -329,6 +333,19 @@ class Instance:
     def crash(self) -> None:
         """Stop at once; nothing that is held ever leaves."""
         self.alive = False
+        self._held.clear()
+
+    # ------------------------------------------------------------------ for whoever tries the instance
+    def intercept(self, kind: type[Effect], around: Callable[[Callable[[Any], None], Any], None]) -> None:
+        """From now on `around` gets every effect of a kind, with what would be done about it."""
+        for handlers in (self._at_once, self._in_order, self._any):
+            if kind in handlers:
+                handlers[kind] = partial(around, handlers[kind])
+
+    def halt(self) -> None:
+        """Nothing more is done of what the core wants, from the middle of a step on: it is about to crash."""
+        for handlers in (self._at_once, self._in_order, self._any):
+            handlers.update(dict.fromkeys(handlers, _do_nothing))
         self._held.clear()
 
     # ------------------------------------------------------------------ effects

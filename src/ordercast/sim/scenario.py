@@ -111,7 +111,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             if not ((contract.minority_may_die or contract.successive_deaths) and isinstance(fault, Crash))
             and not isinstance(fault, MemoryFault)
         ]
-        kinds = [kind for kind in sorted({fault.kind for fault in faults}) if kind not in contract.faults]
+        made_of = {kind for fault in faults for kind in fault.made_of or (fault.kind,)}
+        kinds = [kind for kind in sorted(made_of) if kind not in contract.faults]
         words = [f"{contract.name} does not tolerate the fault {kind}" for kind in kinds]
         if contract.single_source:
             sources = {source for workload in self.workloads for source in workload.sources}
@@ -269,7 +270,7 @@ def needs_log(fault: AnyFault) -> bool:
     return fault.kind in _FAILURES and fault.kind != "pause" and not getattr(fault, "forever", False)
 
 
-_FAILURES = ("crash", "torn-log", "pause", "away", "rollback", "lost-log", "drift")
+_FAILURES = ("crash", "torn-log", "pause", "away", "rollback", "lost-log", "drift", "at-effect", "hit-leader")
 
 
 def _check_sites(scenario: Scenario) -> None:

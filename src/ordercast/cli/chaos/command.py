@@ -64,6 +64,7 @@ def chaos(
     ] = False,
     seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
+    deaths: Annotated[int, typer.Option(min=0, help="SIGKILL, and no new start, where fewer than half may die.")] = 0,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
     rollbacks: Annotated[
         int, typer.Option(min=0, help="SIGKILL, and a start with an older copy of the log: refused, or harmless.")
@@ -116,11 +117,14 @@ def chaos(
     """
     command = repeat_command(locals())
     core = find_protocol(protocol)
-    unlisted = core.arrangement.unlisted if changes else {}
-    contract = core.contract.with_options(core.contract.options(**unlisted))
+    arranged = core.arrangement.unlisted if changes else core.arrangement.listed
+    chosen = read_options(option or (), core)
+    contract = core.contract.with_options(core.contract.options(**(arranged | chosen)))
     members: Groups = make_groups(groups, processes)
     # No two sides have more than half of those who can be there at a time; and one more, so that one may be down.
     quorum = len(processes_of(members)) // 2 + 1 if contract.partitionable else None
+    if deaths and (changes or not contract.minority_may_die or 2 * deaths >= len(processes_of(members))):
+        raise UsageError("--deaths: of processes that stay, fewer than half may die, and only where the others go on")
     if blocks:
         _check_blocks(contract, groups, changes)
     if changes:
@@ -146,6 +150,7 @@ def chaos(
             away=away,
             floods=floods,
             strangers=strangers,
+            deaths=deaths,
             majority_suffices=contract.minority_may_die,
         )
     terrain = make_terrain(names, clusters, between, contract.one_channel)
@@ -153,7 +158,7 @@ def chaos(
         protocol,
         members,
         dict.fromkeys(names, rate),
-        options=options_for(core, terrain) | read_options(option or (), core),
+        options=options_for(core, terrain) | chosen,
         terrain=terrain,
         one_channel=contract.one_channel,
         recovers="crash" in contract.faults,
@@ -161,12 +166,7 @@ def chaos(
         quorum=quorum,
         logged=not contract.another_process,
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
-        # In several groups that stay as they are, orders go to some of them at a time, and the books are of all.
-        worker=BLOCKS
-        if blocks
-        else REPLICA
-        if _keeps_replicas(contract) and (changes or len(members) == 1)
-        else BRANCH,
+        worker=BLOCKS if blocks else _choose_worker(contract, bool(changes) or len(members) == 1),
     )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     show_plan(people, plan, seed)
@@ -220,9 +220,22 @@ def _asked(given: float | None, usual: float, contract: Contract) -> float:
     return 0 if contract.one_channel else usual
 
 
+def _choose_worker(contract: Contract, one_or_changing: bool) -> str:
+    """In several groups that stay as they are, orders go to some of them at a time, and the books are of all; unless
+    the others go on without whoever fails, which then needs their books, group by group."""
+    if _keeps_replicas(contract) and (one_or_changing or not _has_one_order(contract)):
+        return REPLICA
+    return BRANCH
+
+
+def _has_one_order(contract: Contract) -> bool:
+    return "multiple-source-order" in contract.guarantees
+
+
 def _keeps_replicas(contract: Contract) -> bool:
-    """Whether the books can be a replicated state: all have one order, and who comes back has its place in it."""
-    return "multiple-source-order" in contract.guarantees and "crash" in contract.faults
+    """Whether the books can be a replicated state: all have one order, or whoever has had another one gets the state of
+    the others; and who comes back has its place in it."""
+    return (_has_one_order(contract) or "R2" in contract.guarantees) and "crash" in contract.faults
 
 
 def repeat_command(options: Mapping[str, Any]) -> str:
@@ -241,11 +254,22 @@ def read_options(lines: Iterable[str], core: type[Protocol]) -> dict[str, Any]:
     """Options of the protocol, each as a line of a configuration."""
     name = core.contract.name
     try:
-        given = tomllib.loads("\n".join(lines))
+        given = {key: value for line in lines for key, value in _read_option(line).items()}
         core.contract.options(**given)
     except (tomllib.TOMLDecodeError, TypeError) as error:
         raise UsageError(f"--option is NAME=VALUE with an option of {name}, as in its configuration: {error}") from None
     return given
+
+
+def _read_option(line: str) -> dict[str, Any]:
+    """As in a configuration; a word may be without its quotes, which a shell takes away."""
+    try:
+        return tomllib.loads(line)
+    except tomllib.TOMLDecodeError:
+        key, _, value = line.partition("=")
+        if not value.replace("-", "").isalpha():
+            raise
+        return tomllib.loads(f'{key}="{value}"')
 
 
 class KeptFolder:

@@ -35,8 +35,10 @@ def show_plan(people: Console, plan: Plan, seed: int) -> None:
 def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified) -> dict[str, Any]:
     """The JSON document."""
     # Books depend on the order of orders; without one, that all have the same orders is all there is to ask.
-    promised = find_protocol(cluster.protocol).contract.guarantees
-    ordered = "multiple-source-order" in promised
+    contract = find_protocol(cluster.protocol).contract
+    promised = contract.with_options(contract.options(**cluster.options)).guarantees
+    # Whoever has delivered a tail in another order gets the books of the others.
+    ordered = "multiple-source-order" in promised or "R2" in promised
     verdict = judge_run(
         cluster,
         plan,

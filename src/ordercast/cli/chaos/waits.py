@@ -54,6 +54,7 @@ def find_waits(
             site: _longest_gap(times_of(site), kill.began, kill.began + LOOK_SECONDS)
             for site in _fellows(killed, groups)
             if not any(site in strike.processes and _overlap(strike, kill) for strike in strikes)
+            and _is_back(site, kill, strikes, times_of(site))
         }
         if gaps:
             slowest = max(gaps, key=lambda site: gaps[site])
@@ -67,6 +68,15 @@ def _fellows(process: SiteId, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> l
     own = {group for group, members in groups.items() if process in members}
     everyone = sorted({site for members in groups.values() for site in members} - {process})
     return [site for site in everyone if {group for group, members in groups.items() if site in members} == own]
+
+
+def _is_back(site: SiteId, kill: Strike, strikes: Sequence[Strike], times: Sequence[float]) -> bool:
+    """Whether a process has delivered something since it was killed itself. (Else: it reads its log when another one is
+    killed, and its start counts as a wait for that one.)"""
+    own = [
+        each.ended for each in strikes if each.kind == "kill" and site in each.processes and each.ended <= kill.began
+    ]
+    return not own or bisect_right(times, max(own)) < bisect_right(times, kill.began)
 
 
 def _overlap(strike: Strike, kill: Strike) -> bool:

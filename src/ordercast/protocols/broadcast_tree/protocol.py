@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, Context, Contract, Options, Protocol
+from ordercast.core import EVERY_FAULT, AtRest, Context, Contract, Options, Protocol
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.broadcast_tree.arrangement import ARRANGEMENT
 from ordercast.protocols.broadcast_tree.attachment import Attachment
@@ -52,6 +52,10 @@ class BroadcastTree(Protocol):
         ),
         branches=tuple(dict.fromkeys(branch for part in parts for branch in part.branches)),
         options=BroadcastTreeOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            packets=2 * sites * (1 / options.eic_seconds + 1 / options.ein_seconds + 1 / options.np2_seconds),
+            entries=150 + 20 * sites * groups,
+        ),
         adapted=_adapted,
     )
     arrangement = ARRANGEMENT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, Options, Protocol, SiteId, WireError
+from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, AtRest, Bounds, Contract, Options, Protocol, SiteId, WireError
 from ordercast.core.effects import Deliver
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.fan.arrangement import FAN_0
@@ -27,6 +27,7 @@ class Fan0(Protocol):
         crash="nothing: what a site misses while it is down is lost to it",
         branches=("delivered",),
         promised=_promised,
+        at_rest=lambda sites, groups, options: AtRest(entries=20 + sites),
         several_groups=False,
     )
     arrangement = FAN_0

@@ -7,6 +7,7 @@ from typing import ClassVar, cast
 
 from ordercast.core import (
     CRASH_FAULTS,
+    AtRest,
     Bounds,
     Context,
     Contract,
@@ -74,6 +75,10 @@ class Fan1(Protocol):
         crash="nobody waits: a destination that comes back goes on with the next message it hears",
         branches=("in-order", "out-of-order", "old", "awake-kept", "awake-recovered"),
         options=FanOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            messages=sites * groups * options.log_messages_max,
+            entries=30 + 5 * sites + sites * groups * options.log_messages_max,
+        ),
         promised=_promised,
         single_source=True,
         several_groups=False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, Bounds, Contract, GroupId, Options, Packet, SiteId
+from ordercast.core import CRASH_FAULTS, NETWORK_FAULTS, AtRest, Bounds, Contract, GroupId, Options, Packet, SiteId
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.fan.arrangement import FAN_2
 from ordercast.protocols.fan.packets import Data, Request, Skip
@@ -34,6 +34,10 @@ class Fan2(Fan1):
         crash="nobody waits: a destination that comes back goes on with the next message it hears",
         branches=("in-order", "out-of-order", "old", "awake-recovered", "requested", "resent", "skipped"),
         options=FanOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            messages=sites * groups * options.log_messages_max,
+            entries=45 + 5 * sites + sites * groups * options.log_messages_max,
+        ),
         promised=_promised,
         single_source=True,
         several_groups=False,

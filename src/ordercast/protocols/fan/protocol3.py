@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import ClassVar, cast
 
-from ordercast.core import Bounds, Contract, GroupId, Multicast, Options, Packet, SiteId
+from ordercast.core import AtRest, Bounds, Contract, GroupId, Multicast, Options, Packet, SiteId
 from ordercast.core.effects import Credit, Deliver
 from ordercast.core.events import Arrival, MulticastRequested, Recovered, Started
 from ordercast.protocols.fan.arrangement import FAN_3
@@ -56,6 +56,9 @@ class Fan3(Fan2):
             "blocked",
         ),
         options=FanOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            packets=2 * groups * sites / options.delta, entries=40 + 5 * sites, credit=options.log_messages_max
+        ),
         promised=_promised,
         single_source=True,
         several_groups=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, Context, Contract, Multicast, SiteId
+from ordercast.core import EVERY_FAULT, AtRest, Context, Contract, Multicast, SiteId
 from ordercast.core.events import Event, Received, Recovered
 from ordercast.protocols.parts.absence import Absence
 from ordercast.protocols.parts.address import Addresses
@@ -82,6 +82,12 @@ class Scalatom(Keeper):
         "and `kept_bytes_max` allow is given up, and returns behind a gap",
         branches=(*(branch for part in parts for branch in part.branches), "recovered-undecided"),
         options=ScalatomOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            # Of each source, what is over above its floor stays until the source says more: a window at the most.
+            messages=sites,
+            entries=110 + (12 + options.window_messages) * sites,
+            credit=options.window_messages,
+        ),
         minority_may_die=True,
         repairs=True,
         message_size={"a": 192, "b": 64},

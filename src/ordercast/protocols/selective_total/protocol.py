@@ -6,6 +6,7 @@ from typing import cast
 
 from ordercast.core import (
     TOTAL_ORDER,
+    AtRest,
     Context,
     Contract,
     Multicast,
@@ -84,6 +85,9 @@ class SelectiveTotal(Protocol):
         crash="the others wait for silence_seconds, deliver what anyone may have delivered, and go on without it",
         branches=tuple(branch for role in _ROLES for branch in role.branches),
         options=SelectiveTotalOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            packets=2 / options.receive_ready_seconds, entries=40 + 28 * sites, credit=options.pending_messages_max
+        ),
         minority_may_die=True,
         explicit_destinations=True,
         one_channel=True,

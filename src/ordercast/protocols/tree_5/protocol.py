@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 from ordercast.core import (
+    AtRest,
     Context,
     Contract,
     GroupId,
@@ -78,6 +79,11 @@ class Tree5(Protocol):
             "blocked",
         ),
         options=Tree5Options,
+        at_rest=lambda sites, groups, options: AtRest(
+            packets=groups * sites * (1 / options.heartbeat_seconds + 1 / options.delta),
+            entries=45 + 5 * sites,
+            credit=options.log_messages_max,
+        ),
         promised=promise,
         successive_deaths=True,
         several_groups=False,

@@ -81,6 +81,10 @@ class CreditQueue:
             return [(instance, None)] if (instance, None) in self._credit else []
         return [account for group in (None, *address[0]) if (account := (instance, group)) in self._credit]
 
+    def least(self) -> int | None:
+        """Of all accounts; None when there are none."""
+        return min(self._credit.values(), default=None)
+
     def count(self) -> int:
         """How many messages wait."""
         return sum(len(those) for addresses in self._waiting.values() for those in addresses.values())

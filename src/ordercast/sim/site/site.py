@@ -364,6 +364,11 @@ class SimulatedSite:
         """Messages of the application that no instance takes."""
         return self._requests.count()
 
+    @property
+    def least_credit(self) -> int | None:
+        """The least that an instance takes now, of any account; None where none is kept."""
+        return self._requests.least()
+
     # ------------------------------------------------------------------ driver: what instances want done
     def trace_time(self) -> float:
         """Simulated time along the site's processor."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import msgspec
 
 from ordercast.campaign.draw import Draw
@@ -9,7 +11,7 @@ from ordercast.campaign.outcome import run_scenario
 from ordercast.check import choose
 from ordercast.core import OptionValues
 from ordercast.protocols import find_protocol
-from ordercast.sim.scenario import Scenario
+from ordercast.sim.scenario import SEED_MAX, Scenario
 from ordercast.spark.experiments.experiment import Point
 
 PROTOCOL = "propagation-graph"
@@ -21,7 +23,10 @@ CLAIMED = "claims"
 def make_scenario(mode: str, seed: int) -> Scenario:
     """A run of the campaign, changes and faults included, with the option; where a message may have one group only,
     each has one."""
-    scenario = Draw(find_protocol(PROTOCOL), seed).scenario()
+    protocol = find_protocol(PROTOCOL)
+    scenarios = (Draw(protocol, (seed + step) % SEED_MAX).scenario() for step in count())
+    # The options are for delivery that is atomic: the first run from there on that has it.
+    scenario = next(each for each in scenarios if each.options.get("delivery", "atomic") == "atomic")
     scenario = msgspec.structs.replace(scenario, options={**scenario.options, **MODES[mode]})
     if not scenario.protocol.contract.with_options(scenario.protocol_options()).several_groups:
         workloads = tuple(msgspec.structs.replace(workload, choose=1) for workload in scenario.workloads)

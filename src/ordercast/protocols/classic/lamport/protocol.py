@@ -10,6 +10,7 @@ from ordercast.core import (
     EVERY_FAULT,
     TOTAL_ORDER,
     AddressMemo,
+    AtRest,
     Context,
     Contract,
     GroupId,
@@ -66,6 +67,7 @@ class Lamport(Protocol):
             "recovered-unsent",
         ),
         options=LamportOptions,
+        at_rest=lambda sites, groups, options: AtRest(entries=45 + 8 * sites, credit=options.window_messages),
         explicit_destinations=True,
     )
     arrangement = ARRANGEMENT

@@ -7,6 +7,7 @@ from typing import cast
 from ordercast.core import (
     EVERY_FAULT,
     TOTAL_ORDER,
+    AtRest,
     Context,
     Contract,
     GroupId,
@@ -49,6 +50,9 @@ class Sequencer(Protocol):
             "body-late",
         ),
         options=SequencerOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            messages=2 * sites, entries=45 + 5 * sites, credit=options.window_messages
+        ),
     )
     arrangement = ARRANGEMENT
     parts = (Source, Center, Destination)

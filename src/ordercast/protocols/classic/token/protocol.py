@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, GroupId, Protocol, SiteId
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, AtRest, Context, Contract, GroupId, Protocol, SiteId
 from ordercast.core.effects import DeclareRecovered
 from ordercast.core.events import (
     Consumed,
@@ -75,6 +75,12 @@ class Token(Protocol):
         crash="the others, if a majority, form a new token list without it; when it comes back it gets what they keep",
         branches=tuple(branch for role in ROLES for branch in role.branches),
         options=TokenOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            packets=2 * sites / options.beacon_seconds,
+            messages=2 + sites,
+            entries=115 + 10 * sites,
+            credit=options.window_messages,
+        ),
         minority_may_die=True,
         repairs=True,
         dynamic=True,

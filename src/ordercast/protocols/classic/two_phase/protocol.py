@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.core import EVERY_FAULT, TOTAL_ORDER, Context, Contract, Protocol, UsageError
+from ordercast.core import EVERY_FAULT, TOTAL_ORDER, AtRest, Context, Contract, Protocol, UsageError
 from ordercast.core.effects import Replay
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.classic.two_phase.address import Addresses
@@ -39,6 +39,9 @@ class TwoPhase(Protocol):
             "recovered-queue",
         ),
         options=TwoPhaseOptions,
+        at_rest=lambda sites, groups, options: AtRest(
+            messages=sites, entries=45 + 7 * sites, credit=options.window_messages
+        ),
         explicit_destinations=True,
     )
     arrangement = ARRANGEMENT
