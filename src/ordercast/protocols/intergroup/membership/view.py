@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
@@ -162,13 +162,13 @@ class InView:
                 core.outbox.append(Activate(group.name, group.service.name, sender))
         self.resume()
 
-    def tell_holes(self, survivors: Container[SiteId]) -> None:
-        """Of senders that do not go on, something may be missing from here on, on which messages depend that belong to
-        the view all the same."""
+    def tell_holes(self, senders: Iterable[SiteId]) -> None:
+        """Of these, something may be missing from here on, on which messages depend that belong to the view all the
+        same."""
         core, group = self.core, self.group
         core.branch("holes-told")
-        for sender in self.members:
-            if sender not in survivors and group.service.reliable and group.service.means(sender):
+        for sender in senders:
+            if group.service.reliable and group.service.means(sender):
                 core.outbox.append(Activate(group.name, group.service.name, sender))
 
     def end_alone(self) -> None:
