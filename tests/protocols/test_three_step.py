@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from ordercast.campaign import run_seed
 from ordercast.check import judge
 from ordercast.core import Multicast, UsageError
 from ordercast.core.effects import Credit, SetTimer
@@ -463,3 +464,14 @@ def test_a_cell_without_a_majority_blocks_its_messages_and_those_behind_and_othe
     assert {row["site"] for row in while_down} == {"s10", "s11", "s12"}
     assert simulation.branches["blocked"]
     assert simulation.branches["unblocked"]
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(367, id="wanted-for-a-start-and-then-skipped"),
+        pytest.param(582, id="final-before-it-was-fixed"),
+    ],
+)
+def test_what_is_over_is_neither_asked_for_nor_kept_for_ever(seed: int) -> None:
+    assert run_seed(ThreeStep, seed).outcome.violations == ()

@@ -244,8 +244,9 @@ class ReliableMulticast(Part):
         self._asked.clear()
         asked: dict[SiteId, list[MessageId]] = {}
         for message, holders in list(self._wanted.items()):
-            if self._find(message) is not None:
-                # It was in the log, after something that names it.
+            if self._find(message) is not None or self.is_finished(message):
+                # It was in the log, after something that names it; or we have heard from whoever goes on without it
+                # that it is over. (Else: a start names m, we are told to go on behind m, and ask for it for ever.)
                 del self._wanted[message]
                 continue
             wanted = asked.setdefault(holders[0], []) if holders else []

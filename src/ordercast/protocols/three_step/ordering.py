@@ -423,6 +423,8 @@ class Ordering(Part):
         if self._unplaced:
             for entry in over:
                 self._unplaced.pop(entry.message, None)
+        for voices in self.voices.values() if len(self.voices) > 1 else ():
+            voices.drop_over()
         self.trim()
 
     def trim(self) -> None:

@@ -172,6 +172,16 @@ class Voices:
             else:
                 del self._waiting[epoch]
 
+    def drop_over(self) -> None:
+        """Messages are over: the first that stand here may be among them. (Else: what others have told us to be final
+        waits here until the cell says more, and it may have nothing more to say.)"""
+        entries = self._core.entries
+        for epoch, waiting in tuple(self._waiting.items()):
+            while waiting and waiting[0][1] not in entries:
+                heappop(waiting)
+            if not waiting:
+                del self._waiting[epoch]
+
     def fix(self) -> None:
         """Fix what a quorum has accepted."""
         cell, entries = self.cell, self._core.entries
