@@ -5,8 +5,9 @@
 
 All processes multicast and deliver, with logs, on the loopback. Whoever orders is killed; the time counts from the kill
 until the slowest of the others delivers again. It is to be at most the suspicion, four packet delays and 20 ms. The
-killed process is started again, and three seconds later it is the turn of whoever orders then. Peers (etcd, and JGroups
-with its SEQUENCER) are treated alike, where they are installed; else one line says what is missing.
+killed process is started again, and three seconds later it is the turn of whoever orders then. How long the others
+stand still while it gets what it has missed is told apart. Peers (etcd, and JGroups with its SEQUENCER) are treated
+alike, where they are installed; else one line says what is missing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import signal
 import sys
 import tempfile
 import time
+from math import inf
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -157,9 +159,10 @@ class Process:
         self.leads = False
         return when
 
-    def stood_still(self, since: float) -> float:
+    def stood_still(self, since: float, until: float = inf) -> float:
         """How long nothing was delivered here that should have been; 0: nothing that could be told from the usual."""
-        return max((end - max(begin, since) for begin, end in self.gaps if end > since), default=0.0)
+        gaps = (end - max(begin, since) for begin, end in self.gaps if end > since and begin < until)
+        return max(gaps, default=0.0)
 
 
 async def measure(processes: list[Process], kills: int, calm: float) -> dict[str, Any]:
@@ -170,7 +173,8 @@ async def measure(processes: list[Process], kills: int, calm: float) -> dict[str
         await asyncio.sleep(REST_SECONDS)
         if calm:
             return await _be_calm(processes, calm)
-        return {"seconds": [await _kill_leader(processes) for _ in range(kills)]}
+        stops = [await _kill_leader(processes) for _ in range(kills)]
+        return {"seconds": [killed for killed, _ in stops], "when_it_is_back": [back for _, back in stops]}
     finally:
         for process in processes:
             with contextlib.suppress(ProcessLookupError):
@@ -201,7 +205,8 @@ def _leaders(processes: list[Process]) -> list[Process]:
     return [process for process in processes if process.leads and process.epoch == latest]
 
 
-async def _kill_leader(processes: list[Process]) -> float:
+async def _kill_leader(processes: list[Process]) -> tuple[float, float]:
+    """How long the others stand still without it, and when it is back, with all that it has missed."""
     deadline = time.monotonic() + GO_ON_SECONDS_MAX
     while len(leaders := _leaders(processes)) != 1 or _lag(processes) > LAG_MAX:
         await asyncio.sleep(TELL_SECONDS)
@@ -213,9 +218,13 @@ async def _kill_leader(processes: list[Process]) -> float:
         process.gaps.clear()
     killed = await leader.kill()
     await asyncio.sleep(REST_SECONDS)
+    started = time.monotonic()
     await leader.start()
     await asyncio.sleep(REST_SECONDS)
-    return max(process.stood_still(killed) for process in others)
+    return (
+        max(process.stood_still(killed, started) for process in others),
+        max(process.stood_still(started) for process in others),
+    )
 
 
 # ------------------------------------------------------------------ who is measured
@@ -328,7 +337,8 @@ def main() -> int:
         print(
             f"{arguments.protocol}, {arguments.nodes} processes, {arguments.kills} kills of the one that orders: the "
             f"slowest of the others delivers again after {document['median']:.3f} s (median), "
-            f"{document['worst']:.3f} s (worst); bound {bound:.3f} s"
+            f"{document['worst']:.3f} s (worst); bound {bound:.3f} s; when it is back they stand still for "
+            f"{median(figures['when_it_is_back']):.3f} s (median), {max(figures['when_it_is_back']):.3f} s (worst)"
         )
         for name, theirs in document["peers"].items():
             if "not_measured" in theirs:

@@ -75,8 +75,8 @@ def k_starts_without_bodies(self: Ordering, holder: SiteId, places: tuple[Place,
 
 
 MUTANTS: list[tuple[str, Callable[..., Any], int]] = [
-    ("delivery.is_quorum_past", d_does_not_wait_for_a_quorum, 47),
-    ("ordering.recall_accepted", i_forgets_its_clock, 84),
+    ("delivery.is_quorum_past", d_does_not_wait_for_a_quorum, 21),
+    ("ordering.recall_accepted", i_forgets_its_clock, 9),
     ("ordering.has_bodies", k_starts_without_bodies, 201),
 ]
 

@@ -9,6 +9,7 @@ asks those who do. The second needs a host that lets the others hear of it; then
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from ordercast.core import MessageId, Multicast, Packet, Part, Protocol, SiteId, WireError
 from ordercast.core.events import Arrival
@@ -16,6 +17,9 @@ from ordercast.protocols.parts.link import Letter, Posting
 
 WANTED_MAX = 64
 """Messages asked for with one packet: what one burst of the link can answer."""
+LOOKED_AT_MAX = 4 * WANTED_MAX
+"""Wanted messages that are looked at for the next packets, those that have waited for longest: enough for a packet to
+each of several sites. (All of them: whoever lacks sixteen thousand looks at as many for each 64 that it asks for.)"""
 PATIENCE_MAX = 16
 """A message of which nobody has more than the name, because all who had it are gone, is asked for so much less often
 after a while."""
@@ -243,7 +247,7 @@ class ReliableMulticast(Part):
         """Ask for what has not come."""
         self._asked.clear()
         asked: dict[SiteId, list[MessageId]] = {}
-        for message, holders in list(self._wanted.items()):
+        for message, holders in list(islice(self._wanted.items(), LOOKED_AT_MAX)):
             if self._find(message) is not None or self.is_finished(message):
                 # It was in the log, after something that names it; or we have heard from whoever goes on without it
                 # that it is over. (Else: a start names m, we are told to go on behind m, and ask for it for ever.)

@@ -32,6 +32,8 @@ from ordercast.protocols.parts.primary_packets import (
 
 DOUBT_TICKS = 8
 """Intervals for which a site looks at the primary because another one has asked it to."""
+HELD_TICKS = 8
+"""Intervals after which a site asks again though the start is here and waits for bodies."""
 PLACES_MAX = 1 << 16
 """Places in one report, where the host does not keep more: several times what it keeps as a rule."""
 TIMESTAMP_MAX = 1 << 62
@@ -126,6 +128,8 @@ class Primary(Part):
         """At the primary of P, before it starts."""
         self._held: tuple[SiteId, Start] | None = None
         """A start for which bodies are missing."""
+        self._held_ticks = 0
+        """Intervals since we have asked though there was one."""
         self._agreed: set[SiteId] = set()
         """Who does not hear the primary of P either."""
         self._watched: SiteId | None = None
@@ -152,6 +156,18 @@ class Primary(Part):
         """Whether this site gives places."""
         started = self.started
         return started == self.promised and self.cell[started % len(self.cell)] == self._host.site
+
+    @property
+    def held_start(self) -> tuple[int, int] | None:
+        """The epoch of a start that is here and waits for bodies, and how many places it tells.
+
+        (Unless others hear of it: whoever is back after three seconds of full load says ten times a second that it
+        lacks the start, and its primary sends it twenty thousand places each time, and little else.)
+        """
+        if self._held is None or self._held[1].epoch < self.promised:
+            return None
+        start = self._held[1]
+        return start.epoch, start.base + len(start.places)
 
     # ------------------------------------------------------------------ watching the primary
     def finish_step(self) -> None:
@@ -411,11 +427,18 @@ class Primary(Part):
         needed = self._ordered.is_needed()
         if needed and self._watched is not None and self._watched in self._detector.suspected:
             self._doubt()
-        if needed and not self.may_speak:
+        if needed and not self.may_speak and self._is_time_to_repeat():
             self._host.send(tuple(site for site in self.mates if site not in self._reports), Collect(self.promised))
             self._report()
         if self._asked_ticks or (needed and not self.may_speak):
             self._keep_ticking()
+
+    def _is_time_to_repeat(self) -> bool:
+        """At every interval; more seldom when the start is here, which is the answer to what we repeat."""
+        if self.held_start is None:
+            return True
+        self._held_ticks = (self._held_ticks + 1) % HELD_TICKS
+        return self._held_ticks == 0
 
     # ------------------------------------------------------------------ after a crash
     def recall_promised(self, record: Promised) -> None:

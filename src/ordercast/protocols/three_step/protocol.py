@@ -27,7 +27,7 @@ from ordercast.protocols.three_step.speaking import Speaking
 from ordercast.protocols.three_step.stable import checkpoint_of, restore_from
 from ordercast.protocols.three_step.taking import Taking
 
-EARLIER_TICKS = 3
+EARLIER_TICKS = 4
 """Intervals before `suspicion_seconds` when a site suspects, so that another one orders by then."""
 CALM_TICKS = 200
 """Intervals without a long silence of a primary until we are less patient with it again: some of its failures."""
@@ -115,8 +115,8 @@ class ThreeStep(Keeper):
                 self,
                 ping_seconds=options.ping_seconds,
                 # At the latest: the detector looks once in an interval, and gives the last one on top. One more is for
-                # those whose intervals end later, without whom there is no majority; one for the writes of the log
-                # with which they promise and start.
+                # those whose intervals end later, without whom there is no majority; one for those who still read
+                # what the dead one has sent; one for the writes of the log with which they promise and start.
                 suspicion_seconds=options.suspicion_seconds - EARLIER_TICKS * options.ping_seconds,
                 suspicion_seconds_max=options.suspicion_seconds_max,
                 on_suspected=self.on_suspected,
