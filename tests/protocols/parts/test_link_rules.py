@@ -114,6 +114,15 @@ def test_a_run_that_ends_before_it_begins_is_malformed_and_one_of_one_letter_is_
     assert office.kept("b") == []
 
 
+def test_a_receipt_that_comes_again_confirms_nothing_more() -> None:
+    office = Office()
+    office.post("b")
+    office.post("b")
+    office.confirmed("b", (1, 1))
+    office.confirmed("b", (1, 1))
+    assert office.kept("b") == [2]
+
+
 def test_who_leaves_as_many_letters_unanswered_as_are_kept_is_estranged_by_the_next_and_nobody_else() -> None:
     office = Office(letters_max=2)
     for _ in range(2):
@@ -132,12 +141,14 @@ def test_who_leaves_as_many_letters_unanswered_as_are_kept_is_estranged_by_the_n
 
 
 def test_an_estranged_site_gets_what_is_vital_and_hears_once_that_it_is_behind() -> None:
-    office = Office(letters_max=2)
+    office = Office(letters_max=9)
     office.post("c", vital=True)
     office.link.estrange("c")
     office.link.estrange("c")
     assert office.kept("c") == [1, 2]
+    office.take()
     office.post("c")
+    assert office.take() == []
     office.post("c", vital=True)
     assert office.kept("c") == [1, 2, 4]
 
@@ -224,6 +235,18 @@ def test_who_does_not_answer_is_asked_ever_more_seldom_up_to_the_bound_and_who_a
     assert set(waits[4:]) == {5}
     office.confirmed("b", (1, 1))
     assert [tick for tick in range(1, 5) if office.repeated()][:2] == [1, 3]
+
+
+def test_who_comes_to_catch_up_after_a_long_silence_is_not_kept_waiting() -> None:
+    office = Office()
+    office.post("b")
+    for _ in range(30):
+        office.repeated()
+    while not office.repeated():
+        pass
+    office.link.restore("b")
+    office.post("b")
+    assert [bool(office.repeated()) for _ in range(2)] == [False, True]
 
 
 def test_a_receipt_for_nothing_is_no_sign_of_life_worth_a_repetition() -> None:

@@ -128,6 +128,7 @@ def test_what_two_know_together_is_what_either_knows() -> None:
     finished.merge(Finished((2, 3), began=2, retired=((0, (0, 6)),)))
     assert (finished.began, finished.floor) == (2, (2, 3))
     assert finished.retired == {(0, (0, 7)), (0, (0, 6))}
+    assert MessageId("b", 0, 6) in finished
     finished.merge(Finished((0, 8)))
     assert (finished.began, finished.floor) == (2, (2, 3))
     assert (0, (0, 8)) in finished.retired
@@ -136,6 +137,7 @@ def test_what_two_know_together_is_what_either_knows() -> None:
 # ---------------------------------------------------------------------- sending
 def test_a_message_of_ours_says_what_is_over_and_goes_to_nobody_for_nothing() -> None:
     office = Office()
+    assert office.multicast.letter(message("a")) == Data(1, message("a"), (0, 0), (MARK,), 0)
     office.multicast.floor, office.multicast.began = (2, 5), 2
     own = message("a", 6, 2)
     office.multicast.multicast(own, ("b", "c"))
@@ -226,6 +228,14 @@ def test_a_floor_that_is_no_higher_or_of_another_life_is_not_offered() -> None:
     assert office.floor_of("b") == (2, 1)
 
 
+def test_a_source_that_has_lost_its_log_is_believed_whatever_its_floor() -> None:
+    office = Office()
+    office.comes("b", message("b", 5), (0, 3))
+    office.comes("b", message("b", 1, 2), (0, 0), began=2)
+    assert office.multicast.source("b").began == 2
+    assert office.floor_of("b") == (2, 0)
+
+
 # ---------------------------------------------------------------------- asking
 def test_who_has_only_heard_of_a_message_asks_in_turn_those_who_may_have_it() -> None:
     office = Office()
@@ -249,6 +259,35 @@ def test_one_more_that_is_wanted_ends_the_patience_with_the_others() -> None:
     assert office.take() == [("want", 0.5)]
     office.multicast.want(MessageId("d", 0, 3), ("b",))
     assert office.take() == []
+    office.multicast.on_want_timeout()
+    assert office.take()[-1] == ("want", 1.0)
+
+
+def test_what_was_asked_for_before_and_has_come_in_another_way_holds_up_nothing() -> None:
+    office = Office()
+    first, second, third = (MessageId("d", 0, number) for number in (1, 2, 3))
+    office.multicast.want(first, ("b",))
+    office.multicast.want(second, ("b",))
+    office.multicast.want(third, ())
+    office.multicast.on_want_timeout()
+    office.got[first] = Multicast(first, ("g",))
+    office.multicast.on_want_timeout()
+    office.take()
+    office.comes("b", Multicast(second, ("g",)))
+    assert office.take() == [("want", 0.0)]
+
+
+def test_messages_that_nobody_has_do_not_keep_others_from_being_asked_for() -> None:
+    office = Office()
+    names = [MessageId("d", 0, number) for number in range(1, 2 * WANTED_MAX)]
+    for name in names:
+        office.multicast.want(name, ("b",))
+    asked: set[MessageId] = set()
+    for _ in range(2):
+        office.take()
+        office.multicast.on_want_timeout()
+        asked.update(office.take()[0][1].wanted)
+    assert asked == set(names)
 
 
 def test_who_can_ask_nobody_asks_nobody_and_goes_on_waiting() -> None:

@@ -35,9 +35,11 @@ class Detector:
     def __init__(self) -> None:
         self.suspected: set[str] = set()
         self.watched: list[str] = []
+        self.begun: list[str] = []
 
     def watch(self, site: str) -> None:
         self.watched.append(site)
+        self.begun.append(site)
 
     def unwatch(self, site: str) -> None:
         self.watched.remove(site)
@@ -209,9 +211,12 @@ def test_it_takes_a_majority_that_does_not_hear_the_primary_the_asker_among_them
     cell.primary.finish_step()
     cell.suspect("a")
     cell.primary.on_suspected("a")
+    cell.primary.finish_step()
     cell.primary.on_agree("c", Agree(0), HERE)
+    cell.primary.finish_step()
     cell.take()
     assert cell.epochs == (0, 0)
+    assert cell.detector.begun == ["a"]  # its silence is counted through
     cell.primary.on_agree("d", Agree(0), HERE)
     assert cell.epochs == (0, 1)
     done = cell.take()
@@ -219,14 +224,29 @@ def test_it_takes_a_majority_that_does_not_hear_the_primary_the_asker_among_them
     assert done[-1] == (("a", "c", "d", "e"), Collect(1))
 
 
-def test_the_next_epoch_is_one_whose_primary_is_not_suspected() -> None:
+@pytest.mark.parametrize(("suspected", "epoch"), [("a", 1), ("ab", 2), ("abc", 3)])
+def test_the_next_epoch_is_the_first_whose_primary_is_not_suspected(suspected: str, epoch: int) -> None:
     cell = Cell("e")
     cell.primary.finish_step()
-    cell.suspect("a", "b", "c")
+    cell.suspect(*suspected)
     cell.primary.on_suspected("a")
     for site in "bc":
         cell.primary.on_agree(site, Agree(0), HERE)
-    assert cell.epochs == (0, 3)
+    assert cell.epochs == (0, epoch)
+
+
+def test_who_doubts_the_primary_of_an_epoch_that_is_over_is_told_better_and_agrees_to_nothing() -> None:
+    cell = Cell("c")
+    cell.primary.hear("d", 5)
+    cell.suspect("a")
+    cell.primary.finish_step()
+    cell.primary.on_suspected("a")
+    cell.take()
+    cell.primary.on_doubt("e", Doubt(0), HERE)
+    assert cell.take() == [(("e",), Collect(5))]
+    for site in "de":
+        cell.primary.on_agree(site, Agree(0), HERE)
+    assert cell.epochs == (0, 5)
 
 
 def test_an_agreement_counts_for_the_epoch_that_is_promised_and_while_its_primary_is_silent() -> None:
@@ -277,6 +297,34 @@ def test_strangers_and_epochs_below_the_first_are_malformed() -> None:
     assert cell.epochs == (0, 0)
 
 
+def test_who_promises_a_later_epoch_forgets_who_agreed_and_who_asked_it_to_look() -> None:
+    cell = Cell("c")
+    cell.primary.finish_step()
+    cell.suspect("a")
+    cell.primary.on_suspected("a")
+    cell.primary.hear("d", 5)  # of the same primary
+    cell.primary.finish_step()
+    for site in "de":
+        cell.primary.on_agree(site, Agree(5), HERE)
+    assert cell.epochs == (0, 5)
+    idle = Cell("c")
+    idle.needed = False
+    idle.primary.on_doubt("d", Doubt(0), HERE)
+    idle.primary.hear("d", 5)
+    idle.primary.finish_step()
+    assert idle.detector.watched == []
+
+
+def test_a_primary_that_promises_a_later_epoch_is_deposed_once_and_nobody_else_is() -> None:
+    first = Cell("a")
+    first.primary.hear("b", 1)
+    first.primary.hear("b", 2)
+    assert first.branches["deposed"] == 1
+    other = Cell("c")
+    other.primary.hear("b", 1)
+    assert other.branches["deposed"] == 0
+
+
 def test_a_promise_begins_anew_what_was_gathered_for_an_earlier_epoch() -> None:
     cell = collecting("c")
     cell.primary.hear("d", 6)
@@ -297,9 +345,15 @@ def test_who_is_asked_again_reports_again_and_who_leads_says_how_it_began() -> N
     cell.primary.on_collect("d", Collect(1), HERE)
     assert cell.take() == []
     leader = collecting("c", "d")
-    leader.take()
-    leader.primary.on_collect("e", Collect(1), HERE)
-    assert leader.take() == [(("e",), Start(1, 0, (), 0, None))]
+    for epoch in (1, 0):
+        leader.take()
+        leader.primary.on_collect("e", Collect(epoch), HERE)
+        assert leader.take() == [(("e",), Start(1, 0, (), 0, None))]
+    waiting = Cell("c")
+    waiting.primary.hear("d", 1)
+    waiting.take()
+    waiting.primary.on_collect("d", Collect(0), HERE)
+    assert waiting.take() == [(("d",), Collect(1))]
 
 
 def test_a_report_for_somebody_else_or_of_one_who_has_started_already_is_malformed() -> None:
@@ -399,7 +453,10 @@ def test_who_has_forgotten_what_we_lack_takes_us_behind_it_before_the_start() ->
     assert cell.behind == [resumption]
     cell.promised("d", 1)
     assert cell.epochs == (1, 1)
+    assert set(cell.behind) == {resumption}
     follower = Cell("c")
+    follower.started("b", 1)
+    assert follower.behind == []
     follower.started("b", 1, resumption=resumption)
     assert follower.behind == [resumption]
 
@@ -414,7 +471,42 @@ def test_a_start_that_going_behind_has_brought_about_is_not_made_twice() -> None
     assert [each for each in cell.take() if isinstance(each, Started)] == [Started(1, 0, (), 0)]
 
 
+@pytest.mark.parametrize(
+    ("others", "inherited"),
+    [
+        ((Promise(3, 1, 0, (M1, M2), 2), Promise(3, 1, 1, (M2, M3), 3)), "inherited-from-majority"),
+        ((Promise(3, 1, 0, (M1, M2), 2), Promise(3, 1, 0, (M1,), 1)), "inherited-from-one"),
+        ((Promise(3, 1, 0, (M1, M2), 2), Promise(3, 0, 0, (M1, M2, M3), 3)), "inherited-from-one"),
+    ],
+)
+def test_the_branches_tell_how_many_had_what_an_epoch_begins_with(others: tuple[Promise, ...], inherited: str) -> None:
+    cell = Cell("d")
+    cell.primary.promised = 3
+    chosen = Promise(3, 1, 1, (M2,), 2)
+    cell.primary._note_inherited(chosen, [chosen, *others])
+    assert +cell.branches == {inherited: 1, "two-lost-in-a-row": 1}
+    cell.primary.promised = 2
+    cell.branches.clear()
+    cell.primary._note_inherited(Promise(2, 1, 1, (), 2), list(others))
+    assert +cell.branches == {}
+
+
+def test_a_start_notes_what_it_begins_with() -> None:
+    cell = Cell("b")
+    for site in "cd":
+        cell.promised(site, 1, M1)
+    assert cell.branches["inherited-from-one"] == 1
+
+
 # ---------------------------------------------------------------------- taking a start
+def test_the_first_epoch_may_be_told_again() -> None:
+    cell = Cell("b")
+    cell.started("a", 0, M1)
+    assert (cell.epochs, cell.places) == ((0, 0), (M1,))
+    with pytest.raises(WireError):
+        cell.started("e", -1)
+
+
 def test_a_start_is_taken_whole_and_logged() -> None:
     cell = Cell("c")
     cell.started("b", 1, M1, M2, base=0, clock=7)
@@ -495,6 +587,7 @@ def test_who_needs_nothing_or_has_begun_asks_nobody() -> None:
     cell.needed = False
     cell.take()
     cell.primary.on_epoch_timeout()
+    cell.primary.finish_step()
     assert cell.take() == []
     cell.needed = True
     cell.primary.finish_step()
