@@ -38,7 +38,8 @@ _THREE_STEP = "protocols/test_three_step*.py"
 _CELLS = Plan((_PARTS, _SCALATOM, _THREE_STEP), ("scalatom", "three-step"))
 """Pieces that are in systems of cells and nowhere else."""
 _RULES = "protocols/parts/test_consensus_rules.py"
-_CONSENSUS = Plan((_RULES, _PARTS, _STEPS), (f"{HOSTS}:ConsensusHost", "scalatom"), ("consensus",))
+_RETURNS = "protocols/parts/test_consensus_returns.py"
+_CONSENSUS = Plan((_RULES, _RETURNS, _PARTS, _STEPS), (f"{HOSTS}:ConsensusHost", "scalatom"), ("consensus",))
 _PRIMARY_RULES = "protocols/parts/test_primary_rules.py"
 _PRIMARY = Plan(
     (_PRIMARY_RULES, _PARTS, _THREE_STEP),
