@@ -29,6 +29,10 @@ def message(source: str, number: int = 1, incarnation: int = 0) -> Multicast:
     return Multicast(MessageId(source, incarnation, number), ("g",))
 
 
+def offered_by(finished: Finished) -> object:
+    return finished.offered
+
+
 class Office(Desk):
     """Site a; every message goes to a, b, c and d unless its payload says otherwise."""
 
@@ -40,6 +44,9 @@ class Office(Desk):
         self.old: list[tuple[str, MessageId]] = []
         self.acknowledged: list[tuple[str, int]] = []
         self.reached = True
+        self.marks: set[Mark | None] = set()
+        """How far it was asked whether this site has come."""
+        self.order: list[str] = []
         self.next = 1
         self.multicast = ReliableMulticast(
             host,
@@ -52,10 +59,15 @@ class Office(Desk):
             on_old=lambda sender, name: self.old.append((sender, name)),
             bounds=lambda multicast: (MARK,),
             bound_here=lambda multicast, bounds: bounds[0] if bounds else None,
-            has_reached=lambda mark: self.reached,
+            has_reached=self.has_reached,
         )
 
+    def has_reached(self, mark: Mark | None) -> bool:
+        self.marks.add(mark)
+        return self.reached
+
     def deliver(self, multicast: Multicast) -> None:
+        self.order.append("delivered")
         self.got[multicast.id] = multicast
         self.delivered.append(multicast.id)
 
@@ -64,6 +76,7 @@ class Office(Desk):
         self.next += 1
 
     def acknowledge(self, sender: str, letter: Any) -> None:
+        self.order.append("confirmed")
         self.acknowledged.append((sender, letter.number))
 
     def comes(self, sender: str, multicast: Multicast, floor: tuple[int, int] = (0, 0), **others: Any) -> None:
@@ -102,7 +115,7 @@ def test_a_source_that_has_lost_its_log_begins_anew_and_what_was_over_stays_over
     finished.offered = ((0, 9), None)
     finished.begin_life(2)
     assert (finished.began, finished.floor, finished.retired) == (2, (2, 0), {(0, (0, 5))})
-    assert not finished.offered
+    assert offered_by(finished) is None
     assert MessageId("b", 0, 4) in finished
     assert MessageId("b", 0, 5) not in finished
     assert MessageId("b", 1, 1) not in finished
@@ -117,7 +130,7 @@ def test_a_retired_floor_says_nothing_of_lives_before_its_own() -> None:
     finished = Finished((4, 0), began=4, retired=((2, (2, 5)),))
     assert MessageId("b", 2, 4) in finished
     assert MessageId("b", 2, 5) not in finished
-    assert MessageId("b", 1, 1) not in finished
+    assert MessageId("b", 1, 3) not in finished
     assert MessageId("b", 3, 1) not in finished
 
 
@@ -168,6 +181,7 @@ def test_a_message_is_delivered_once_and_every_copy_is_confirmed() -> None:
     office.comes("c", message("b"))
     assert office.delivered == [MessageId("b", 0, 1)]
     assert office.acknowledged == [("b", 7), ("c", 7)]
+    assert office.order == ["delivered", "confirmed", "confirmed"]
     assert office.take() == []
 
 
@@ -206,6 +220,7 @@ def test_a_floor_is_relied_upon_when_this_site_has_come_so_far_and_the_first_one
     office.comes("b", message("b", 9), (0, 8), bounds=(MARK,))
     assert office.floor_of("b") == (0, 0)
     assert office.multicast.source("b").offered == ((0, 3), MARK)
+    assert office.marks == {MARK}
     office.reached = True
     office.comes("c", message("b", 10))
     assert office.floor_of("b") == (0, 3)
@@ -224,16 +239,20 @@ def test_a_floor_that_is_no_higher_or_of_another_life_is_not_offered() -> None:
     office.comes("b", message("b", 1, 2), (2, 1), began=2)
     assert office.multicast.source("b").began == 2
     office.reached = True
-    office.comes("b", message("b", 8), (9, 9), began=0)
+    for number in (8, 9):
+        office.comes("b", message("b", number), (9, 9), began=0)
     assert office.floor_of("b") == (2, 1)
 
 
-def test_a_source_that_has_lost_its_log_is_believed_whatever_its_floor() -> None:
+@pytest.mark.parametrize("floor", [(0, 0), (2, 0)])
+def test_a_source_that_has_lost_its_log_is_believed_whatever_its_floor(floor: tuple[int, int]) -> None:
     office = Office()
     office.comes("b", message("b", 5), (0, 3))
-    office.comes("b", message("b", 1, 2), (0, 0), began=2)
+    office.reached = False
+    office.comes("b", message("b", 1, 2), floor, began=2)
     assert office.multicast.source("b").began == 2
     assert office.floor_of("b") == (2, 0)
+    assert office.multicast.source("b").offered is None
 
 
 # ---------------------------------------------------------------------- asking
@@ -288,6 +307,15 @@ def test_messages_that_nobody_has_do_not_keep_others_from_being_asked_for() -> N
         office.multicast.on_want_timeout()
         asked.update(office.take()[0][1].wanted)
     assert asked == set(names)
+
+
+def test_what_comes_before_anybody_was_asked_is_no_reason_to_ask_for_the_rest() -> None:
+    office = Office()
+    for number in (1, 2):
+        office.multicast.want(MessageId("d", 0, number), ("b",))
+    office.take()
+    office.comes("b", message("d", 1))
+    assert office.take() == []
 
 
 def test_who_can_ask_nobody_asks_nobody_and_goes_on_waiting() -> None:
