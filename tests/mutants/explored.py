@@ -22,8 +22,7 @@ from ordercast.protocols.parts.consensus_packets import Ack, Adopted, Decided, P
 from ordercast.protocols.parts.lease import Lease, LeaseGrant
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Promise, Started
-from ordercast.protocols.parts.primary_packets import Promised as EpochPromised
+from ordercast.protocols.parts.primary_packets import Promise
 from tests.mutants.registry import call_without_log, with_part
 
 
@@ -155,12 +154,6 @@ def counts_from_the_last_grant(self: Lease) -> float:
     return self._host.now + self._hold_seconds
 
 
-@planted("lease", "hold_until", crashes=0, timers=3)
-def takes_no_account_of_drift(self: Lease) -> float:
-    """The slow clock of the holder ends it when the fast one of a grantor has ended its grant long ago."""
-    return self._asked_at + self._lease_seconds
-
-
 @planted("lease", "_take_back")
 def takes_back_a_later_grant(self: Lease, site: SiteId, attempt: int) -> None:
     """A release that was overtaken by a later request ends what that one was granted."""
@@ -224,32 +217,3 @@ def starts_with_too_few_reports(self: Primary) -> None:
 def starts_with_the_shortest_report(self: Primary, reports: list[Promise]) -> Promise:
     """What a majority has accepted is not always in the start."""
     return min(reports, key=lambda report: (report.started, len(report.places)))
-
-
-@planted("primary", "choose")
-def starts_with_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
-    """The longest report is taken, whatever its epoch."""
-    return max(reports, key=lambda report: len(report.places))
-
-
-@planted("primary", "_promise")
-def does_not_log_its_promise(self: Primary, epoch: int) -> None:
-    """A promise that a crash forgets."""
-    call_without_log(self._host, EpochPromised, Primary._promise, self, epoch)
-
-
-@planted("primary", "recall_promised")
-def does_not_recall_its_promise(self: Primary, record: EpochPromised) -> None:
-    """A promise that is in the log for nothing."""
-
-
-@planted("primary", "_install")
-def does_not_log_its_start(self: Primary, start: Started) -> None:
-    """A start that a crash forgets."""
-    call_without_log(self._host, Started, Primary._install, self, start)
-
-
-@planted("consensus", "recall_promised")
-def does_not_recall_promises(self: Consensus, record: Promised) -> None:
-    """A promise that is in the log for nothing."""
-    self._instance(record.instance).topic = record.message
