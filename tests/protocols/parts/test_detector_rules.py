@@ -49,6 +49,9 @@ def test_the_timer_runs_while_anybody_is_watched_and_is_set_once() -> None:
     office.detector.watch("b")
     assert office.take() == [("detector", 0.1)]
     assert office.tick() == [("detector", 0.1), (("b", "c"), Ping())]
+    office.detector.watch("d")
+    assert office.take() == []
+    office.detector.unwatch("d")
     office.detector.unwatch("b")
     office.detector.unwatch("c")
     assert office.tick() == [("detector", 0.1), (("b",), Ping())]
@@ -107,7 +110,7 @@ def test_who_is_heard_is_not_silent_and_who_is_not_watched_is_nothing() -> None:
     office = Office()
     office.detector.watch("b")
     for _ in range(9):
-        office.tick(3)
+        assert office.tick(3)[-1] == (("b",), Ping())
         office.detector.on_heard("b", Pong())
         office.detector.on_heard("c", Pong())
     assert (office.told, office.detector.patience) == ([], {})
@@ -190,6 +193,16 @@ def test_a_silence_of_more_than_a_quarter_of_the_patience_begins_the_count_anew(
 
 def test_patience_stays_where_nobody_wants_it_to_go() -> None:
     office = patient(0)
+    host: Any = office
+    usual = FailureDetector(
+        host, ping_seconds=0.1, suspicion_seconds=0.3, suspicion_seconds_max=1.2, on_suspected=lambda site: None
+    )
+    usual.watch("b")
+    usual.trust("b")
+    for _ in range(50):
+        usual.on_detector_timeout()
+        usual.on_heard("b", Pong())
+    assert usual.patience == {"b": 6}
     for _ in range(50):
         office.tick()
         office.detector.on_heard("b", Pong())

@@ -427,6 +427,9 @@ def test_a_report_counts_when_its_bodies_are_here() -> None:
     assert cell.epochs == (0, 1)
     assert cell.branches["report-held"] > 0
     assert "c" in cell.asked
+    cell.asked.clear()
+    cell.primary.on_epoch_timeout()  # whoever has them may not have heard
+    assert "c" in cell.asked
     cell.primary.on_bodies()
     assert cell.epochs == (0, 1)
     cell.missing = set()
