@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from ordercast.campaign import Outcome, Violation, campaign, run_campaign, run_scenario, run_seed
+from ordercast.campaign import Outcome, Profile, Violation, campaign, run_campaign, run_scenario, run_seed
 from ordercast.campaign.draw import draw_scenario
 from ordercast.campaign.outcome import CRASH, RUNAWAY, STARVED, WIRE_ERROR
 from ordercast.campaign.state import State, code_version
@@ -204,9 +204,9 @@ def test_an_interrupted_campaign_goes_on_where_it_was(tmp_path: Path, monkeypatc
     ran = []
     run = campaign._run_job
 
-    def counted(job: tuple[str, int]) -> Outcome:
+    def counted(profile: Profile, job: tuple[str, int]) -> Outcome:
         ran.append(job[1])
-        return run(job)
+        return run(profile, job)
 
     monkeypatch.setattr(campaign, "_run_job", counted)
     assert run_campaign(["fan-0"], range(10), workers=1, state=path) == whole

@@ -53,7 +53,7 @@ def test_a_schedule_asks_for_nothing_that_the_contract_does_not_stand(name: str)
 
 
 def test_a_run_with_a_schedule_is_named_and_found_again() -> None:
-    outcome = run_seed(Sequencer, 3, schedules=True).outcome
+    outcome = run_seed(Sequencer, 3, "schedules").outcome
     assert outcome.replay == f"ordercast simulate --replay sequencer:3:{outcome.schedule}"
     again = run_draw(read_draw(outcome.replay.split()[-1])).outcome
     assert again == outcome
@@ -69,4 +69,4 @@ def test_a_scenario_with_a_schedule_is_written_and_read(schedule: str) -> None:
 
 
 def test_a_campaign_with_schedules_goes_on_in_a_file_of_its_own() -> None:
-    assert default_path(("sequencer",)) != default_path(("sequencer",), schedules=True)
+    assert default_path(("sequencer",)) != default_path(("sequencer",), "schedules")

@@ -191,6 +191,12 @@ def never_forgives(self: Link, site: SiteId) -> None:
     """A site that was away gets no letter ever after."""
 
 
+@planted("link", "on_receipt", quickly=True)
+def takes_receipts_as_cumulative(self: Link, sender: SiteId, receipt: Receipt, arrival: Arrival) -> None:
+    """A receipt counts for everything before it."""
+    Link.on_receipt(self, sender, Receipt(tuple((0, last) for _, last in receipt.numbers)), arrival)
+
+
 @planted("link", "on_link_resend_timeout", quickly=True)
 def posts_once(self: Link) -> None:
     """No repetition."""

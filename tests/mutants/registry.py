@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -65,16 +65,22 @@ def mutant(
     """Register a function as the replacement of `method`, or of `part.method`, in a subclass of the protocol."""
 
     def register(function: Method) -> Method:
-        if not function.__doc__:
-            raise TypeError(f"the mutant {function.__name__} does not say what it breaks")
-        part, _, name = method.rpartition(".")
-        broken = with_part(protocol, part, name, function) if part else _with_method(protocol, name, function)
-        broken.__name__ = function.__name__
-        breaks = " ".join(function.__doc__.split())
-        MUTANTS.append(Mutant(function.__name__, protocol, method, breaks, caught_by, alone, broken, printed))
+        made = make_mutant(protocol, method, function)
+        MUTANTS.append(replace(made, caught_by=caught_by, alone=alone, printed=printed))
         return function
 
     return register
+
+
+def make_mutant(protocol: type[Protocol], method: str, function: Method) -> Mutant:
+    """The protocol with that function in place of `method`, or of `part.method`."""
+    if not function.__doc__:
+        raise TypeError(f"the mutant {function.__name__} does not say what it breaks")
+    part, _, name = method.rpartition(".")
+    broken = with_part(protocol, part, name, function) if part else _with_method(protocol, name, function)
+    broken.__name__ = function.__name__
+    breaks = " ".join(function.__doc__.split())
+    return Mutant(function.__name__, protocol, method, breaks, None, False, broken)
 
 
 def _with_method(owner: type[Any], name: str, function: Method) -> type[Any]:

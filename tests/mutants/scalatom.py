@@ -131,3 +131,11 @@ def skips_without_a_word(self: Returning, resumption: Resumption) -> None:
 @mutant(Scalatom, "returning._skip", caught_by="termination")
 def never_enters_again(self: Returning, resumption: Resumption) -> None:
     """A site that was given up waits for what nobody has any more."""
+
+
+# ---------------------------------------------------------------------- at rest
+@mutant(Scalatom, "consensus.forget", caught_by="no-leak", alone=True)
+def keeps_decisions_after_a_crash(self: Consensus, name: InstanceName) -> None:
+    """A site that has come back keeps every decision for ever."""
+    if not self._host.context.incarnation:
+        Consensus.forget(self, name)

@@ -129,3 +129,8 @@ def gives_no_credit_back(self: Source, through: MessageId) -> None:
     if through.incarnation < self._core.context.incarnation:
         outbox = self._core.outbox
         outbox[before:] = [effect for effect in outbox[before:] if not isinstance(effect, Credit)]
+
+
+@mutant(Sequencer, "declare_recovered", caught_by="recovery", alone=True)
+def never_says_that_it_is_recovered(self: Sequencer) -> None:
+    """A site that has come back takes part again, and never says so."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec.structs import replace
 
 from ordercast.core import GroupId, Multicast, SiteId
-from ordercast.core.effects import Append, Deliver, EnterGroup
+from ordercast.core.effects import Append, Credit, Deliver, EnterGroup
 from ordercast.core.events import Arrival
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.changes import Changes
@@ -22,6 +22,7 @@ from ordercast.protocols.classic.token.rosters import Roster, is_majority, read_
 from ordercast.protocols.classic.token.settlement import Settlement
 from ordercast.protocols.classic.token.source import Source
 from ordercast.protocols.classic.token.stable import Stable
+from ordercast.protocols.classic.token.suspicion import Suspicion
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Entry, Summary, Version
 from tests.mutants.registry import call_without_log, mutant
 
@@ -258,3 +259,19 @@ def counts_from_the_end_of_the_history(self: Delivery, roster: Roster, sequence:
         replace(effect, offset=self._ledger.counts.get(effect.group, 0)) if isinstance(effect, EnterGroup) else effect
         for effect in self._core.outbox[before:]
     ]
+
+
+# ---------------------------------------------------------------------- at rest
+@mutant(Token, "suspicion.note_recovered", caught_by="recovery", alone=True)
+def never_says_that_it_is_recovered(self: Suspicion) -> None:
+    """A site that has come back takes part again, and never says so."""
+
+
+@mutant(Token, "source.give_credit", caught_by="credit-returned")
+def loses_its_credit(self: Source) -> None:
+    """After a crash a site gives its application credit for one message less each time than there is."""
+    Source.give_credit(self)
+    if self._core.context.incarnation:
+        credit = self._core.outbox.pop()
+        if isinstance(credit, Credit):
+            self._core.outbox.append(Credit(max(0, credit.available - 1)))

@@ -5,11 +5,14 @@ from ordercast.campaign.campaign import Report, run_campaign
 from ordercast.campaign.draw import Draw, draw_scenario, read_draw
 from ordercast.campaign.hunt import Found, find_failing_trial, find_violation, find_violation_without_faults
 from ordercast.campaign.outcome import Outcome, Trial, Violation, run_draw, run_scenario, run_seed
+from ordercast.campaign.profile import PROFILES, Profile
 
 __all__ = [
+    "PROFILES",
     "Draw",
     "Found",
     "Outcome",
+    "Profile",
     "Report",
     "Trial",
     "Violation",

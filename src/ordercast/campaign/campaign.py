@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ordercast.campaign.outcome import Outcome, run_seed
+from ordercast.campaign.profile import Profile
 from ordercast.campaign.state import Job, State
 from ordercast.campaign.workers import work
 from ordercast.protocols import find_protocol
@@ -29,6 +31,11 @@ class Report(msgspec.Struct, frozen=True):
     def vacuous(self) -> tuple[Outcome, ...]:
         """The outcomes that prove nothing."""
         return tuple(outcome for outcome in self.outcomes if outcome.vacuous)
+
+    @property
+    def simulated_seconds(self) -> float:
+        """Of all runs together."""
+        return sum(outcome.simulated_seconds for outcome in self.outcomes)
 
     def faults(self) -> dict[str, int]:
         """Kind -> how often it did something, 0 for those that the protocols stand but that never did."""
@@ -93,6 +100,7 @@ class Report(msgspec.Struct, frozen=True):
             "changes": self.changes(),
             "branches": self.branches(),
             "unreached": {protocol: list(names) for protocol, names in self.unreached().items()},
+            "simulated_seconds": round(self.simulated_seconds),
             "seconds": round(seconds, 3),
         }
 
@@ -101,14 +109,14 @@ def run_campaign(
     protocols: Sequence[str],
     seeds: range,
     *,
-    schedules: bool = False,
+    profile: Profile = "usual",
     workers: int | None = None,
     run: Callable[[Sequence[Job]], Iterator[Outcome]] | None = None,
     state: Path | None = None,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Report:
-    """Run every seed with every protocol, on so many processes (by default one for each processor), or with `run`; if
-    that is asked for, each with a schedule that looks for trouble."""
+    """Run every seed with every protocol, on so many processes (by default one for each processor), or with `run`,
+    which knows the profile itself."""
     # Seed by seed and not protocol by protocol, so that what is left can be told from what is done.
     jobs = [(protocol, seed) for seed in seeds for protocol in protocols]
     kept = State(state)
@@ -117,7 +125,7 @@ def run_campaign(
     try:
         done = len(jobs) - len(missing)
         on_progress(done, len(jobs))
-        run_here = _run_scheduled if schedules else _run_job
+        run_here = partial(_run_job, profile)
         for outcome in work(run_here, missing, workers) if run is None else run(missing):
             kept.add(outcome)
             done += 1
@@ -130,11 +138,6 @@ def run_campaign(
     return Report(tuple(kept.outcomes[job] for job in wanted))
 
 
-def _run_job(job: Job) -> Outcome:
+def _run_job(profile: Profile, job: Job) -> Outcome:
     protocol, seed = job
-    return run_seed(find_protocol(protocol), seed).outcome
-
-
-def _run_scheduled(job: Job) -> Outcome:
-    protocol, seed = job
-    return run_seed(find_protocol(protocol), seed, schedules=True).outcome
+    return run_seed(find_protocol(protocol), seed, profile).outcome

@@ -12,6 +12,14 @@ from ordercast.campaign.changes import add_changes
 from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.schedules import SCHEDULES, add_schedule
 from ordercast.campaign.services import add_services
+from ordercast.campaign.shape import (
+    LARGE,
+    USUAL,
+    Shape,
+    draw_large_groups,
+    draw_large_sites,
+    draw_repeated_crashes,
+)
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
 from ordercast.campaign.varied import vary
 from ordercast.core import (
@@ -42,12 +50,6 @@ from ordercast.sim.scenario import SEED_MAX, Scenario
 from ordercast.sim.simulation import fragment_seconds
 from ordercast.sim.workload import Workload
 
-SITES_MAX = 6
-"""Unless a protocol is made for more."""
-GROUPS_MAX = 3
-MESSAGES_MIN, MESSAGES_MAX = 12, 48
-"""Of a run, all sources together: enough for gaps, windows and inversions, few enough for ten milliseconds."""
-DURATION_MIN, DURATION_MAX = 6.0, 12.0
 _NETWORK_WEIGHTS = {"point-to-point": 4, "broadcast": 3, "wide-area": 2, "topology": 1}
 _HOPS = (1, 2, 4, 8, 15, 16, 24, 32)
 """Between two regions: from one ring of a search to beyond all of them."""
@@ -57,6 +59,8 @@ _SHARED_LOSS_MAX = 0.15
 Sources = Literal["promised", "several", "outside"]
 """Who multicasts: whoever may according to the contract; several sites in any case; or sites that are in no group."""
 SOURCES: tuple[Sources, ...] = get_args(Sources)
+LARGE_NAME = "large"
+"""What the name of a large run ends with."""
 
 
 class Draw(msgspec.Struct, frozen=True):
@@ -68,11 +72,13 @@ class Draw(msgspec.Struct, frozen=True):
     sources: Sources = "promised"
     schedule: str = ""
     """One that looks for trouble; empty: none."""
+    large: bool = False
+    """A dozen sites and more, for minutes."""
 
     def __str__(self) -> str:
         name = f"{self.protocol.contract.name}:{self.seed}"
-        if self.schedule:
-            return f"{name}:{self.schedule}"
+        if self.schedule or self.large:
+            return f"{name}:{self.schedule or LARGE_NAME}"
         return name if self.network is None else f"{name}:{self.network}:{self.sources}"
 
     def scenario(self, attempt: int = 0) -> Scenario:
@@ -84,6 +90,7 @@ class Draw(msgspec.Struct, frozen=True):
             sources=self.sources,
             attempt=attempt,
             schedule=self.schedule,
+            shape=LARGE if self.large else USUAL,
         )
 
     @property
@@ -96,12 +103,13 @@ def read_draw(text: str) -> Draw:
     """The draw of which this is the name; `UsageError` when it is none."""
     protocol, _, rest = text.partition(":")
     seed, *kinds = rest.split(":")
-    schedule = kinds.pop() if len(kinds) == 1 and kinds[0] in SCHEDULES else ""
+    schedule = kinds.pop() if len(kinds) == 1 and kinds[0] in (*SCHEDULES, LARGE_NAME) else ""
     network, sources = kinds if len(kinds) == 2 else (None, "promised")
     known = network in (None, *_NETWORK_WEIGHTS) and sources in SOURCES and len(kinds) in (0, 2)
     if not known or not seed.isdecimal() or int(seed) > SEED_MAX:
         raise UsageError(f"--replay takes a run as a campaign names it, for example sequencer:17, not {text!r}")
-    return Draw(find_protocol(protocol), int(seed), network, cast(Sources, sources), schedule)
+    large = schedule == LARGE_NAME
+    return Draw(find_protocol(protocol), int(seed), network, cast(Sources, sources), "" if large else schedule, large)
 
 
 def draw_scenario(
@@ -113,27 +121,33 @@ def draw_scenario(
     calm: bool = False,
     attempt: int = 0,
     schedule: str = "",
+    shape: Shape = USUAL,
 ) -> Scenario:
     """The run of that seed; if that is asked for, on a named kind of network, with certain sources, with a schedule
-    that looks for trouble, or calm (no faults, a fast disk, default options).
+    that looks for trouble, large, or calm (no faults, a fast disk, default options).
 
     A subclass of a protocol that keeps its contract gets the same run: this is how mutants are compared with it.
     """
     contract = protocol.contract
     tuning = protocol.arrangement.campaign
-    random = random_stream(seed, "campaign", contract.name, attempt)
+    random = random_stream(seed, shape.stream, contract.name, attempt)
+    large = shape is LARGE
     mode: OptionValues = {}
     if tuning.modes and not calm and network is None and sources == "promised":
         mode = random_stream(seed, "mode", contract.name, attempt).choice(tuning.modes)
         contract = contract.with_options(contract.options(**mode))
-    sites = _draw_sites(random, 2 if sources == "promised" else 4, SITES_MAX if calm else tuning.sites_max or SITES_MAX)
+    least = 2 if sources == "promised" else 4
+    if large:
+        sites = draw_large_sites(random)
+    else:
+        sites = _draw_sites(random, least, USUAL.sites_max if calm else tuning.sites_max or USUAL.sites_max)
     publishers = sites[: random.randint(1, 2)] if sources == "outside" else ()
-    groups = _draw_groups(random, sites[len(publishers) :])
+    groups = _draw_groups(random, sites[len(publishers) :], shape)
     if tuning.layout is not None and sources == "promised":
-        groups = dict(tuning.layout(random))
+        groups = dict(draw_large_groups(random, sites, tuning) if large else tuning.layout(random))
         sites = _with_outsiders(random, groups)
     members = tuple(sorted({site for group in groups.values() for site in group}))
-    duration = round(random.uniform(DURATION_MIN, DURATION_MAX), 2)
+    duration = round(random.uniform(*shape.seconds), 2)
     weights = tuning.networks or _NETWORK_WEIGHTS
     kind = network or random.choices(tuple(weights), tuple(weights.values()))[0]
     table = _draw_far_regions(random, sites) if kind == "wide-area" and tuning.channels else None
@@ -147,11 +161,11 @@ def draw_scenario(
     if contract.single_source:
         count = 2 if sources == "several" or (len(sites) > 2 and random.random() < 0.3) else 1
         speakers = tuple(sorted(random.sample(sites, count)))
-        workloads = tuple(_draw_single_source(random, speakers, groups, duration))
+        workloads = tuple(_draw_single_source(random, speakers, groups, duration, shape))
         fragile = tuple(site for site in sites if site not in speakers)
     else:
         speakers = _draw_speakers(random, publishers or sites, tuning)
-        workloads = tuple(_draw_workloads(random, protocol, speakers, groups, duration))
+        workloads = tuple(_draw_workloads(random, protocol, speakers, groups, duration, shape))
         fragile = sites
     links = _links_of(table)
     absent = RARE_KINDS if links else (*RARE_KINDS, "outage")
@@ -164,7 +178,7 @@ def draw_scenario(
         parts = None if tuning.majorities is None else tuple(tuning.majorities(groups))
         dying = _draw_dying(random, sites) if parts is None else _draw_dying_of_each(random, sites, parts)
     fragile = tuple(site for site in fragile if site not in dying)
-    arena = Arena(random, sites, fragile, duration, delay_max, links)
+    arena = Arena(random, sites, fragile, duration, delay_max, links, shape.faults_max)
     options: OptionValues = {}
     faults: tuple[AnyFault, ...] = ()
     if not calm:
@@ -181,6 +195,8 @@ def draw_scenario(
         )
         options = tuning.options(situation) | mode
         faults = (*draw_faults(arena, kinds), *draw_deaths(arena, dying))
+        if large and fragile and "crash" in contract.faults:
+            faults += tuple(draw_repeated_crashes(arena))
         if tuning.deaths is not None and sources == "promised":
             for site, moment, packets in tuning.deaths(random, groups, options, duration):
                 faults += (Crash(from_=moment, sites=(site,), forever=True, after_packets=packets),)
@@ -194,7 +210,7 @@ def draw_scenario(
         extra_sites=tuple(site for site in sites if site not in members),
         network=table,
         duration=duration,
-        settle=DELAY_SECONDS_MAX + tuning.settle,
+        settle=DELAY_SECONDS_MAX + tuning.settle * shape.settle_factor,
         sync_seconds=0.0 if calm else sync_seconds,
         options=options,
         workloads=workloads,
@@ -211,9 +227,10 @@ def draw_scenario(
 
 def _draw_sites(random: Random, least: int, most: int) -> tuple[SiteId, ...]:
     """A few; for protocols that are made for many, now and then some dozens."""
-    if most > SITES_MAX and random.random() < 1 / 16:
-        return tuple(f"h{number:02}" for number in range(random.randint(2 * SITES_MAX, most)))
-    return tuple("abcdef"[: random.randint(least, SITES_MAX)])
+    usual = USUAL.sites_max
+    if most > usual and random.random() < 1 / 16:
+        return tuple(f"h{number:02}" for number in range(random.randint(2 * usual, most)))
+    return tuple("abcdef"[: random.randint(least, usual)])
 
 
 def _draw_speakers(random: Random, sites: tuple[SiteId, ...], tuning: Tuning) -> tuple[SiteId, ...]:
@@ -255,12 +272,13 @@ def _with_outsiders(random: Random, groups: dict[GroupId, tuple[SiteId, ...]]) -
     return tuple(sorted(members | set("xy"[: random.randint(0, 2)])))
 
 
-def _draw_groups(random: Random, sites: tuple[SiteId, ...]) -> dict[GroupId, tuple[SiteId, ...]]:
-    """One to three groups of two sites or more; mostly they overlap, in two sites where there are enough."""
-    count = random.randint(1, GROUPS_MAX)
+def _draw_groups(random: Random, sites: tuple[SiteId, ...], shape: Shape) -> dict[GroupId, tuple[SiteId, ...]]:
+    """One to three groups of two sites or more, or to eight; mostly they overlap, in two sites where there are
+    enough."""
+    count = random.randint(1, len(shape.groups))
     common = random.sample(sites, 2) if random.random() < 0.8 else []
     groups = {}
-    for group in ("g", "h", "i")[:count]:
+    for group in shape.groups[:count]:
         members = {*common, *random.sample(sites, random.randint(2, len(sites)))}
         groups[group] = tuple(sorted(members))
     return groups
@@ -344,11 +362,15 @@ def _draw_tree(random: Random, sites: tuple[SiteId, ...]) -> Iterator[Link]:
 
 
 def _draw_single_source(
-    random: Random, sources: tuple[SiteId, ...], groups: dict[GroupId, tuple[SiteId, ...]], duration: float
+    random: Random,
+    sources: tuple[SiteId, ...],
+    groups: dict[GroupId, tuple[SiteId, ...]],
+    duration: float,
+    shape: Shape,
 ) -> Iterator[Workload]:
     """Every source multicasts to every group until the end: a site that was down counts as recovered when it has heard
     each of them in each of its groups."""
-    count = max(4, random.randint(MESSAGES_MIN, MESSAGES_MAX) // (len(sources) * len(groups)))
+    count = max(4, random.randint(*shape.messages) // (len(sources) * len(groups)))
     for group in groups:
         yield Workload(sources=sources, groups=(group,), count=count, rate=_rate(count, duration), size=_size(random))
         if random.random() < 0.3:
@@ -361,13 +383,14 @@ def _draw_workloads(
     sites: tuple[SiteId, ...],
     groups: dict[GroupId, tuple[SiteId, ...]],
     duration: float,
+    shape: Shape,
 ) -> Iterator[Workload]:
     """Several sources multicast all the time; some of them in bursts as well."""
     sources = tuple(sorted(random.sample(sites, random.randint(min(2, len(sites)), len(sites)))))
-    count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // len(sources))
+    count = max(3, random.randint(*shape.messages) // len(sources))
     every = tuple(groups)
     if protocol.contract.members_only:
-        yield from _draw_members_workloads(random, groups, duration)
+        yield from _draw_members_workloads(random, groups, duration, shape)
         return
     choose = _choose(random, protocol, every)
     yield Workload(
@@ -385,12 +408,12 @@ def _draw_workloads(
 
 
 def _draw_members_workloads(
-    random: Random, groups: dict[GroupId, tuple[SiteId, ...]], duration: float
+    random: Random, groups: dict[GroupId, tuple[SiteId, ...]], duration: float, shape: Shape
 ) -> Iterator[Workload]:
     """The same where only members multicast to a group: some of each group, all the time, and sometimes in bursts."""
     for group, members in groups.items():
         sources = tuple(sorted(random.sample(members, random.randint(1, len(members)))))
-        count = max(3, random.randint(MESSAGES_MIN, MESSAGES_MAX) // (len(sources) * len(groups)))
+        count = max(3, random.randint(*shape.messages) // (len(sources) * len(groups)))
         yield Workload(sources=sources, groups=(group,), count=count, rate=_rate(count, duration), size=_size(random))
         if random.random() < 0.4:
             some = tuple(sorted(random.sample(sources, random.randint(1, len(sources)))))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ordercast.campaign.campaign import Report
-from ordercast.campaign.outcome import run_seed
+from ordercast.campaign.outcome import run_draw
 from ordercast.core import StorageError
-from ordercast.protocols import find_protocol
 from ordercast.sim.scenario import dump_scenario
 from ordercast.trace.write import TraceWriter
 
@@ -26,7 +25,7 @@ def keep_failures(report: Report, folder: Path) -> int:
         for outcome in kept:
             name = f"{outcome.protocol}-{outcome.seed}"
             if not (folder / name).exists():
-                trial = run_seed(find_protocol(outcome.protocol), outcome.seed, schedules=bool(outcome.schedule))
+                trial = run_draw(outcome.draw)
                 (folder / f"{name}.toml").write_text(dump_scenario(trial.scenario), encoding="utf-8")
                 with TraceWriter(folder / name) as writer:
                     writer.write(trial.run, trial.table)

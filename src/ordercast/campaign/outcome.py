@@ -10,8 +10,8 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw
+from ordercast.campaign.profile import Profile, draw_of
 from ordercast.campaign.rest import with_rest
-from ordercast.campaign.schedules import choose_schedule
 from ordercast.check import CLAIMED, Choice, Verdict, judge
 from ordercast.core import Protocol
 from ordercast.protocols import find_protocol
@@ -75,6 +75,10 @@ class Outcome(msgspec.Struct, frozen=True):
     """Rows of the trace."""
     schedule: str = ""
     """The one that looked for trouble in it, if one did."""
+    large: bool = False
+    """Whether it was one of a dozen sites and more, for minutes."""
+    simulated_seconds: float = 0.0
+    """Until everything had settled."""
 
     @property
     def properties(self) -> tuple[str, ...]:
@@ -84,7 +88,12 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def replay(self) -> str:
         """What to type to see the run again."""
-        return Draw(find_protocol(self.protocol), self.seed, schedule=self.schedule).replay
+        return self.draw.replay
+
+    @property
+    def draw(self) -> Draw:
+        """What decided the run."""
+        return Draw(find_protocol(self.protocol), self.seed, schedule=self.schedule, large=self.large)
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -99,9 +108,9 @@ class Trial(msgspec.Struct, frozen=True):
     """Of the claims; none when a core crashed."""
 
 
-def run_seed(protocol: type[Protocol], seed: int, schedules: bool = False) -> Trial:
-    """The run of a seed in a campaign, or in one with schedules that look for trouble."""
-    return run_draw(Draw(protocol, seed, schedule=choose_schedule(protocol, seed) if schedules else ""))
+def run_seed(protocol: type[Protocol], seed: int, profile: Profile = "usual") -> Trial:
+    """The run of a seed in a campaign of that profile."""
+    return run_draw(draw_of(protocol, seed, profile))
 
 
 def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
@@ -110,7 +119,9 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
         trial = run_scenario(draw.scenario(attempt), choice)
         if not trial.outcome.vacuous:
             break
-    return trial if not draw.schedule else replace(trial, outcome=replace(trial.outcome, schedule=draw.schedule))
+    if not draw.schedule and not draw.large:
+        return trial
+    return replace(trial, outcome=replace(trial.outcome, schedule=draw.schedule, large=draw.large))
 
 
 def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
@@ -173,6 +184,7 @@ def _outcome(
         branches=dict(simulation.branches),
         not_judged=not_judged,
         events=events,
+        simulated_seconds=round(simulation.queue.now, 3),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from ordercast.campaign.varied import CHECKPOINT_RECORDS
 from ordercast.core import Protocol, SiteId, UsageError, log_uniform, random_stream
 from ordercast.sim.faults import AnyFault, Crash
 from ordercast.sim.hunting_faults import AtEffect, BareQuorum, EffectName, HitLeader, OldPackets, Priorities
@@ -24,6 +25,12 @@ CRASHES_AT_EFFECTS: Final = 4
 _EFFECTS: Final[tuple[EffectName, ...]] = ("append", "append", "send", "send", "checkpoint", "deliver")
 """What is drawn, the more often the more of it there is."""
 
+CHECKPOINTS_SHARE: Final = 0.5
+"""Of the runs with crashes at effects, so many sum up their logs every few records: else there is no checkpoint at
+which to crash, and no log that begins with one."""
+EFFECTS: Final = "effects"
+LEADERS: Final = "leaders"
+
 Draw = Callable[[Scenario, tuple[SiteId, ...], Random], tuple[AnyFault, ...]]
 
 
@@ -34,19 +41,30 @@ def _priorities(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Random
 
 
 def _quorums(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Random) -> tuple[AnyFault, ...]:
-    return (BareQuorum(from_=0.0, seconds=round(log_uniform(random, 0.1, 2.0), 3)),)
+    """Where a protocol needs a majority of each of several sets of sites, a bare one of each."""
+    seconds = round(log_uniform(random, 0.1, 2.0), 3)
+    majorities = scenario.protocol.arrangement.campaign.majorities
+    parts = () if majorities is None else tuple(tuple(part) for part in majorities(scenario.groups))
+    return (BareQuorum(from_=0.0, seconds=seconds, parts=parts),)
 
 
 def _effects(scenario: Scenario, fragile: tuple[SiteId, ...], random: Random) -> tuple[AnyFault, ...]:
-    """Few, and most of them early in what a site does then: what has just begun is what is half done."""
+    """Few, and most of them early in what a site does then: what has just begun is what is half done. Half of them at
+    one kind of record or packet, so that rare steps are met as well."""
+    protocol = scenario.protocol
+    kinds: list[tuple[EffectName, str]] = [("append", record.__name__) for record in protocol.records]
+    kinds += [("send", packet.__name__) for packet in protocol.packets]
     faults = []
     for _ in range(random.randint(1, CRASHES_AT_EFFECTS)):
         begin = round(random.uniform(0.0, 0.7) * scenario.duration, 3)
+        effect, of = random.choice(kinds) if kinds and random.random() < 0.5 else (random.choice(_EFFECTS), "")
         fault = AtEffect(
             from_=begin,
-            sites=(random.choice(fragile),),
-            effect=random.choice(_EFFECTS),
-            number=min(random.randint(1, 20), random.randint(1, 20)),
+            # Of a rare kind at whoever comes to it first.
+            sites=fragile if of else (random.choice(fragile),),
+            effect=effect,
+            of=of,
+            number=random.randint(1, 3) if of else min(random.randint(1, 20), random.randint(1, 20)),
             after=random.random() < 0.5,
             seconds=round(log_uniform(random, 0.01, 2.0), 3),
         )
@@ -72,8 +90,8 @@ def _old_packets(scenario: Scenario, fragile: tuple[SiteId, ...], random: Random
 _SCHEDULES: Final[dict[str, tuple[Draw, tuple[str, ...]]]] = {
     "priorities": (_priorities, Priorities.made_of),
     "quorums": (_quorums, BareQuorum.made_of),
-    "effects": (_effects, AtEffect.made_of),
-    "leaders": (_leaders, HitLeader.made_of),
+    EFFECTS: (_effects, AtEffect.made_of),
+    LEADERS: (_leaders, HitLeader.made_of),
     "old-packets": (_old_packets, ("crash", *OldPackets.made_of)),
 }
 """Schedule -> how to draw it, and what the contract must stand for that."""
@@ -82,8 +100,9 @@ SCHEDULES: Final = tuple(_SCHEDULES)
 
 
 def is_stood(protocol: type[Protocol], schedule: str) -> bool:
-    """Whether the contract stands what a schedule is made of."""
-    return set(_SCHEDULES[schedule][1]) <= set(protocol.contract.faults)
+    """Whether the contract stands what a schedule is made of, and there is somebody whom it can hit."""
+    leads = protocol.ordering_site is not Protocol.ordering_site
+    return set(_SCHEDULES[schedule][1]) <= set(protocol.contract.faults) and (leads or schedule != LEADERS)
 
 
 def choose_schedule(protocol: type[Protocol], seed: int) -> str:
@@ -106,6 +125,8 @@ def add_schedule(scenario: Scenario, fragile: tuple[SiteId, ...], schedule: str,
     if random.random() < ALONE_SHARE:
         others = tuple(fault for fault in others if getattr(fault, "forever", False))
     hunted = replace(scenario, faults=(*draw(scenario, fragile, random), *others))
+    if schedule == EFFECTS and scenario.protocol.records and random.random() < CHECKPOINTS_SHARE:
+        hunted = replace(hunted, checkpoint_records=random.choice(CHECKPOINT_RECORDS))
     try:
         hunted.check()
     except UsageError:

@@ -16,6 +16,7 @@ from ordercast.check import CLAIMED, PROPERTIES, choose
 from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.sim.change import Change
 from ordercast.sim.faults import AnyFault, Cut, Delay, Duplication, Partition
+from ordercast.sim.hunting_faults import BareQuorum
 from ordercast.sim.network_table import WideAreaTable
 from ordercast.sim.scenario import Scenario
 from ordercast.sim.workload import Workload
@@ -203,7 +204,11 @@ def _without_strangers(scenario: Scenario) -> Scenario:
     named = {site for fault in scenario.faults for site in fault.sites}
     named |= {site for workload in scenario.workloads for site in workload.sources}
     named |= {
-        site for fault in scenario.faults if isinstance(fault, Partition) for part in fault.parts for site in part
+        site
+        for fault in scenario.faults
+        if isinstance(fault, Partition | BareQuorum)
+        for part in fault.parts
+        for site in part
     }
     for stranger in sorted(named - set(scenario.sites)):
         scenario = without_site(scenario, stranger)
@@ -262,6 +267,8 @@ def _fault_without(fault: AnyFault, left: Callable[[tuple[SiteId, ...]], tuple[S
     if isinstance(fault, Partition):
         parts = tuple(left(part) for part in fault.parts if left(part))
         return replace(fault, parts=parts) if parts else None
+    if isinstance(fault, BareQuorum):
+        return replace(fault, parts=tuple(left(part) for part in fault.parts if left(part)))
     return fault
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ordercast.campaign.outcome import Outcome
+from ordercast.campaign.profile import Profile
 from ordercast.core import StorageError
 from ordercast.protocols import find_protocol
 
@@ -37,9 +38,9 @@ def code_version(protocols: Iterable[str] = ()) -> str:
     return digest.hexdigest()
 
 
-def default_path(protocols: Iterable[str], schedules: bool = False) -> Path:
-    """Where a campaign keeps its outcomes unless it is told where; one with schedules has other runs."""
-    return DEFAULT_FOLDER / f"{code_version(protocols)}{'-schedules' if schedules else ''}.jsonl"
+def default_path(protocols: Iterable[str], profile: Profile = "usual") -> Path:
+    """Where a campaign keeps its outcomes unless it is told where; one of another profile has other runs."""
+    return DEFAULT_FOLDER / f"{code_version(protocols)}{'' if profile == 'usual' else f'-{profile}'}.jsonl"
 
 
 class State:

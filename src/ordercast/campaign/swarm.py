@@ -32,8 +32,6 @@ from ordercast.sim.network_table import BroadcastTable, NetworkTable
 LOSS_RATE_MAX = 0.3
 DUPLICATION_RATE_MAX = 0.5
 DELAY_SECONDS_MAX = 5.0
-TIMES_MAX = 3
-"""So many faults of one kind in a run at the most: the run is short, and a fourth would cover the others."""
 
 
 class Arena(msgspec.Struct, frozen=True):
@@ -48,6 +46,8 @@ class Arena(msgspec.Struct, frozen=True):
     """Extra seconds on the way at the most, for delayed packets and for second copies."""
     links: tuple[tuple[str, str], ...] = ()
     """Links between servers that may fail, where the network has any."""
+    faults_max: int = 3
+    """So many of one kind in a run at the most: the run is short, and a fourth would cover the others."""
 
     def window(self) -> tuple[float, float | None]:
         """From when to when: mostly within the workload, so that traffic after the fault shows what it did."""
@@ -187,7 +187,7 @@ def draw_kinds(random: Random, kinds: Iterable[str]) -> tuple[str, ...]:
 def draw_faults(arena: Arena, kinds: Iterable[str]) -> Iterator[AnyFault]:
     """Some faults of each kind."""
     for kind in kinds:
-        for _ in range(arena.random.randint(1, TIMES_MAX)):
+        for _ in range(arena.random.randint(1, arena.faults_max)):
             yield _DRAWERS[kind](arena)
 
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ordercast import campaign
-from ordercast.campaign import Outcome, Report, Trial
+from ordercast.campaign import Outcome, Profile, Report, Trial
 from ordercast.campaign.keep import keep_failures
 from ordercast.campaign.matrix import ORDERS
 from ordercast.campaign.shrink import shrink
@@ -39,24 +39,22 @@ def run_campaign(
     workers: int | None = None,
     master: str | None = None,
     keep: Path | None = None,
-    schedules: bool = False,
+    profile: Profile = "usual",
 ) -> int:
     """So many seeds for each protocol, or for one; the exit code is 1 when a claim was violated."""
     protocols = tuple(known_protocols()) if protocol is None else (find_protocol(protocol).contract.name,)
-    if schedules and master is not None:
-        raise UsageError("--schedules runs on the processors of this machine; leave out --master")
     first = seed or 0
     if first + number - 1 > SEED_MAX:
         raise UsageError(f"--seed: the last seed of the campaign would be above {SEED_MAX}")
     began = time.monotonic()
-    with late_bar("campaign") as on_progress, _runner(master) as run:
+    with late_bar("campaign") as on_progress, _runner(master, profile) as run:
         report = campaign.run_campaign(
             protocols,
             range(first, first + number),
-            schedules=schedules,
+            profile=profile,
             workers=workers,
             run=run,
-            state=state or default_path(protocols, schedules),
+            state=state or default_path(protocols, profile),
             on_progress=on_progress,
         )
     seconds = time.monotonic() - began
@@ -71,7 +69,7 @@ def run_campaign(
 
 
 @contextmanager
-def _runner(master: str | None) -> Iterator[Callable[[Sequence[Job]], Iterator[Outcome]] | None]:
+def _runner(master: str | None, profile: Profile) -> Iterator[Callable[[Sequence[Job]], Iterator[Outcome]] | None]:
     """What runs the seeds: a Spark session's workers where a master is named, else processes of this machine."""
     if master is None:
         yield None
@@ -80,7 +78,7 @@ def _runner(master: str | None) -> Iterator[Callable[[Sequence[Job]], Iterator[O
     from ordercast.spark.session import BRIEF, open_session
 
     with open_session("campaign", master, BRIEF) as spark:
-        yield SparkCampaign(spark).run
+        yield SparkCampaign(spark, profile).run
 
 
 def _show(report: Report, seconds: float) -> None:
@@ -108,7 +106,8 @@ def _show(report: Report, seconds: float) -> None:
         rows["changes"] = named_counts(report.changes())
     rows |= {protocol: named_counts(branches) for protocol, branches in report.branches().items()}
     console.print(counts_table(rows))
-    console.print(Text(f"{len(report.outcomes):,} runs in {seconds:.1f} s", "dim"))
+    simulated = f"{report.simulated_seconds / 86400:,.1f} days of simulated time"
+    console.print(Text(f"{len(report.outcomes):,} runs, {simulated}, in {seconds:.1f} s", "dim"))
     for outcome in report.failing[:FAILURES_SHOWN]:
         console.print()
         for violation in outcome.violations:

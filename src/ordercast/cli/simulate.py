@@ -7,7 +7,7 @@ import time
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -35,6 +35,9 @@ from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation
 from ordercast.sim.scenario import SEED_MAX, Scenario, iterate_shipped, load_scenario
 from ordercast.trace.write import TraceWriter
+
+if TYPE_CHECKING:
+    from ordercast.campaign import Profile
 
 LIST_WIDTH = 160
 """Holds the longest name, the longest protocol and the longest description."""
@@ -80,6 +83,12 @@ def simulate(
     schedules: Annotated[
         bool, typer.Option("--schedules", help="With --campaign: schedules that look for trouble.")
     ] = False,
+    large: Annotated[
+        bool, typer.Option("--large", help="With --campaign: 12 to 20 sites, eight groups, minutes under faults.")
+    ] = False,
+    nightly: Annotated[
+        bool, typer.Option("--nightly", help="With --campaign: some large runs, some with schedules, some as usual.")
+    ] = False,
     replay: Annotated[
         str | None, typer.Option(metavar="PROTOCOL:SEED", help="Instead: a run of a campaign again.")
     ] = None,
@@ -100,15 +109,16 @@ def simulate(
             raise UsageError(f"--campaign makes its own scenarios; leave out {scenario!r}")
         from ordercast.cli.campaign import run_campaign
 
-        return run_campaign(campaign, protocol, seed, as_json, state, master=master, keep=keep, schedules=schedules)
+        profile = _profile(schedules, large, nightly)
+        return run_campaign(campaign, protocol, seed, as_json, state, master=master, keep=keep, profile=profile)
     if replay is not None:
         from ordercast.cli.campaign import replay_run
 
         return replay_run(replay, shrink, write, as_json)
     if protocol is not None:
         raise UsageError("--protocol goes with --campaign; a scenario names its own protocol")
-    if master is not None or keep is not None or schedules:
-        raise UsageError("--master, --keep and --schedules go with --campaign")
+    if master is not None or keep is not None or schedules or large or nightly:
+        raise UsageError("--master, --keep, --schedules, --large and --nightly go with --campaign")
     if list_all:
         return _list(as_json)
     if scenario is None:
@@ -119,6 +129,13 @@ def simulate(
 
         return replay_counterexample(explored, trace, as_json)
     return _run(load_scenario(scenario, find_protocol), seed, trace, trace_format, diagram, as_json)
+
+
+def _profile(schedules: bool, large: bool, nightly: bool) -> Profile:
+    """What the options say; one of them at the most."""
+    if schedules + large + nightly > 1:
+        raise UsageError("--schedules, --large and --nightly are different runs; --nightly has some of each")
+    return "nightly" if nightly else "large" if large else "schedules" if schedules else "usual"
 
 
 def _explored(scenario: str) -> dict[str, Any] | None:

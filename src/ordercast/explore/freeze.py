@@ -101,34 +101,47 @@ def _layout(kind: type) -> _Layout:
 class _Place:
     """An anchor, and every content that it has had."""
 
-    __slots__ = ("anchor", "contents", "number", "numbers", "values")
+    __slots__ = ("_names", "anchor", "contents", "is_table", "number", "numbers", "values")
 
     def __init__(self, anchor: Any) -> None:
         self.anchor = anchor
+        self.is_table = type(anchor) in (dict, list, set)
         self.contents: list[Frozen] = []
+        self._names: list[tuple[str, ...]] = []
+        """Of each content of a plain object its attributes; none where that has parts of its own."""
         self.numbers: dict[Frozen, int] = {}
         self.number = -1
         """Of what is in it now; -1: nobody knows."""
-        self.values: tuple[Any, ...] | None = None
-        """The attributes of a plain object all of which are the same as long as they are the same objects."""
+        self.values: tuple[Any, ...] = ()
+        """The attributes of a plain object, which is the same as long as they are the same objects."""
 
-    def note(self, number: int, content: Frozen) -> None:
+    def add(self, content: Frozen) -> int:
+        """The number of a content that it has not had before."""
+        number = self.numbers[content] = len(self.contents)
+        self.contents.append(content)
+        plain = len(content) == 4 and content[2] and not content[1] and not issubclass(content[0], dict)
+        whole = plain and not any(type(each) is Frozen or type(each) is Alias for each in content[3])
+        self._names.append(content[2] if whole else ())
+        return number
+
+    def note(self, number: int) -> None:
         """This is in it now."""
         self.number = number
-        plain = len(content) == 4 and content[2] and not content[1] and not issubclass(content[0], dict)
-        if plain and not any(type(each) is Frozen or type(each) is Alias for each in content[3]):
+        names = self._names[number]
+        if names:
             attributes = vars(self.anchor)
-            self.values = tuple([attributes[name] for name in content[2]])
-        else:
-            self.values = None
+            self.values = tuple([attributes[name] for name in names])
 
     def is_as_it_was(self) -> bool:
         """Whether nothing has changed, as far as one can tell at once."""
-        if self.values is None:
+        number = self.number
+        if number < 0:
             return False
-        attributes = vars(self.anchor)
-        names = self.contents[self.number][2]
-        return all(map(is_, self.values, map(attributes.get, names)))
+        if self.is_table:
+            # Most tables are empty, before a step and after it.
+            return not self.anchor and not any(self.contents[number][1:])
+        names = self._names[number]
+        return bool(names) and all(map(is_, self.values, map(vars(self.anchor).get, names)))
 
 
 def _may_change(anchor: Any) -> bool:
@@ -205,9 +218,8 @@ class Freezer:
         content = self._freeze_content(place.anchor)
         number = place.numbers.get(content)
         if number is None:
-            number = place.numbers[content] = len(place.contents)
-            place.contents.append(content)
-        place.note(number, content)
+            number = place.add(content)
+        place.note(number)
         return number
 
     def _freeze(self, value: Any) -> Any:
@@ -218,6 +230,12 @@ class Freezer:
         if number is not None:
             return number
         if kind is tuple:
+            atoms = self._atoms
+            for each in value:
+                if type(each) not in atoms:
+                    break
+            else:
+                return value
             frozen = tuple([self._freeze(each) for each in value])
             return value if all(a is b for a, b in zip(frozen, value, strict=True)) else Frozen((tuple, frozen))
         if self._is_atom(value) or isinstance(value, _CONSTANT) or kind is frozenset:
@@ -277,14 +295,13 @@ class Freezer:
         self._made = []
         for place, number in zip(self._places, state, strict=True):
             if number != place.number or self._aliased:
-                content = place.contents[number]
-                self._fill(place.anchor, content)
-                place.note(number, content)
+                self._fill(place.anchor, place.contents[number])
+                place.note(number)
 
     def forget(self) -> None:
         """The core has gone on, and nobody has taken its state: everything is to be put back."""
         for place in self._places:
-            place.number, place.values = -1, None
+            place.number = -1
 
     def _thaw(self, value: Any) -> Any:
         kind = type(value)

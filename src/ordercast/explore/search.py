@@ -122,8 +122,10 @@ class Search:
                 found.settled += 1
                 now = time.process_time()
                 settle_seconds += now - at
-                behind = settle_seconds / SETTLE_SHARE - (now - began)
-                settle_next = looked_at + 1 + max(0, int(behind / (now - began) * looked_at))
+                settle_next = looked_at + 1
+                if settle_seconds > SETTLE_SHARE * (now - began) > 0:
+                    # As many more as the share is behind. (The clock may not have gone on since the beginning.)
+                    settle_next += int((settle_seconds / SETTLE_SHARE / (now - began) - 1) * looked_at)
         else:
             found.whole = self._problem is None
         found.states, found.seconds, found.depth = len(self._seen), time.process_time() - began, self._lowest

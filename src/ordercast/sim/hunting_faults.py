@@ -83,16 +83,22 @@ class _PriorityRule(Rule):
 
 class BareQuorum(Fault, tag="bare-quorum", frozen=True):
     """For `seconds` at a time a bare majority of the sites hears itself, and what anybody else sends or is sent is held
-    back; then it is the turn of another majority, which shares one site with this one if the numbers are odd."""
+    back; then it is the turn of another majority, which shares one site with this one if the numbers are odd. With
+    `parts`, it is a bare majority of each of them."""
 
     kind: ClassVar[str] = "bare-quorum"
     made_of: ClassVar[tuple[str, ...]] = ("delay", "loss", "partition")
     seconds: float
+    parts: tuple[tuple[SiteId, ...], ...] = ()
+    """Sets of sites, for protocols that need a majority of each; whoever is in none is always heard."""
 
     def check(self, sites: frozenset[SiteId]) -> None:
         super().check(sites)
         if self.seconds <= 0:
             raise UsageError(f"fault {self.kind!r}: seconds are more than 0, not {self.seconds}")
+        strange = [site for part in self.parts for site in part if site not in sites]
+        if strange:
+            raise UsageError(f"fault {self.kind!r}: there is no site {strange[0]!r}")
 
     def begin(self, simulation: Simulation) -> None:
         """The first majority has its turn."""
@@ -108,7 +114,13 @@ class _QuorumRule(Rule):
         self._fault = fault
         self._simulation = simulation
         self._random = simulation.random("bare-quorum", fault.from_)
-        self._places = sorted({site.place for site in simulation.sites.values()})
+        self._parts = [sorted(part) for part in fault.parts]
+        self._free: frozenset[SiteId] = frozenset()
+        places = {site.place for site in simulation.sites.values()}
+        if self._parts:
+            self._free = frozenset(places.difference(*self._parts))
+        else:
+            self._parts = [sorted(places)]
         self._turn = -1
         self._quorum: frozenset[SiteId] = frozenset()
 
@@ -117,25 +129,25 @@ class _QuorumRule(Rule):
         turn = int(passed / self._fault.seconds)
         if turn != self._turn:
             self._turn = turn
-            self._quorum = self._draw()
+            self._quorum = self._free.union(*(self._draw(part) for part in self._parts))
         if sender in self._quorum and receiver in self._quorum:
             return None
         self._simulation.count_fault(self._fault.kind)
         return Verdict(delays=((turn + 1) * self._fault.seconds - passed,))
 
-    def _draw(self) -> frozenset[SiteId]:
+    def _draw(self, part: list[SiteId]) -> frozenset[SiteId]:
         """All that were left out the last time, and of the others as few as make a majority."""
-        places, before = self._places, self._quorum
-        left_out = [place for place in places if place not in before]
-        needed = len(places) // 2 + 1 - len(left_out)
+        before = [place for place in part if place in self._quorum]
+        left_out = [place for place in part if place not in self._quorum]
+        needed = len(part) // 2 + 1 - len(left_out)
         if before and needed > 0:
-            return frozenset((*left_out, *self._random.sample(sorted(before), needed)))
-        return frozenset(self._random.sample(places, len(places) // 2 + 1))
+            return frozenset((*left_out, *self._random.sample(before, needed)))
+        return frozenset(self._random.sample(part, len(part) // 2 + 1))
 
 
 class OldPackets(Fault, tag="old-packets", frozen=True):
-    """A share of what `sites` send arrives a second time, at `release` or up to `spread` seconds later: when they have
-    crashed and come back, it is of an earlier incarnation."""
+    """A share of what `sites` send, and of what they are sent, arrives a second time, at `release` or up to `spread`
+    seconds later: when they have crashed and come back, it is of an earlier incarnation, or for one."""
 
     kind: ClassVar[str] = "old-packets"
     made_of: ClassVar[tuple[str, ...]] = ("delay", "loss", "duplication")
@@ -167,7 +179,8 @@ class _KeepingRule(Rule):
 
     def judge(self, sender: SiteId, receiver: SiteId) -> Verdict | None:
         fault = self._fault
-        if (fault.sites and sender not in fault.sites) or self._random.random() >= fault.rate:
+        concerned = not fault.sites or sender in fault.sites or receiver in fault.sites
+        if not concerned or self._random.random() >= fault.rate:
             return None
         self._simulation.count_fault(fault.kind)
         late = fault.release - self._simulation.queue.now + self._random.random() * fault.spread
@@ -176,12 +189,14 @@ class _KeepingRule(Rule):
 
 class AtEffect(SiteFault, tag="at-effect", frozen=True):
     """A site crashes at an effect: at the `number`th append, send, checkpoint or delivery from the beginning of the
-    fault on, right before it or right after it, and nothing that the step wanted besides is done. It is down for
-    `seconds`."""
+    fault on, right before it or right after it, and nothing that the step wanted besides is done. With `of` only
+    records or packets of that name count: what a site seldom writes or says is met as often as what it always does. It
+    is down for `seconds`."""
 
     kind: ClassVar[str] = "at-effect"
     made_of: ClassVar[tuple[str, ...]] = ("crash",)
     effect: EffectName
+    of: str = ""
     number: int = 1
     after: bool = True
     seconds: float = 0.5
@@ -191,6 +206,8 @@ class AtEffect(SiteFault, tag="at-effect", frozen=True):
         check_not_negative(self.kind, "seconds", self.seconds)
         if self.number < 1:
             raise UsageError(f"fault {self.kind!r}: number is 1 or more, not {self.number}")
+        if self.of and self.effect not in ("append", "send"):
+            raise UsageError(f"fault {self.kind!r}: of goes with append and send, not with {self.effect}")
 
     def begin(self, simulation: Simulation) -> None:
         """Lie in wait at each site; it counts when it strikes."""
@@ -217,7 +234,7 @@ class _Trap:
         instance.intercept(_EFFECTS[fault.effect], self._meet)
 
     def _meet(self, perform: Callable[[Any], None], effect: Any) -> None:
-        self._left -= 1
+        self._left -= self._counts(effect)
         strikes = self._left == 0 and self._simulation.is_in_force(self._fault)
         if not strikes or self._fault.after:
             perform(effect)
@@ -227,6 +244,12 @@ class _Trap:
             self._simulation.count_fault(self._fault.kind)
             queue.schedule(queue.now, self._simulation.at(self._site).crash)
             queue.schedule(queue.now + self._fault.seconds, self._come_back)
+
+    def _counts(self, effect: Any) -> bool:
+        wanted = self._fault.of
+        if not wanted:
+            return True
+        return type(effect.record if self._fault.effect == "append" else effect.packet).__name__ == wanted
 
     def _come_back(self) -> None:
         self._simulation.at(self._site).recover()

@@ -38,8 +38,14 @@ _THREE_STEP = "protocols/test_three_step*.py"
 _CELLS = Plan((_PARTS, _SCALATOM, _THREE_STEP), ("scalatom", "three-step"))
 """Pieces that are in systems of cells and nowhere else."""
 _RULES = "protocols/parts/test_consensus_rules.py"
-_CONSENSUS = Plan((_RULES, _PARTS, _STEPS), (f"{HOSTS}:ConsensusHost", "scalatom"), ("consensus",))
-_PRIMARY = Plan((_PARTS, _THREE_STEP), ("tests.protocols.parts.primary_host:PrimaryHost", "three-step"), ("primary",))
+_RETURNS = "protocols/parts/test_consensus_returns.py"
+_CONSENSUS = Plan((_RULES, _RETURNS, _PARTS, _STEPS), (f"{HOSTS}:ConsensusHost", "scalatom"), ("consensus",))
+_PRIMARY_RULES = "protocols/parts/test_primary_rules.py"
+_PRIMARY = Plan(
+    (_PRIMARY_RULES, _PARTS, _THREE_STEP),
+    ("tests.protocols.parts.primary_host:PrimaryHost", "three-step"),
+    ("primary",),
+)
 
 PLANS: dict[str, Plan] = {
     "parts/consensus": _CONSENSUS,
@@ -51,18 +57,28 @@ PLANS: dict[str, Plan] = {
     "parts/primary": _PRIMARY,
     "parts/primary_packets": _PRIMARY,
     "parts/lease": Plan(
-        ("protocols/parts/test_lease.py", "protocols/test_propagation_graph_relaxed.py"),
+        (
+            "protocols/parts/test_lease_rules.py",
+            "protocols/parts/test_lease.py",
+            "protocols/test_propagation_graph_relaxed.py",
+        ),
         ("propagation-graph",),
         ("lease",),
     ),
-    "parts/link": Plan((_PARTS, _STEPS), (f"{HOSTS}:LinkHost", f"{HOSTS}:ConsensusHost"), ("link", "link-full")),
+    "parts/link": Plan(
+        ("protocols/parts/test_link_rules.py", _PARTS, _STEPS),
+        (f"{HOSTS}:LinkHost", f"{HOSTS}:ConsensusHost"),
+        ("link", "link-full"),
+    ),
     "parts/multicast": Plan(
-        (_PARTS, _STEPS),
+        ("protocols/parts/test_multicast_rules.py", _PARTS, _STEPS),
         (f"{HOSTS}:MulticastHost", f"{HOSTS}:EagerMulticastHost", "scalatom"),
         ("multicast", "multicast-eager"),
     ),
     "parts/detector": Plan(
-        ("protocols/parts/test_detector.py", _PARTS), (f"{HOSTS}:ConsensusHost", "scalatom"), ("detector",)
+        ("protocols/parts/test_detector_rules.py", "protocols/parts/test_detector.py", _PARTS),
+        (f"{HOSTS}:ConsensusHost", "scalatom"),
+        ("detector",),
     ),
     "parts/back_off": Plan(
         ("protocols/parts/test_back_off.py", "protocols/parts/test_detector.py"), ("sequencer", "two-phase", "lamport")
@@ -97,8 +113,29 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
     "parts/consensus_instance": ("Instance.__init__",),
     "parts/quorum": ("Quorum.__init__", "Quorum.is_met", "Quorum.missing"),
+    "parts/primary": (
+        *("Primary.__init__", "Primary.primary_of", "Primary.may_speak", "Primary.leads", "Primary.hear"),
+        *("Primary._promise", "Primary._report", "Primary.on_promise", "Primary._try_start", "Primary._collects"),
+        *("Primary.choose", "Primary.clock_of", "Primary._install", "Primary.send_start", "Primary.on_start"),
+        *("Primary._is_news", "Primary._take", "Primary.recall_promised", "Primary.recall_started"),
+    ),
+    "parts/lease": (
+        *("Lease.__init__", "Lease.start", "Lease.release", "Lease.is_held", "Lease.ask", "Lease.on_lease_ask_timeout"),
+        *("Lease.on_lease_grant", "Lease._add_grant", "Lease.is_enough", "Lease._hold", "Lease.hold_until"),
+        *("Lease._stop_holding", "Lease.on_lease_request", "Lease._may_grant", "Lease._grant", "Lease._take_back"),
+    ),
+    "parts/link": (
+        *("Link.__init__", "Link.post", "Link.estrange", "Link.restore", "Link.on_receipt", "Link.acknowledge"),
+        *("Link._send_receipt", "_runs"),
+    ),
+    "parts/multicast": (
+        *("Finished.raise_floor", "Finished.begin_life", "Finished.merge", "Finished.__contains__"),
+        *("ReliableMulticast.letter", "ReliableMulticast._post_copy", "ReliableMulticast.on_data"),
+        *("ReliableMulticast._take_floor", "ReliableMulticast.take", "ReliableMulticast.is_finished"),
+    ),
 }
-"""Module -> functions whose mistakes lose agreement: none of their mutants may survive."""
+"""Module -> functions whose mistakes lose agreement, a message, or give two holders: none of their mutants may
+survive."""
 
 
 def find_plan(module: str) -> Plan:

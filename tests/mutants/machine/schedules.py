@@ -1,7 +1,7 @@
 """`python -m tests.mutants.machine.schedules PROTOCOL…`: which schedule finds which broken protocol first.
 
-For each mutant of `tests/mutants` the first seed of the swarm that shows it, and of each schedule that looks for
-trouble; a dash where so many seeds (`--seeds`) did not.
+For each mutant of `tests/mutants`, those that were written for the schedules among them, the first seed of the swarm
+that shows it, and of each schedule that looks for trouble; a dash where so many seeds (`--seeds`) did not.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ordercast.campaign import Draw, run_draw
 from ordercast.campaign.schedules import SCHEDULES, is_stood
+from tests.mutants.hunted import HUNTED
 from tests.mutants.registry import MUTANTS, Mutant
 
 SWARM = ""
@@ -33,7 +34,7 @@ def first_seed(mutant: Mutant, schedule: str, seeds: int) -> int | None:
 
 def rows(names: set[str], seeds: int) -> Iterator[list[str]]:
     """A row for each mutant of these protocols, or for all."""
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *(hunted.mutant for hunted in HUNTED)):
         if not names or mutant.protocol.contract.name in names or str(mutant) in names:
             found = [first_seed(mutant, schedule, seeds) for schedule in COLUMNS]
             yield [str(mutant), *("–" if seed is None else str(seed + 1) for seed in found)]

@@ -64,7 +64,9 @@ def _stages(plan: Plan, budget_seconds: float, hint: str | None) -> Iterator[str
     stage, _, detail = (hint or "").partition(": ")
     if stage == "test" and str(PROJECT / detail.split("::")[0]) in plan.test_files():
         yield _run_tests((str(PROJECT / detail),))
-    yield _run_tests(plan.test_files())
+    # One file after the other: most are noticed by the first, which is there before the others are imported.
+    for file in plan.test_files():
+        yield _run_tests((file,))
     yield from _guarded(
         "campaign", _run_campaigns(plan.campaigns, budget_seconds, detail if stage == "campaign" else "")
     )

@@ -78,6 +78,11 @@ class PrimaryHost(Host, Places):
         )
         self.primary = self.attach(Primary(self, context.sites, self.detector, self, retry_seconds=0.1))
 
+    @property
+    def ordering_site(self) -> SiteId:
+        """Whom the epoch belongs to."""
+        return self.primary.primary_of(self.primary.promised)
+
     # ------------------------------------------------------------------ messages
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         self.append(Got(event.multicast))

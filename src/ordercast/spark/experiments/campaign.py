@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 from pyspark.sql import SparkSession
 
-from ordercast.campaign import Outcome, run_seed
+from ordercast.campaign import Outcome, Profile, run_seed
 from ordercast.campaign.state import Job
 from ordercast.protocols import find_protocol
 from ordercast.spark.experiments.plan import pack
@@ -17,6 +17,11 @@ from ordercast.spark.experiments.scatter import scatter
 SAMPLE_SEEDS = 2
 """Of each protocol, to learn how long its runs take: they differ by a factor of ten between protocols, and by less
 between the seeds of one."""
+
+
+class _Task(msgspec.Struct, frozen=True):
+    profile: Profile
+    jobs: list[Job]
 
 
 class _Answer(msgspec.Struct, frozen=True):
@@ -28,8 +33,9 @@ class _Answer(msgspec.Struct, frozen=True):
 class SparkCampaign:
     """Runs jobs of a campaign on a session's workers."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, profile: Profile = "usual") -> None:
         self._spark = spark
+        self._profile = profile
         self._seconds: dict[str, float] = {}
         self._runs: dict[str, int] = {}
 
@@ -51,7 +57,7 @@ class SparkCampaign:
     def _run(self, jobs: Sequence[Job]) -> Iterator[Outcome]:
         parallelism = self._spark.sparkContext.defaultParallelism
         groups = pack([self._estimate(protocol) for protocol, _ in jobs], parallelism)
-        tasks = [msgspec.json.encode([jobs[place] for place in group]) for group in groups]
+        tasks = [msgspec.json.encode(_Task(self._profile, [jobs[place] for place in group])) for group in groups]
         for answer in scatter(self._spark, f"{__name__}:work", tasks, "campaign"):
             done = msgspec.json.decode(answer, type=_Answer)
             for outcome in done.outcomes:
@@ -70,8 +76,9 @@ def work(task: bytes) -> bytes:
     """On a worker: run the seeds of a task."""
     outcomes: list[Outcome] = []
     seconds: dict[str, float] = {}
-    for protocol, seed in msgspec.json.decode(task, type=list[Job]):
+    todo = msgspec.json.decode(task, type=_Task)
+    for protocol, seed in todo.jobs:
         began = time.perf_counter()
-        outcomes.append(run_seed(find_protocol(protocol), seed).outcome)
+        outcomes.append(run_seed(find_protocol(protocol), seed, todo.profile).outcome)
         seconds[protocol] = seconds.get(protocol, 0.0) + time.perf_counter() - began
     return msgspec.json.encode(_Answer(outcomes, seconds))
