@@ -63,3 +63,5 @@ class Summary(Record, frozen=True):
     settled: tuple[Settled, ...]
     pending: tuple[Multicast, ...]
     counts: tuple[tuple[GroupId, int], ...]
+    overflowed: bool = False
+    """Whether not all was kept that those miss who are awaited."""

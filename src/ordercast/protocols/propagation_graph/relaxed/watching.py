@@ -82,7 +82,12 @@ class Watching(Part):
     @property
     def has_reason(self) -> bool:
         """Whether there should be another graph."""
-        return self._core.is_closed or bool(self.back or self.accused or self._suspected())
+        return self._waits or bool(self.back or self.accused or self._suspected())
+
+    @property
+    def _waits(self) -> bool:
+        """Whether this site cannot go on in its graph."""
+        return self._core.is_closed or self._core.pending.is_too_much
 
     def ranks(self) -> list[SiteId]:
         """Who makes the next graph, the first of them that is not silent."""
@@ -123,7 +128,7 @@ class Watching(Part):
             core.coordinator.go_on()
         else:
             core.branch("reported")
-            back = {*self.back, core.site} if core.is_closed else self.back
+            back = {*self.back, core.site} if self._waits else self.back
             core.send((first,), Report(core.number, self._suspected(), tuple(sorted(back))))
 
     def _next_to_tell(self) -> tuple[SiteId, ...]:
