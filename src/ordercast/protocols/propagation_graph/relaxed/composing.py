@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, MessageId, SiteId, WireError
@@ -33,6 +34,7 @@ class Composition:
     def __init__(self, core: RelaxedGraph, histories: Mapping[SiteId, History], cut: bool = False) -> None:
         self._core, self._before, self._histories = core, core.graph, histories
         graph = core.graph
+        self._members = dict(core.graph.groups)
         self._there = tuple(sorted(histories))
         # Who has come back into this graph, and not yet taken anything in it, comes back into the next one.
         self._survivors = [
@@ -41,8 +43,6 @@ class Composition:
             if histories[site].number == graph.number and (histories[site].running or site not in graph.returned)
         ]
         self._ran = any(histories[site].running for site in self._survivors)
-        self._is_cut = core.takes_back and (cut or self._has_lost_something())
-        """Whether those who were awaited cannot get all that they missed."""
         self._settled: Last = {}
         for history in histories.values():
             for each in history.settled:
@@ -51,6 +51,8 @@ class Composition:
         for site in self._there:
             for item in histories[site].taken:
                 self._holders.setdefault(item.id, []).append(site)
+        self._is_cut = core.takes_back and (cut or self._has_lost_something())
+        """Whether those who were awaited cannot get all that they missed."""
         # Where the graph runs, everybody has all with which it began.
         self._marks: dict[SiteId, int] = {"": len(graph.order) if self._ran else 0}
         for site in self._survivors:
@@ -66,11 +68,14 @@ class Composition:
         self._settled[source, groups] = max(last, self._settled.get((source, groups), last))
 
     def _has_lost_something(self) -> bool:
-        """Whether something is not here that those who are awaited miss: a site has not kept it all, or of a group
-        nobody is here who has had all of it. (x, alone in g, delivers m, tells its source so, and dies; c, which is in
-        g and comes back, would never hear of m, nor that it lacks anything.)"""
+        """Whether something is not here that those who are awaited miss: a site has not kept it all; or nobody has what
+        the graph began with (others have come back behind it); or of a group nobody is here who has had all of it since
+        then. (x, alone in g, delivers m, tells its source so, and dies; c, which is in g and comes back, would never
+        hear of m, nor that it lacks anything.)"""
         graph, survivors = self._before, {*self._survivors}
         if not all(self._histories[site].kept for site in survivors):
+            return True
+        if self._ran and graph.awaited and any(item.id not in self._holders for item in graph.order):
             return True
         knew = {*graph.present} if self._ran else {*graph.present} - {*graph.returned}
         groups = (knew.intersection(members) for _, members in graph.groups)
@@ -100,6 +105,9 @@ class Composition:
                 self._settle(item.id.source, item.groups, (item.id.incarnation, item.id.number))
         return left
 
+    def _is_for(self, item: Listed, site: SiteId) -> bool:
+        return any(site in self._members.get(group, ()) for group in item.groups)
+
     def _find_begun(self) -> list[Listed]:
         """Of the order with which the graph began, what somebody lacks or may lack."""
         if not self._core.takes_back or (self._ran and not self._keeps):
@@ -110,11 +118,10 @@ class Composition:
         return begun
 
     def _merge(self) -> list[Listed]:
-        members = dict(self._before.groups)
         told = {site: {item.id for item in left} for site, left in self._left.items()}
         order, possible = merge(
             self._left,
-            lambda item, site: any(site in members.get(group, ()) for group in item.groups),
+            self._is_for,
             lambda item, site: item.id in self._had_by_all and item.id not in told[site],
         )
         if not possible:
@@ -124,17 +131,36 @@ class Composition:
         return order
 
     def _keep_tails(self) -> None:
-        """What only those had who come back stands behind."""
+        """What only those had who come back stands behind; or, where they take back what is not at its place, at its
+        place in their order, if all to whom it goes are among them or away.
+
+        (Else: a and e alone have c1 and then e1; e knows that both are everywhere; both fail, and a comes back. Those
+        who are there have had e1, and know nothing of c1: behind e1 it would be against the order of e.)
+        """
         known = {item.id for item in self.order}
+        behind: list[Listed] = []
         for site in self._there:
-            if site not in self._survivors:
-                for item in self._histories[site].taken:
-                    last = self._settled.get((item.id.source, item.groups))
-                    old = last is not None and (item.id.incarnation, item.id.number) <= last
-                    if item.id not in known and not old:
-                        self._core.branch("tail-kept")
-                        known.add(item.id)
-                        self.order.append(item)
+            if site in self._survivors:
+                continue
+            at, own = 0, iter([item.id for item in self.order if self._is_for(item, site)])
+            in_place = self._core.takes_back
+            for item in self._histories[site].taken:
+                if item.id in known and in_place and self._is_for(item, site):
+                    in_place = next(own, None) == item.id
+                    if in_place:
+                        at = next(place for place in count(at) if self.order[place].id == item.id) + 1
+                last = self._settled.get((item.id.source, item.groups))
+                old = last is not None and (item.id.incarnation, item.id.number) <= last
+                if item.id in known or old:
+                    continue
+                self._core.branch("tail-kept")
+                known.add(item.id)
+                if in_place and not any(self._is_for(item, other) for other in self._survivors):
+                    self.order.insert(at, item)
+                    at += 1
+                else:
+                    behind.append(item)
+        self.order += behind
 
     # ------------------------------------------------------------------ what follows from it
     def graph(self) -> Graph:
@@ -208,7 +234,7 @@ class Composition:
             history = self._histories[site]
             had = {item.id for item in history.taken}
             lacks = [item for item in self.order if item.id not in had and item.id not in self._had_by_all]
-            for group, count in history.counts:
+            for group, had_before in history.counts:
                 more = sum(item.count for item in lacks if group in item.groups)
-                offsets[group] = max(offsets.get(group, 0), count + more)
+                offsets[group] = max(offsets.get(group, 0), had_before + more)
         return offsets

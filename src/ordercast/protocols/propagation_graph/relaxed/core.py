@@ -311,12 +311,12 @@ class RelaxedGraph(PropagationGraph):
         survived = self.site not in graph.returned
         self.append(Entered(graph, survived))
         before = self.graph
-        back = self._change(graph, survived)
+        goes_on, back = self._change(graph, survived)
         seconds = self._standing.begin(graph)
         if not survived:
-            self.rejoining.rejoin(graph, back)
+            self.rejoining.rejoin(goes_on, back)
         for group in self._own_groups():
-            if not survived and self.site not in graph.undoing:
+            if not goes_on:
                 self.rejoining.enter_again(group)
             line = self._standing.line(group, before, seconds, self.rejoining.words(group, back))
             self._install_view(group, before, survived, seconds, line)
@@ -333,24 +333,25 @@ class RelaxedGraph(PropagationGraph):
         along = tuple(site for site in members if site in before.present) if survived else ()
         self.outbox.append(InstallView(str(self.number), members, along, (group,), seconds=seconds, line=line))
 
-    def _change(self, graph: Graph, survived: bool) -> list[Held]:
-        """What `enter` changes, also when it is read from the log; what this site takes back."""
-        history = self.history
-        order = [item for item in graph.order if self.is_own(item)]
+    def _change(self, graph: Graph, survived: bool) -> tuple[bool, list[Held]]:
+        """What `enter` changes, also when it is read from the log: whether this site goes on where it was, and not
+        behind a gap, and what it takes back."""
+        history, rejoining = self.history, self.rejoining
+        order, back = [item for item in graph.order if self.is_own(item)], []
+        goes_on = survived or rejoining.can_undo(graph, order)
         if self.takes_back:
-            # What it has had and forgotten others may have told.
-            order = [item for item in order if item.id in history.held or not history.is_settled(item.id, item.groups)]
-        back = [] if survived else self.rejoining.take_back(graph, order)
+            order = [item for item in order if rejoining.may_lack(item)]
+            back = [] if survived else rejoining.take_back(order, goes_on)
         for each in graph.settled:
             key, last = (each.source, each.groups), (each.incarnation, each.number)
             history.settled[key] = max(last, history.settled.get(key, last))
         ordered = {item.id for item in graph.order}
-        again = [held for held in back if held.multicast.id not in ordered] if self.site in graph.undoing else []
+        again = [each for each in history.held.values() if each.undone and each.multicast.id not in ordered]
         held = {each.multicast.id: Held(each.multicast, "", 0, undone=True) for each in again}
         for item in graph.order:
             if item.id in history.held:
                 had = history.held[item.id]
-                held[item.id] = Held(had.multicast, "", item.place, undone=had.undone)
+                held[item.id] = Held(had.multicast, "", item.place, (), had.undone, had.passed)
         history.held = held
         history.begin()
         self.pending.drop_settled()
@@ -359,7 +360,7 @@ class RelaxedGraph(PropagationGraph):
         self._install(roster, routes_of(roster, self.options))
         self.past.clear()
         missing = [each.listed() for each in again]
-        if survived or self.site in graph.undoing:
+        if goes_on:
             missing += [item for item in order if item.id not in held or held[item.id].undone]
         else:
             self._alive_since = graph.number
@@ -374,7 +375,7 @@ class RelaxedGraph(PropagationGraph):
         self.coordinator.begin()
         self.shares.begin()
         self.catching_up.begin(missing)
-        return back
+        return goes_on, back
 
     def on_share_held(self) -> None:
         """This site may deliver, from now on or still."""
@@ -414,12 +415,10 @@ class RelaxedGraph(PropagationGraph):
         for item in self.graph.order:
             history.note_settled(item.id, item.groups)
             self.pending.messages.pop(item.id, None)
-        for message, held in list(history.held.items()):
-            if held.undone:
-                del history.held[message]  # what this site goes on behind
-            else:
-                history.note_everywhere(message)
+        for message in history.held:
+            history.note_everywhere(message)
         history.forget()
+        self.rejoining.skipped.clear()
         if self.has_forgotten:
             self.rejoining.replay_but(set(history.held))
 
@@ -453,6 +452,8 @@ class RelaxedGraph(PropagationGraph):
         for placed in state.taken:
             # The application has had it, or there would be no checkpoint.
             self._hold(placed)
+        for message in state.passed:
+            self.history.held[message].passed = True
 
     def recall_placed(self, record: Placed) -> None:
         """A message was taken."""
@@ -467,9 +468,9 @@ class RelaxedGraph(PropagationGraph):
 
     def recall_entered(self, record: Entered) -> None:
         """A graph was entered."""
-        back = self._change(record.graph, record.survived)
+        goes_on, back = self._change(record.graph, record.survived)
         self.has_forgotten = True
-        self.rejoining.recall_entered(record.graph, record.survived, back)
+        self.rejoining.recall_entered(goes_on, back)
 
     def on_recovered(self, event: Recovered) -> None:
         """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""

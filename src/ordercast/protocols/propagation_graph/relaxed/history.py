@@ -22,7 +22,7 @@ KEPT_MAX = LISTED_MAX // 4
 class Held:
     """A message of the history."""
 
-    __slots__ = ("entry", "multicast", "onward", "place", "undone")
+    __slots__ = ("entry", "multicast", "onward", "passed", "place", "undone")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Held:
         place: int,
         onward: tuple[tuple[OutgoingEdge, int], ...] = (),
         undone: bool = False,
+        passed: bool = False,
     ) -> None:
         self.multicast = multicast
         self.entry = entry
@@ -38,7 +39,14 @@ class Held:
         self.onward = onward
         """The edges by which it went on, and its numbers there."""
         self.undone = undone
-        """Whether it is taken back, and not delivered again: it is here for others, and for later."""
+        """Whether it is taken back, and to be delivered again."""
+        self.passed = passed
+        """Whether it is taken back, and here for others only: this site goes on behind it."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether this site has had it, and has not taken it back."""
+        return not self.undone and not self.passed
 
     def listed(self) -> Listed:
         """Without its payload."""
@@ -192,7 +200,8 @@ class HistoryKeeping(Part):
         return last is not None and (message.incarnation, message.number) <= last
 
     def note_undone(self, held: Held) -> None:
-        """It is taken back: what its source has multicast to its address from there on is not settled here."""
+        """It is taken back, to be delivered again: what its source has multicast to its address from there on is not
+        settled here."""
         multicast = held.multicast
         held.undone = True
         key, last = (multicast.id.source, multicast.groups), (multicast.id.incarnation, multicast.id.number - 1)

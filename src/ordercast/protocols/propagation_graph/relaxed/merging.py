@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from ordercast.core import MessageId, SiteId
 from ordercast.protocols.propagation_graph.relaxed.graphs import Listed
@@ -25,9 +25,9 @@ def merge(
     the second rule: x has u, z has v, and both are for x and w; the sort says v u; x, which has delivered u, delivers
     u v, and w, which has neither, v u.)
 
-    What a site `has_had` and does not tell any more, it has had before all that it tells. (Else, where c may come back
-    and deliver everything: y has u s and tells both, z has s v and tells v alone, for s is everywhere; the sort says
-    v u s, and c can agree with y or with z.)
+    What a site `has_had` and does not tell any more, it has had before all that it tells, or lacks. (Else, where c may
+    come back and deliver everything: y has u s and tells both, z has s v and tells v alone, for s is everywhere; the
+    sort says v u s, and c can agree with y or with z.)
 
     Histories of one forest always have such an order, for it is the one that would have come about.
     """
@@ -48,7 +48,7 @@ def merge(
     for message, item in listed.items():
         waiting[message] = len(holders[message])
         for site in sites:
-            if not histories[site] or site in holders[message] or not is_for(item, site):
+            if site in holders[message] or not is_for(item, site):
                 continue
             if has_had(item, site):
                 behind.setdefault(message, []).append(site)
@@ -64,10 +64,17 @@ def merge(
             heappush(ready, message)
 
     at = dict.fromkeys(sites, 0)
+
+    def go_on(site: SiteId) -> None:
+        if at[site] < len(histories[site]):
+            release(histories[site][at[site]].id)
+        else:
+            for each in lacking[site]:
+                release(each)
+
     for site in sites:
-        if histories[site] and not earlier[site]:
-            release(histories[site][0].id)
-    heapify(ready)
+        if not earlier[site]:
+            go_on(site)
     order: list[Listed] = []
     while ready:
         message = heappop(ready)
@@ -75,12 +82,8 @@ def merge(
         for site in behind.get(message, ()):
             earlier[site] -= 1
             if not earlier[site]:
-                release(histories[site][0].id)
+                go_on(site)
         for site in holders[message]:
             at[site] += 1
-            if at[site] < len(histories[site]):
-                release(histories[site][at[site]].id)
-            else:
-                for each in lacking[site]:
-                    release(each)
+            go_on(site)
     return order, len(order) == len(listed)

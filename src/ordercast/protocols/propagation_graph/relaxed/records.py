@@ -65,3 +65,5 @@ class Summary(Record, frozen=True):
     counts: tuple[tuple[GroupId, int], ...]
     overflowed: bool = False
     """Whether not all was kept that those miss who are awaited."""
+    passed: tuple[MessageId, ...] = ()
+    """What of it this site has taken back and goes on behind."""

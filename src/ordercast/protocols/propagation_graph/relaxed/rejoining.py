@@ -31,32 +31,56 @@ class Rejoining(Part):
         """After a crash: what is in the log and the application may not have seen. It is not to see it before this
         site is in the next graph. (Else: y has logged m' m and crashes before it delivers them; the others, who had
         neither, deliver m m'; y comes back and delivers m' m, and has not failed since.)"""
+        self.skipped: set[MessageId] = set()
+        """What this site goes on behind, of the order of a graph that does not run yet."""
 
     # ------------------------------------------------------------------ what stands
-    def take_back(self, graph: Graph, order: list[Listed]) -> list[Held]:
+    def can_undo(self, graph: Graph, order: list[Listed]) -> bool:
+        """Whether this site can follow the agreed order of messages to it by taking back what it remembers: what it has
+        had and forgotten stands at the beginning.
+
+        (Else: a and e alone have c1, and e knows that and forgets it; both fail; a is back first, nobody there knows
+        c1, and it is ordered behind c4, which e lacks. e goes on behind both.)
+        """
+        lacks = [self.may_lack(item) for item in order]
+        return self._core.site in graph.undoing and lacks == sorted(lacks)
+
+    def may_lack(self, item: Listed) -> bool:
+        """Whether a message of the order is not one that this site has had and forgotten, or goes on behind."""
+        history = self._core.history
+        held = history.held.get(item.id)
+        if held is not None:
+            return not held.passed
+        return item.id not in self.skipped and not history.is_settled(item.id, item.groups)
+
+    def take_back(self, order: list[Listed], undoes: bool) -> list[Held]:
         """What does not stand, in the order of its deliveries; `order` is the agreed one, of messages to this site."""
         core = self._core
-        if not core.takes_back:
-            return []
-        standing = [held for held in core.history.held.values() if not held.undone and core.is_own(held.multicast)]
-        if core.site in graph.undoing:
-            ordered, agreed = {item.id for item in graph.order}, iter(order)
-            for at, held in enumerate(standing):
-                # What is not in the order was everywhere before it.
-                if held.multicast.id in ordered:
-                    item = next(agreed, None)
-                    if item is None or item.id != held.multicast.id:
-                        standing = standing[at:]
-                        break
-            else:
-                standing = []
+        standing = [held for held in core.history.held.values() if held.stands and core.is_own(held.multicast)]
+        if undoes:
+            standing = self._find_displaced(standing, order)
         for held in standing:
-            core.history.note_undone(held)
+            if undoes:
+                core.history.note_undone(held)
+            else:
+                held.passed = True
             core.count(held.multicast, -1)
+        if not undoes:
+            self.skipped.update(item.id for item in order)
         return standing
 
+    @staticmethod
+    def _find_displaced(standing: list[Held], order: list[Listed]) -> list[Held]:
+        """The first message that is not at its place, and all behind it."""
+        ordered, agreed = {item.id for item in order}, iter(order)
+        for at, held in enumerate(standing):
+            # What is not in the order was everywhere before it.
+            if held.multicast.id in ordered and next(agreed).id != held.multicast.id:
+                return standing[at:]
+        return []
+
     # ------------------------------------------------------------------ telling the application
-    def rejoin(self, graph: Graph, back: list[Held]) -> None:
+    def rejoin(self, undoes: bool, back: list[Held]) -> None:
         """This site comes back. The graph is in the log, and with it what is taken back. (Else: c takes m' m back,
         crashes, finds both in its log, and delivers them again as they were.)"""
         core = self._core
@@ -65,7 +89,7 @@ class Rejoining(Part):
         core.untaken.clear()
         core.untaken_bytes = 0
         self._tell(back, recalled=False)
-        if core.site in graph.undoing:
+        if undoes:
             core.branch("rejoined-by-rollback")
             return
         core.branch("rejoined-by-fallback" if core.takes_back else "rejoined-by-skip")
@@ -103,11 +127,11 @@ class Rejoining(Part):
         """A message was delivered, or was about to be."""
         self.tail[multicast.id] = multicast
 
-    def recall_entered(self, graph: Graph, survived: bool, back: list[Held]) -> None:
-        """A graph was entered; what was everywhere by then, the application has seen."""
+    def recall_entered(self, goes_on: bool, back: list[Held]) -> None:
+        """A graph was entered, and not behind a gap, or so; what was everywhere by then, the application has seen."""
         core = self._core
         self._tell(back, recalled=True)
-        if survived or core.site in graph.undoing:
+        if goes_on:
             self.replay_but(set(core.history.held))
             return
         self._replay_seen(None)

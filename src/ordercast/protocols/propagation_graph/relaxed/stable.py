@@ -27,6 +27,7 @@ def summary_of(core: RelaxedGraph) -> Summary:
         tuple(core.pending.messages.values()),
         tuple(sorted(core.counts.items())),
         history.overflowed,
+        tuple(message for message, held in history.held.items() if held.passed),
     )
 
 
