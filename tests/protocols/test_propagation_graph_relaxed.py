@@ -359,19 +359,32 @@ HISTORIES = {
 }
 
 
-def test_figures_7_1_to_7_4_have_the_histories_of_the_text() -> None:
-    script = (Path(__file__).parents[1] / "scenarios" / "propagation-graph-figure-7-1.txt").read_text()
-    scenario = parse_scenario(tomllib.loads(script.partition("\n----\n")[0]), find_protocol, name="7-1", where="7-1")
-    run = scenario.simulation().execute()
+def _histories(name: str) -> dict[str, list[str]]:
+    """What each site has delivered in a golden scenario and not taken back, by group and number."""
+    script = (Path(__file__).parents[1] / "scenarios" / f"{name}.txt").read_text()
+    scenario = parse_scenario(tomllib.loads(script.partition("\n----\n")[0]), find_protocol, name=name, where=name)
     names: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    for row in sorted(run.table().to_pylist(), key=lambda row: row["time"]):
+    had: dict[str, list[str]] = {site: [] for site in "abcde"}
+    for row in sorted(scenario.simulation().execute().table().to_pylist(), key=lambda row: (row["time"], row["seq"])):
         if row["kind"] == "multicast":
             group = row["groups"][0]
             counts[group] += 1
             names[row["message"]] = f"{group} {counts[group]}"
-    had = {site: [names[message] for _, message in _deliveries(run, site)] for site in "abcde"}
-    assert had == HISTORIES
+        elif row["kind"] == "deliver":
+            had[row["site"]].append(names[row["message"]])
+        elif row["kind"] == "rollback":
+            assert had[row["site"]].pop() == names[row["message"]]  # the latest first
+    return had
+
+
+def test_figures_7_1_to_7_4_have_the_histories_of_the_text() -> None:
+    assert _histories("propagation-graph-figure-7-1") == HISTORIES
+
+
+def test_with_rollback_c_has_in_the_end_what_the_others_have() -> None:
+    had = _histories("propagation-graph-figure-7-1-rollback")
+    assert had == HISTORIES | {"c": HISTORIES["d"]}
 
 
 def _listing(count: int) -> tuple[Listed, ...]:
