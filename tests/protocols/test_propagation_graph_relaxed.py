@@ -14,7 +14,17 @@ from msgspec.structs import replace
 from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
 from ordercast.core import Context, MessageId, Multicast, Packet, UsageError, WireError
-from ordercast.core.effects import Append, DeclareFailed, EnterGroup, ExitGroup, InstallView, Recall, Replay, Send
+from ordercast.core.effects import (
+    Append,
+    Blocked,
+    DeclareFailed,
+    EnterGroup,
+    ExitGroup,
+    InstallView,
+    Recall,
+    Replay,
+    Send,
+)
 from ordercast.core.events import MulticastRequested, Received, Recovered, Started, TimerFired
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
@@ -40,7 +50,7 @@ from ordercast.protocols.propagation_graph.relaxed.packets import (
 )
 from ordercast.protocols.propagation_graph.relaxed.records import Dropped, Placed
 from ordercast.sim import Simulation, Workload
-from ordercast.sim.faults import AnyFault, Crash, Partition, Pause
+from ordercast.sim.faults import AnyFault, Crash, Loss, Partition, Pause
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.scenario import parse_scenario
 
@@ -90,7 +100,7 @@ def test_calm_runs_never_reorganise() -> None:
         }
 
 
-def _run(*faults: AnyFault) -> Simulation:
+def _run(*faults: AnyFault, seed: int = 7) -> Simulation:
     workload = Workload(sources=("a", "d"), groups=("alpha", "beta", "gamma"), choose=1, count=60, rate=10.0)
     return Simulation(
         find_protocol("propagation-graph"),
@@ -99,7 +109,7 @@ def _run(*faults: AnyFault) -> Simulation:
         workloads=[workload],
         faults=list(faults),
         options=PropagationGraphOptions(delivery="non-atomic"),
-        seed=7,
+        seed=seed,
         settle=20.0,
     ).execute()
 
@@ -107,6 +117,13 @@ def _run(*faults: AnyFault) -> Simulation:
 def _deliveries(run: Simulation, site: str) -> list[tuple[float, str]]:
     rows = run.table().to_pylist()
     return [(row["time"], row["message"]) for row in rows if row["kind"] == "deliver" and row["site"] == site]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_packet_lost_of_twenty_makes_nobody_fail(seed: int) -> None:
+    kinds = _run(Loss(from_=0.0, rate=0.05), seed=seed).table().column("kind").to_pylist()
+    assert "drop" in kinds
+    assert not {"fail", "view"} & {*kinds}
 
 
 @pytest.mark.parametrize("site", ["a", "c", "e"])
@@ -152,6 +169,19 @@ def test_the_order_respects_what_each_site_has_and_then_what_it_lacks() -> None:
 
 def test_histories_that_contradict_each_other_have_no_order() -> None:
     assert not merge({"x": _listed("u", "v"), "y": _listed("v", "u")}, lambda _item, _site: True)[1]
+
+
+def test_a_lease_that_is_too_short_for_the_network_is_told_in_one_line() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    for site in "bcde":
+        core.step(0.4, Received(site, Grant(0, 1, True)))
+    told = [effect.reason for effect in core.outbox if isinstance(effect, Blocked) and effect.by == "lease"]
+    assert told == ["lease_seconds = 1 is not above three round trips, of 0.4 s to b"]
+    core.outbox.clear()
+    core.step(0.5, TimerFired("renew"))
+    core.step(0.6, Received("b", Grant(0, 2, True)))
+    assert [effect.reason for effect in core.outbox if isinstance(effect, Blocked) and effect.by == "lease"] == [""]
 
 
 def test_those_who_are_away_count_for_the_majority() -> None:

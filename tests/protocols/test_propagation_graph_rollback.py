@@ -267,7 +267,7 @@ def test_when_too_much_waits_for_members_who_are_away_there_is_another_graph() -
 def test_a_graph_into_which_nobody_can_come_back_so_stops_nobody(graph: dict[str, tuple[str, ...]]) -> None:
     core = _site("d")
     core.step(0.0, Started())
-    following = replace(Graph(1, "b", tuple("bcde"), ("a",), SORTED), **graph)  # type: ignore[arg-type]
+    following = replace(Graph(1, "b", tuple("bcde"), ("a",), SORTED), **graph)
     with pytest.raises(WireError):
         core.step(0.1, Received("b", Begin(following)))
     assert core.number == 0

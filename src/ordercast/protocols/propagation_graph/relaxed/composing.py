@@ -23,7 +23,7 @@ def compose(core: RelaxedGraph, histories: Mapping[SiteId, History]) -> Graph:
     """The graph of those who have told their histories. Where sites come back by rollback, it begins with all that
     those who are awaited lack; as soon as that is too much, they come back behind it."""
     composition = Composition(core, histories)
-    if core.takes_back and len(composition.order) > LISTED_MAX:
+    if core.takes_back and len(composition.order) > LISTED_MAX // 4:
         composition = Composition(core, histories, cut=True)
     return composition.graph()
 

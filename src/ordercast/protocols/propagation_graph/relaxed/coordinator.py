@@ -41,6 +41,9 @@ class Coordinator(Part):
         "no-majority",
         "merged",
         "tail-kept",
+        "taken-over-while-collecting",
+        "taken-over-while-deciding",
+        "opened-by-another",
     )
 
     def __init__(self, core: RelaxedGraph) -> None:
@@ -100,7 +103,10 @@ class Coordinator(Part):
         sites = core.graph.sites
         self._since = core.now
         self._replaces = max(core.number, self._known - 1)
-        turn = max(self._highest, core.acceptor.state_of(self._replaces)[0]) // len(sites) + 1
+        pledged, _, accepted = core.acceptor.state_of(self._replaces)
+        if pledged and sites[pledged % len(sites)] != core.site:
+            core.branch("taken-over-while-collecting" if accepted is None else "taken-over-while-deciding")
+        turn = max(self._highest, pledged) // len(sites) + 1
         self._ballot = turn * len(sites) + sites.index(core.site)
         self._ask()
 
@@ -261,5 +267,7 @@ class Coordinator(Part):
         if graph.number <= core.number:
             core.send((sender,), Begun(core.number))
         elif core.site in graph.present:
+            if sender != graph.manager:
+                core.branch("opened-by-another")
             core.enter(graph)
             core.send((sender,), Begun(core.number))

@@ -310,6 +310,8 @@ class RelaxedGraph(PropagationGraph):
         """The next graph begins here."""
         survived = self.site not in graph.returned
         self.append(Entered(graph, survived))
+        if any(edge.early for sender, edge in self.incoming.items() if sender in graph.away):
+            self.branch("gap-given-up")  # what waits behind it comes again from its source, should that come back
         before = self.graph
         goes_on, back = self._change(graph, survived)
         seconds = self._standing.begin(graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, Part, SiteId, WireError
@@ -15,8 +16,8 @@ from ordercast.protocols.propagation_graph.relaxed.packets import Stable, Took
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 
-KEPT_MAX = LISTED_MAX // 4
-"""So many messages are kept for those who are awaited, at the most."""
+KEPT_MAX = LISTED_MAX // 8
+"""So many messages are kept for those who are awaited, at the most: all of them stand in one packet, by name."""
 
 
 class Held:
@@ -177,15 +178,10 @@ class HistoryKeeping(Part):
         core = self._core
         if core.graph.awaited and not self.overflowed:
             return
-        gone: list[MessageId] = []
-        for message in self.held:
-            if message in self.everywhere:
-                gone.append(message)
-            elif core.takes_back:
-                # In order where deliveries may be taken back. (Else: c has u s, s is everywhere and u is not; u is
-                # ordered anew, c takes it back, and s, which it has delivered behind it, stands.)
-                break
-        for message in gone:
+        # In order where deliveries may be taken back. (Else: c has u s, s is everywhere and u is not; u is ordered
+        # anew, c takes it back, and s, which it has delivered behind it, stands.)
+        gone = takewhile(self.everywhere.__contains__, self.held) if core.takes_back else self.everywhere
+        for message in list(gone):
             self.everywhere.discard(message)
             self._kept_bytes -= len(self.held.pop(message).multicast.payload)
 

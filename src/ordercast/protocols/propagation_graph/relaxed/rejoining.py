@@ -42,8 +42,10 @@ class Rejoining(Part):
         (Else: a and e alone have c1, and e knows that and forgets it; both fail; a is back first, nobody there knows
         c1, and it is ordered behind c4, which e lacks. e goes on behind both.)
         """
+        if self._core.site not in graph.undoing:
+            return False
         lacks = [self.may_lack(item) for item in order]
-        return self._core.site in graph.undoing and lacks == sorted(lacks)
+        return lacks == sorted(lacks)
 
     def may_lack(self, item: Listed) -> bool:
         """Whether a message of the order is not one that this site has had and forgotten, or goes on behind."""

@@ -24,7 +24,7 @@ class Watching(Part):
 
     packets = (Report, Back)
     timers = ("watch",)
-    branches = ("reported", "came-back")
+    branches = ("reported", "came-back", "backup-lost-too")
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
@@ -122,6 +122,8 @@ class Watching(Part):
         self.look_soon()
         suspected = core.detector.suspected
         first = next((site for site in self.ranks() if site not in suspected), core.site)
+        if first not in self.ranks()[:2]:
+            core.branch("backup-lost-too")
         self._awaited = first
         self.watch()
         if first == core.site:
