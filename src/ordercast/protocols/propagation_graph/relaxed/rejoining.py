@@ -58,18 +58,19 @@ class Rejoining(Part):
     def take_back(self, order: list[Listed], undoes: bool) -> list[Held]:
         """What does not stand, in the order of its deliveries; `order` is the agreed one, of messages to this site."""
         core = self._core
-        standing = [held for held in core.history.held.values() if held.stands and core.is_own(held.multicast)]
+        back = [held for held in core.history.held.values() if held.stands and core.is_own(held.multicast)]
         if undoes:
-            standing = self._find_displaced(standing, order)
-        for held in standing:
-            if undoes:
+            back = self._find_displaced(back, order)
+            for held in back:
                 core.history.note_undone(held)
-            else:
-                held.passed = True
-            core.count(held.multicast, -1)
-        if not undoes:
+        else:
+            for held in core.history.held.values():
+                if core.is_own(held.multicast):
+                    held.undone, held.passed = False, True
             self.skipped.update(item.id for item in order)
-        return standing
+        for held in back:
+            core.count(held.multicast, -1)
+        return back
 
     @staticmethod
     def _find_displaced(standing: list[Held], order: list[Listed]) -> list[Held]:
