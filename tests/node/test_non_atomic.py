@@ -19,7 +19,7 @@ from ordercast.node.configuration import read_configuration
 DEADLINE_SECONDS = 60.0
 
 
-def _write(folder: Path, processes: str) -> Path:
+def _write(folder: Path, processes: str, *options: str) -> Path:
     file = folder / "bank.toml"
     ports = free_ports(len(processes))
     file.write_text(
@@ -38,6 +38,7 @@ def _write(folder: Path, processes: str) -> Path:
                 'delivery = "non-atomic"',
                 "suspicion_seconds = 0.3",
                 "lease_seconds = 0.5",
+                *options,
             )
         ),
         encoding="utf-8",
@@ -96,3 +97,33 @@ def test_a_graph_of_two_is_warned_of(tmp_path: Path) -> None:
     two, three = _write(tmp_path / "two", "ab"), _write(tmp_path, "abc")
     warned = [find_warnings(read_configuration(file, {}, {})) for file in (two, three)]
     assert [any("a graph of two" in line for line in lines) for lines in warned] == [True, False]
+
+
+def test_with_rollback_a_process_that_was_out_gets_what_it_missed_and_no_gap(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = _write(tmp_path, "abc", 'rejoin = "rollback"')
+    gaps: list[int] = []
+
+    async def play() -> None:
+        async with ordercast.open(file, process="b") as b, ordercast.open(file, process="c") as c:
+            groups = [await node.join("accounts") for node in (b, c)]
+            async with ordercast.open(file, process="a") as a:
+                first = await a.join("accounts")
+                await a.multicast(b"before", ["accounts"])
+                assert [await _next(group) for group in (first, *groups)] == [b"before"] * 3
+            await b.multicast(b"meanwhile", ["accounts"])
+            assert [await _next(group) for group in groups] == [b"meanwhile"] * 2
+            async with ordercast.open(file, process="a") as a:
+                again = await a.join("accounts")
+                again.on_gap(gaps.append)
+                await c.multicast(b"after", ["accounts"])
+                seen = [await _next(again)]
+                while seen[-1] != b"after":
+                    seen.append(await _next(again))
+                assert seen == [b"before", b"meanwhile", b"after"]
+
+    caplog.set_level(logging.INFO, "ordercast.node")
+    asyncio.run(asyncio.wait_for(play(), DEADLINE_SECONDS))
+    assert gaps == []
+    assert any(record.message.startswith("a is back; graph ") for record in caplog.records)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,44 @@ def test_on_sockets_rollbacks_come_in_the_order_of_the_deliveries_and_stand_in_t
     run(main())
     kinds = read_events(tmp_path).column("kind").to_pylist()
     assert kinds.count("rollback") == 6
+
+
+@dataclass
+class Book:
+    """What was written, in order."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def write(self, line: str) -> int:
+        self.lines.append(line)
+        return len(self.lines)
+
+
+def test_a_replica_that_is_told_of_a_rollback_takes_the_state_anew_from_a_member(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration()) as nodes:
+            books = [await ordercast.Replicated(Book()).join(node, "g") for node in nodes]
+            own = nodes[1].internals.receiver
+            delivered: list[Multicast] = []
+
+            def note(instance: str, effect: Any) -> None:
+                delivered.append(effect.multicast)
+                own.deliver(instance, effect)
+
+            monkeypatch.setattr(nodes[1].internals, "deliver", note)
+            await books[0].call(Book.write, "x")
+            await books[1].call(Book.write, "y")
+            for multicast in reversed(delivered):
+                own.take_back(multicast)
+            for multicast in tuple(delivered):
+                own.deliver("main", Deliver(multicast))
+            await books[1].call(Book.write, "z")
+            while any(book.state is None or len(book.state.lines) < 3 for book in books):
+                await asyncio.sleep(0)
+            assert [book.state and book.state.lines for book in books] == [["x", "y", "z"]] * 3
+
+    caplog.set_level(logging.INFO)
+    run(main())
+    assert any("goes on at" in record.message for record in caplog.records)

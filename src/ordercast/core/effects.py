@@ -122,6 +122,11 @@ class Rollback(Effect, frozen=True):
     """
 
     multicast: Multicast
+    view: str | None = None
+    """After a crash, where the log says that it was taken back: in this view, and the application may have heard of it,
+    or may never have seen the message before that view."""
+    handed: bool = True
+    """Whether this incarnation has handed the message to the application, or what the application has kept holds it."""
 
 
 class Recall(Effect, frozen=True):

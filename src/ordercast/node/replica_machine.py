@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from ordercast.core import GroupId, SiteId
-from ordercast.node.deliveries import Batch, Delivery, View
+from ordercast.node.deliveries import Batch, Delivery, Rollback, View
 from ordercast.node.errors import NodeClosed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
@@ -23,24 +23,13 @@ from ordercast.node.replica_changes import Changes
 from ordercast.node.replica_digests import Digests, digest_steps
 from ordercast.node.replica_division import Division, Hooks
 from ordercast.node.replica_lineage import Brought, Lineage
-from ordercast.node.replica_messages import (
-    Announce,
-    Call,
-    Check,
-    Digest,
-    Hold,
-    Part,
-    Stand,
-    Want,
-    decode_message,
-    encode_value,
-)
+from ordercast.node.replica_messages import Announce, Call, Check, Digest, Hold, Part, Stand, Want, decode_message
 from ordercast.node.replica_packing import Packing, encode_steps
 from ordercast.node.replica_parting import hand_over
 from ordercast.node.replica_schema import Schema
 from ordercast.node.replica_seeker import Seeker
 from ordercast.node.replica_sending import Sending
-from ordercast.node.replica_snapshot import Snapshot, find_snapshot, keep_beside, unpack_state
+from ordercast.node.replica_snapshot import Snapshot, find_snapshot, keep_beside, make_snapshot, unpack_state
 from ordercast.node.replica_versions import Versions
 from ordercast.node.state_giving import Head
 from ordercast.node.state_packets import Offer
@@ -139,6 +128,7 @@ class Machine(Generic[State]):
         group.on_view(self._on_view)
         group.on_end(self._close)
         group.on_gap(self._on_gap)
+        group.on_rollback(self._on_rollback)
         group.on_batch(self._on_batch)
         await internals.wait_started()
         if self._division is None and (self.state is None or self.applied != group.offset):
@@ -291,6 +281,11 @@ class Machine(Generic[State]):
             self._brought = Brought(had, self.lineage.birth, self.lineage.calls, self.lineage.time)
         self._lose_state()
         self._seek()
+
+    def _on_rollback(self, rollback: Rollback) -> None:
+        """What was applied cannot be undone here: the state is taken anew."""
+        self._seen = max(self._seen, rollback.offset + 1)
+        self._on_gap(rollback.offset)
 
     def _lose_state(self) -> None:
         self.state = self._coming = None
@@ -491,10 +486,10 @@ class Machine(Generic[State]):
             self._packing.finish()
         if self.state is None:
             return None
-        return encode_value(self._snapshot_of(self.state, self.applied, self.lineage))
+        return msgspec.msgpack.encode(self._snapshot_of(self.state, self.applied, self.lineage))
 
     def _snapshot_of(self, state: State, offset: int, known: Lineage | Brought[State]) -> Snapshot:
-        return Snapshot(offset, encode_value(state), self._schema.name, known.birth, known.calls, known.time)
+        return make_snapshot(state, offset, self._schema.name, (known.birth, known.calls, known.time))
 
     def _unpack_state(self, content: bytes | bytearray, what: str, schema: str) -> State:
         return unpack_state(content, self._class, what, schema, f"that of {self.node.process} is {self._schema.name}")

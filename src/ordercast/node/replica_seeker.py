@@ -67,7 +67,10 @@ class Seeker:
 
     def begin(self, since: int, givers: Collection[SiteId] | None = None, brings: tuple[str, int] = ("", 0)) -> None:
         """Seek a state from this offset or a later one, of these or of any; one that is on its way is from before a
-        gap."""
+        gap. (Not where the question has not left: several deliveries are taken back one by one.)"""
+        if self._is_asking and since <= self._since and (givers, brings) == (self._givers, self._brings):
+            self._since = since
+            return
         self.stop()
         self._node.internals.transfer.sought.add(self._group.name)
         # Where others count from elsewhere, only the state at the question itself will do.
@@ -76,6 +79,10 @@ class Seeker:
         self._brings = brings
         self._tried.clear()
         self._next()
+
+    @property
+    def _is_asking(self) -> bool:
+        return self._transfer is not None and self._question is not None and not self._question.done()
 
     def stop(self) -> None:
         """Seek no more."""
@@ -114,7 +121,7 @@ class Seeker:
 
     def _ask(self) -> None:
         """Send the question, and again when it was not delivered after a while: a group that is blocked takes none."""
-        if self._transfer is not None and (self._question is None or self._question.done()):
+        if self._transfer is not None and not self._is_asking:
             node = self._node
             want = Want(node.process, node.incarnation, self._giver, self._transfer, self._since, *self._brings)
             self._question = self._send(want)

@@ -13,6 +13,7 @@ import msgspec
 from ordercast.node.errors import NodeFailed
 from ordercast.node.journal import Journal
 from ordercast.node.node import Node
+from ordercast.node.replica_messages import encode_value
 
 State = TypeVar("State")
 
@@ -29,6 +30,11 @@ class Snapshot(msgspec.Struct, frozen=True, array_like=True):
     calls: int = 0
     time: float = 0.0
     """See `ordercast.node.replica_lineage`."""
+
+
+def make_snapshot(state: object, offset: int, schema: str, known: tuple[str, int, float]) -> Snapshot:
+    """A state as it is; `known` is its birth, its calls and its time."""
+    return Snapshot(offset, encode_value(state), schema, *known)
 
 
 def find_snapshot(kept: bytes | None, node: Node, name: str) -> Snapshot | None:

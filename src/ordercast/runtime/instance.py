@@ -211,6 +211,7 @@ class Instance:
         if core.guards_deliveries:
             self._in_order[effect_types.Deliver] = self._deliver_in_time
             self._in_order[effect_types.Replay] = self._replay_in_time
+            self._in_order[effect_types.Rollback] = self._rollback_in_time
             self._in_order[effect_types.Redeliver] = self._redeliver
             self._in_order[effect_types.Withdraw] = lambda _effect: self._withheld.clear()
         self._any = self._at_once | self._in_order
@@ -449,6 +450,19 @@ class Instance:
         if self._recorder is not None:
             self._recorder.rollback(self._driver.trace_time(), effect)
         self._driver.rollback(self, effect)
+
+    def _rollback_in_time(self, effect: effect_types.Rollback) -> None:
+        """What waits for the application is not for it any more; and the trace says once what the log says after every
+        crash."""
+        message, recorder = effect.multicast.id, self._recorder
+        for at, waiting in enumerate(self._withheld):
+            if waiting.multicast.id == message:
+                del self._withheld[at]
+                return
+        if recorder is not None and (effect.view is None or recorder.has_seen(message, effect.view)):
+            recorder.rollback(self._driver.trace_time(), effect)
+        if effect.handed:
+            self._driver.rollback(self, effect)
 
     def _recall(self, effect: effect_types.Recall) -> None:
         if self._recorder is not None:

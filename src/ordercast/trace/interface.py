@@ -30,6 +30,11 @@ def describe(sender: SiteId, instance: InstanceId, packet: Packet) -> Envelope:
     return Envelope(sender, instance, packet, type(packet).__name__, served, encoded_size(packet))
 
 
+def is_before(view: str | None, before: str | None) -> bool:
+    """Whether a numbered view is earlier than another one, or no other one is given."""
+    return before is None or int(view or 0) < int(before)
+
+
 class SiteTrace(Protocol):
     """Takes down what happens at one site, in order. A recorder that has a clock of its own writes that time instead
     of the one that it is given."""
@@ -52,8 +57,9 @@ class SiteTrace(Protocol):
     def deliver(self, time: float, effect: Deliver | Replay) -> None:
         """A message goes to the application."""
 
-    def has_seen(self, message: MessageId) -> bool:
-        """Whether the message was delivered to the application before."""
+    def has_seen(self, message: MessageId, before: str | None = None) -> bool:
+        """Whether the message was delivered to the application before, and not taken back; in a view `before` this one
+        (views that have numbers), if one is given."""
 
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; whether the application knows it already."""

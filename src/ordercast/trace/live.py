@@ -17,7 +17,7 @@ import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, StorageError, UsageError
 from ordercast.core.effects import Activate, Deliver, InstallView, Replay, Rollback
-from ordercast.trace.interface import Envelope
+from ordercast.trace.interface import Envelope, is_before
 from ordercast.trace.schema import REFUSED, Event, Run
 
 _encode = msgspec.json.Encoder().encode
@@ -78,7 +78,7 @@ class LiveRecorder:
         """What the application has handed over and nobody has heard of yet: the log may have it, or may lose it."""
         self._expected_rows: list[bytes] = []
         self._since_multicast: list[str] = []
-        self._delivered_before: set[str] = set()
+        self._delivered_before: dict[str, str | None] = {}
         """What earlier incarnations delivered; needed until this one has recovered."""
         self._in: set[GroupId] = {group for group, members in run.groups.items() if site in members}
         """Groups in which the process is."""
@@ -125,9 +125,9 @@ class LiveRecorder:
                     ) from None
                 whole += len(line)
                 if last.kind == "deliver" and last.message is not None:
-                    self._delivered_before.add(last.message)
+                    self._delivered_before[last.message] = last.view
                 elif last.kind == "rollback" and last.message is not None:
-                    self._delivered_before.discard(last.message)
+                    self._delivered_before.pop(last.message, None)
                 elif last.kind == "multicast" and last.message is not None:
                     multicast.add(last.message)
                 elif last.kind == "leave":
@@ -269,9 +269,10 @@ class LiveRecorder:
         self._since_multicast.append(str(message))
         self._write("deliver", **self._described(effect.multicast), **self._details(effect))
 
-    def has_seen(self, message: MessageId) -> bool:
-        """Whether the message was delivered to the application before."""
-        return str(message) in self._delivered_before
+    def has_seen(self, message: MessageId, before: str | None = None) -> bool:
+        """Whether the message was delivered to the application before, and not taken back; `before` that view."""
+        name = str(message)
+        return name in self._delivered_before and is_before(self._delivered_before[name], before)
 
     def replay(self, _time: float, effect: Replay) -> bool:
         """A message from the log goes to the application, again or for the first time after all.
@@ -286,7 +287,7 @@ class LiveRecorder:
 
     def rollback(self, _time: float, effect: Rollback) -> None:
         """A delivery is taken back."""
-        self._delivered_before.discard(str(effect.multicast.id))
+        self._delivered_before.pop(str(effect.multicast.id), None)
         self._write("rollback", **self._described(effect.multicast))
 
     @staticmethod

@@ -14,7 +14,7 @@ import pyarrow as pa
 from ordercast.core import GroupId, MessageId, Multicast, SiteId
 from ordercast.core.effects import Activate, Deliver, InstallView, Replay, Rollback
 from ordercast.trace.columns import WIDTH, Columns
-from ordercast.trace.interface import Envelope
+from ordercast.trace.interface import Envelope, is_before
 
 _VALUES_PER_CHUNK = 1 << 16
 """Some ten thousand rows: few enough to lie in the processor's cache when they become columns, and to be forgotten."""
@@ -73,7 +73,8 @@ class SiteRecorder:
         self._sends = rows["send"]
         self._receives = rows["receive"]
         self._delivers = rows["deliver"]
-        self._delivered: set[MessageId] = set()
+        self._delivered: dict[MessageId, str | None] = {}
+        """What the application has and was not taken back -> the view of its delivery."""
         self._expected: dict[MessageId, Multicast] = {}
         self._in: set[GroupId] = set(groups)
 
@@ -135,14 +136,14 @@ class SiteRecorder:
         message = effect.multicast.id
         if self._expected and message in self._expected:
             self.multicast(time, self._expected[message])
-        self._delivered.add(message)
+        self._delivered[message] = effect.view
         seq = self._seq
         self._seq = seq + 1
         self._delivers.extend((self.site, seq, time, self.incarnation, effect))
 
-    def has_seen(self, message: MessageId) -> bool:
-        """Whether the message was delivered to the application before."""
-        return message in self._delivered
+    def has_seen(self, message: MessageId, before: str | None = None) -> bool:
+        """Whether the message was delivered to the application before, and not taken back; `before` that view."""
+        return message in self._delivered and is_before(self._delivered[message], before)
 
     def replay(self, time: float, effect: Replay) -> bool:
         """A message from the log goes to the application again; whether it knows it already. (A simulated application
@@ -155,7 +156,7 @@ class SiteRecorder:
 
     def rollback(self, time: float, effect: Rollback) -> None:
         """A delivery is taken back: should the log say it again, the application does not know it."""
-        self._delivered.discard(effect.multicast.id)
+        self._delivered.pop(effect.multicast.id, None)
         self._rows["rollback"].extend((self.site, self._next(), time, self.incarnation, effect.multicast))
 
     # ------------------------------------------------------------------ the site and its views

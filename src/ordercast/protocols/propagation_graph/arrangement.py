@@ -37,7 +37,8 @@ def _draw_away(random: Random) -> OptionValues:
 
 
 def draw_leases(situation: Situation) -> OptionValues:
-    """Leases and suspicions from shorter than an outage to longer, a few round trips at the least. Drawn apart, too."""
+    """Leases and suspicions from shorter than an outage to longer, a few round trips at the least, and how sites come
+    back. Drawn apart, too."""
     apart = Random()
     apart.setstate(situation.random.getstate())
     apart.random()
@@ -45,6 +46,7 @@ def draw_leases(situation: Situation) -> OptionValues:
     return {
         "suspicion_seconds": round(apart.uniform(least, least + 0.6), 3),
         "lease_seconds": round(apart.uniform(least, least + 1.0), 3),
+        "rejoin": apart.choice(("skip", "rollback")),
     }
 
 

@@ -18,12 +18,11 @@ RELAXED_GUARANTEES = (
     "no-duplication",
     "single-source-order",
     "group-source-order",
-    "R2",
     "agreement",
     "termination",
     "recovery",
 )
-"""What holds where delivery goes on."""
+"""What holds where delivery goes on, however sites come back."""
 
 PROMISED_UNDER = (*NETWORK_FAULTS, *CRASH_FAULTS, "slow-reader")
 """All but clocks that go wrong, by which a site looks after its edges. (A slow application only fills a buffer, and
@@ -54,7 +53,7 @@ def adapt(contract: Contract, options: Options) -> Contract:
     if not isinstance(options, PropagationGraphOptions):
         return contract
     if options.delivery == "non-atomic":
-        return relax(contract)
+        return relax(contract, options.rejoin)
     if options.entry == "root":
         return replace(contract, guarantees=(*contract.guarantees, "source-order", "causal-order"))
     if options.bypass:
@@ -62,14 +61,17 @@ def adapt(contract: Contract, options: Options) -> Contract:
     return contract
 
 
-def relax(contract: Contract) -> Contract:
-    """Where delivery goes on without failed sites, only these may have a tail in another order (R2); the clocks of
-    leases differ by no more than `drift_max`."""
+def relax(contract: Contract, rejoin: str) -> Contract:
+    """Where delivery goes on without failed sites, only these may have a tail in another order: it stands (R2), or is
+    taken back (R3; second deliveries are against the letter of R2). The clocks of leases differ by no more than
+    `drift_max`."""
+    takes_back = rejoin == "rollback"
+    back = "takes back its last deliveries and delivers what it missed" if takes_back else "comes back behind that"
     return replace(
         contract,
-        guarantees=RELAXED_GUARANTEES,
+        guarantees=(*RELAXED_GUARANTEES, *(("R3", "R2-logical") if takes_back else ("R2",))),
         faults=tuple(fault for fault in contract.faults if fault not in ("skew", "away")),
-        crash="the others stop for a suspicion and a lease, and go on without it; it comes back behind what it missed",
+        crash=f"the others stop for a suspicion and a lease, and go on without it; it {back}",
         promised=no_bounds,
         minority_may_die=True,
         dynamic=False,

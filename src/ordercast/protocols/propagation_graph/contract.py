@@ -11,7 +11,7 @@ from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES, ROLES
 RELAXED_BRANCHES = tuple(
     dict.fromkeys(
         (
-            *("entered", "ran", "rejoined-by-skip", "another-graph"),
+            *("entered", "ran", "another-graph", "gap-given-up"),
             *(branch for role in RELAXED_ROLES for branch in role.branches),
         )
     )

@@ -24,7 +24,9 @@ class PropagationGraphOptions(Options, frozen=True):
     question (Spauster 7.1.2, Protocol 4). `non-atomic`: they go on without it, and what it alone has delivered they
     may deliver in another order (7.1.1, 7.3)."""
     rejoin: str = "skip"
-    """How a site comes back that the others have gone on without. `skip`: at the current message."""
+    """How a site comes back that the others have gone on without. `skip`: at the current message (Spauster 7.1.1, R2).
+    `rollback`: it takes back the tail of its deliveries, delivers them again in the agreed order, and what it missed
+    (R3); of that `away_bytes_max` are kept, and with more it goes on at the current message."""
     suspicion_seconds: float = 0.5
     """After so long a silence a site is taken for failed."""
     suspicion_seconds_max: float = 8.0
@@ -52,7 +54,7 @@ class PropagationGraphOptions(Options, frozen=True):
     its socket's buffer. The application may leave as much untaken."""
     away_bytes_max: int = 1 << 28
     """For a child that does not answer, and has no children itself, so much is kept before anyone waits for it: it
-    gets it when it is back (Spauster 7.1.2)."""
+    gets it when it is back (Spauster 7.1.2). With `rejoin = "rollback"`: so much is kept for those who are out."""
     reader_messages_max: int = 4096
     """Deliveries that the application may leave untaken before the site takes nothing more."""
     acknowledge_every: int = 32
@@ -96,8 +98,8 @@ class PropagationGraphOptions(Options, frozen=True):
             raise UsageError("options of propagation-graph: load_bound is 0 or more, times are positive")
         if self.delivery not in ("atomic", "non-atomic"):
             raise UsageError(f"options of propagation-graph: delivery is atomic or non-atomic, not {self.delivery!r}")
-        if self.rejoin != "skip":
-            raise UsageError(f"options of propagation-graph: rejoin is skip, not {self.rejoin!r}")
+        if self.rejoin not in ("skip", "rollback"):
+            raise UsageError(f"options of propagation-graph: rejoin is skip or rollback, not {self.rejoin!r}")
         if not 0 <= self.drift_max < 1:
             raise UsageError(f"options of propagation-graph: drift_max is from 0 to 1, not {self.drift_max}")
         if min(self.suspicion_seconds, self.lease_seconds) <= 0:

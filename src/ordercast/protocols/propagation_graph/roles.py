@@ -13,6 +13,7 @@ from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.history import HistoryKeeping
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
 from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
 from ordercast.protocols.propagation_graph.relaxed.watching import Watching
@@ -30,5 +31,6 @@ RELAXED_ROLES: tuple[type[Part], ...] = (
     Coordinator,
     CatchingUp,
     Pending,
+    Rejoining,
 )
 """`delivery = "non-atomic"`."""

@@ -110,6 +110,7 @@ class Acceptor(Part):
                 tuple(sorted(core.counts.items())),
                 core.shares.left(),
                 core.shares.given_left(),
+                not history.overflowed,
             ),
         )
 

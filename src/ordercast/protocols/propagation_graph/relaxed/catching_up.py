@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, Part, SiteId
@@ -26,9 +28,13 @@ class CatchingUp(Part):
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
-        self.missing: list[Listed] = []
+        self.missing: deque[Listed] = deque()
         """What this site still has to take, in order."""
+        self._lacking: set[MessageId] = set()
+        """What of it has not come."""
         self._come: dict[MessageId, Multicast] = {}
+        self._asked: set[MessageId] = set()
+        """What of it was asked for."""
         self._tries = 0
 
     @property
@@ -37,22 +43,23 @@ class CatchingUp(Part):
         return not self.missing
 
     def begin(self, missing: list[Listed]) -> None:
-        """A graph begins with this."""
-        self.missing = missing
-        self._come.clear()
+        """A graph begins with this; what this site has taken back is here."""
+        self.missing = deque(missing)
+        held = self._core.history.held
+        self._come = {item.id: held[item.id].multicast for item in missing if item.id in held}
+        self._lacking = {item.id for item in missing if item.id not in held}
+        self._asked.clear()
         self._tries = 0
 
     def go_on(self, ask: bool = True) -> None:
         """Take what has come, in order, while this site may deliver; ask for what has not."""
         core = self._core
         while self.missing and core.shares.is_held(core.now):
-            item = self.missing[0]
-            multicast = self._come.pop(item.id, None)
+            multicast = self._come.pop(self.missing[0].id, None)
             if multicast is None:
                 break
-            del self.missing[0]
             core.branch("caught-up")
-            core.take_listed(multicast, item)
+            core.take_listed(multicast, self.missing.popleft())
         if self.missing:
             if ask:
                 self._ask()
@@ -62,18 +69,20 @@ class CatchingUp(Part):
     def _ask(self) -> None:
         core = self._core
         wanted: dict[SiteId, list[MessageId]] = {}
-        for item in self.missing[:FETCH_MAX]:
+        self._asked.clear()
+        for item in islice((item for item in self.missing if item.id in self._lacking), FETCH_MAX):
             holders = [site for site in item.holders if site != core.site]
-            if item.id not in self._come and holders:
+            if holders:
                 wanted.setdefault(holders[self._tries % len(holders)], []).append(item.id)
+                self._asked.add(item.id)
         for site, messages in wanted.items():
             core.send((site,), Fetch(core.number, tuple(messages)))
-        self._tries += 1
         core.set_timer("fetch", core.options.retransmit_seconds)
 
     def on_fetch_timeout(self) -> None:
         """Somebody else may have it."""
         if self.missing and not self._core.is_closed:
+            self._tries += 1
             self.go_on()
 
     def on_fetch(self, sender: SiteId, packet: Fetch, arrival: Arrival) -> None:
@@ -86,10 +95,12 @@ class CatchingUp(Part):
                     core.send((sender,), Fetched(core.number, multicast))
 
     def on_fetched(self, sender: SiteId, packet: Fetched, arrival: Arrival) -> None:
-        """It has come."""
+        """It has come; when all has that was asked for, ask for more."""
         core = self._core
         message = packet.multicast.id
-        if packet.graph == core.number and not core.is_closed and any(item.id == message for item in self.missing):
+        if packet.graph == core.number and not core.is_closed and message in self._lacking:
             core.branch("fetched")
+            self._lacking.discard(message)
+            self._asked.discard(message)
             self._come[message] = packet.multicast
-            self.go_on(ask=False)
+            self.go_on(ask=bool(self._lacking) and not self._asked)

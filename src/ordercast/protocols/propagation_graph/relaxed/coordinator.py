@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ordercast.core import GroupId, Part, SiteId, WireError
+from ordercast.core import Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Address, Graph, Listed, Settled
-from ordercast.protocols.propagation_graph.relaxed.merging import merge
+from ordercast.protocols.propagation_graph.relaxed.composing import compose
+from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Graph
 from ordercast.protocols.propagation_graph.relaxed.packets import (
     Agreed,
     Begin,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 REST_TICKS = 4
 """So many intervals are left to another one who makes the next graph."""
-HOLDERS_MAX = 3
 
 
 class Coordinator(Part):
@@ -42,6 +41,9 @@ class Coordinator(Part):
         "no-majority",
         "merged",
         "tail-kept",
+        "taken-over-while-collecting",
+        "taken-over-while-deciding",
+        "opened-by-another",
     )
 
     def __init__(self, core: RelaxedGraph) -> None:
@@ -101,7 +103,10 @@ class Coordinator(Part):
         sites = core.graph.sites
         self._since = core.now
         self._replaces = max(core.number, self._known - 1)
-        turn = max(self._highest, core.acceptor.state_of(self._replaces)[0]) // len(sites) + 1
+        pledged, _, accepted = core.acceptor.state_of(self._replaces)
+        if pledged and sites[pledged % len(sites)] != core.site:
+            core.branch("taken-over-while-collecting" if accepted is None else "taken-over-while-deciding")
+        turn = max(self._highest, pledged) // len(sites) + 1
         self._ballot = turn * len(sites) + sites.index(core.site)
         self._ask()
 
@@ -191,101 +196,9 @@ class Coordinator(Part):
             self.end()  # another one is about to decide it
             return
         else:
-            self._proposed = self.compose()
+            self._proposed = compose(core, self._histories)
         self._agreed.clear()
         self._ask()
-
-    # ------------------------------------------------------------------ the next graph
-    def compose(self) -> Graph:
-        """What the histories amount to."""
-        core, graph = self._core, self._core.graph
-        histories = self._histories
-        there = tuple(sorted(histories))
-        # Who has come back into this graph, and not yet taken anything in it, comes back into the next one.
-        survivors = [
-            site
-            for site in there
-            if histories[site].number == graph.number and (histories[site].running or site not in graph.returned)
-        ]
-        settled: dict[tuple[SiteId, Address], tuple[int, int]] = {}
-        for history in histories.values():
-            for each in history.settled:
-                _raise(settled, each.source, each.groups, (each.incarnation, each.number))
-        # Where the graph runs, everybody has all with which it began.
-        marks: dict[SiteId, int] = {"": len(graph.order) if any(histories[s].running for s in survivors) else 0}
-        for site in survivors:
-            for entry, number in histories[site].marks:
-                marks[entry] = max(number, marks.get(entry, 0))
-        left: dict[SiteId, list[Listed]] = {}
-        for site in survivors:
-            left[site] = []
-            for item in histories[site].taken:
-                if item.place <= marks.get(item.entry, 0):
-                    _raise(settled, item.id.source, item.groups, (item.id.incarnation, item.id.number))
-                else:
-                    left[site].append(item)
-        members = dict(graph.groups)
-        order, possible = merge(left, lambda item, site: any(site in members.get(g, ()) for g in item.groups))
-        if not possible:
-            raise WireError("histories that no forest can have brought about")
-        if len(order) > max(map(len, left.values()), default=0):
-            core.branch("merged")
-        known = {item.id for item in order}
-        for site in there:
-            if site not in survivors:
-                for item in histories[site].taken:
-                    last = settled.get((item.id.source, item.groups))
-                    old = last is not None and (item.id.incarnation, item.id.number) <= last
-                    if item.id not in known and not old:
-                        core.branch("tail-kept")
-                        known.add(item.id)
-                        order.append(item)
-        numbered = []
-        for place, item in enumerate(order, 1):
-            holders = tuple(s for s in there if any(item.id == each.id for each in histories[s].taken))[:HOLDERS_MAX]
-            numbered.append(Listed(item.id, item.groups, item.count, "", place, holders))
-        away = tuple(site for site in graph.sites if site not in histories)
-        if not away:
-            # Nobody can come with what is not known here. What a source knew when this graph began, and has in its log
-            # since then, need not be known any more. (Known from its word alone: it says that nothing is pending,
-            # crashes, finds in its log what it has multicast, and submits it again.)
-            known_before = {(each.source, each.groups): (each.incarnation, each.number) for each in graph.settled}
-            settled = {
-                key: last
-                for key, last in settled.items()
-                if known_before.get(key) != last or key[0] not in survivors or key[1] in histories[key[0]].pending
-            }
-        return Graph(
-            graph.number + 1,
-            core.site,
-            there,
-            away,
-            graph.groups,
-            tuple(site for site in there if site not in survivors),
-            tuple(sorted(self._count(survivors, left, order).items())),
-            tuple(Settled(source, groups, *last) for (source, groups), last in sorted(settled.items())),
-            tuple(numbered),
-            self._reasons(away),
-        )
-
-    def _reasons(self, away: tuple[SiteId, ...]) -> tuple[tuple[SiteId, str], ...]:
-        """Why they are away: as it was, or what is known now."""
-        core, known = self._core, dict(self._core.graph.reasons)
-        silent = f"silent for {core.options.suspicion_seconds:g} s"
-        suspected = core.detector.suspected | core.watching.accused
-        return tuple((site, known.get(site) or (silent if site in suspected else "no answer")) for site in away)
-
-    def _count(
-        self, survivors: list[SiteId], left: dict[SiteId, list[Listed]], order: list[Listed]
-    ) -> dict[GroupId, int]:
-        """How many messages each group has had when all have what some have."""
-        offsets = dict(self._core.graph.offsets)
-        for site in survivors:
-            had = {item.id for item in self._histories[site].taken}
-            for group, count in self._histories[site].counts:
-                more = sum(item.count for item in order if group in item.groups and item.id not in had)
-                offsets[group] = max(offsets.get(group, 0), count + more)
-        return offsets
 
     # ------------------------------------------------------------------ having it chosen, and beginning it
     def on_agreed(self, sender: SiteId, packet: Agreed, arrival: Arrival) -> None:
@@ -354,11 +267,7 @@ class Coordinator(Part):
         if graph.number <= core.number:
             core.send((sender,), Begun(core.number))
         elif core.site in graph.present:
+            if sender != graph.manager:
+                core.branch("opened-by-another")
             core.enter(graph)
             core.send((sender,), Begun(core.number))
-
-
-def _raise(
-    settled: dict[tuple[SiteId, Address], tuple[int, int]], source: SiteId, groups: Address, last: tuple[int, int]
-) -> None:
-    settled[source, groups] = max(last, settled.get((source, groups), last))

@@ -11,12 +11,10 @@ from ordercast.core.effects import (
     Credit,
     Deliver,
     EnterGroup,
-    ExitGroup,
     InstallView,
     Redeliver,
     Replay,
     Send,
-    Withdraw,
 )
 from ordercast.core.events import (
     Arrival,
@@ -40,6 +38,7 @@ from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryK
 from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, History, Pass, Refused
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
 from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed, Running, Summary
+from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
 from ordercast.protocols.propagation_graph.relaxed.stable import restore_parts, summary_of
 from ordercast.protocols.propagation_graph.relaxed.standing import Standing
@@ -72,10 +71,6 @@ class RelaxedGraph(PropagationGraph):
         """What was ordered since this graph may be delivered."""
         self._places: dict[MessageId, int] = {}
         self._own_places = count(1)
-        self._tail: dict[MessageId, Multicast] = {}
-        """After a crash: what is in the log and the application may not have seen. It is not to see it before this
-        site is in the next graph. (Else: y has logged m' m and crashes before it delivers them; the others, who had
-        neither, deliver m m'; y comes back and delivers m' m, and has not failed since.)"""
         super().__init__(context)
 
     def attach_roles(self) -> None:
@@ -87,6 +82,7 @@ class RelaxedGraph(PropagationGraph):
         options, context = self.options, self.context
         self.graph = Graph(0, self.roster.manager, context.sites, (), tuple(sorted(context.groups.items())))
         self.counts = dict.fromkeys(self._own_groups(), 0)
+        self.takes_back = options.rejoin == "rollback"
         self.history = self.attach(HistoryKeeping(self))
         self.repair = self.upkeep = self.attach(Upkeep(self))
         self.detector = self.attach(
@@ -104,6 +100,7 @@ class RelaxedGraph(PropagationGraph):
         self.coordinator = self.attach(Coordinator(self))
         self.catching_up = self.attach(CatchingUp(self))
         self.pending = self.attach(Pending(self))
+        self.rejoining = self.attach(Rejoining(self))
         self._standing = Standing(self)
 
     def _own_groups(self) -> tuple[GroupId, ...]:
@@ -244,8 +241,12 @@ class RelaxedGraph(PropagationGraph):
         held = Held(multicast, entry, place, tuple(zip(step.edges, numbers, strict=True)))
         self.history.add(edge.sender, edge.released, held)
 
+    def is_own(self, multicast: Multicast | Listed) -> bool:
+        """Whether a message is for this site."""
+        return any(group in self.counts for group in multicast.groups)
+
     def _deliver(self, multicast: Multicast, sender: SiteId) -> None:
-        if any(group in self.counts for group in multicast.groups):
+        if self.is_own(multicast):
             size = len(multicast.payload)
             self.untaken.append(size)
             self.untaken_bytes += size
@@ -253,22 +254,29 @@ class RelaxedGraph(PropagationGraph):
             self.outbox.append(Deliver(multicast, None, parent, view=str(self.number)))
 
     def take_listed(self, multicast: Multicast, item: Listed) -> None:
-        """A message of the order with which the graph begins, which this site lacked."""
+        """A message of the order with which the graph begins, which this site lacked, or has taken back."""
         self.append(Placed(multicast, "", item.place))
-        self.history.held[multicast.id] = Held(multicast, "", item.place)
-        self._count(multicast)
+        self._hold(Placed(multicast, "", item.place))
+        self.count(multicast)
         self._deliver(multicast, self.site)
 
-    def _count(self, multicast: Multicast) -> None:
+    def _hold(self, placed: Placed) -> None:
+        """It has its place behind all that this site has had."""
+        message = placed.multicast.id
+        self.history.held.pop(message, None)
+        self.history.held[message] = Held(placed.multicast, placed.entry, placed.place)
+
+    def count(self, multicast: Multicast, times: int = 1) -> None:
+        """One more delivery, or, with -1, one less."""
         for group in multicast.groups:
             if group in self.counts:
-                self.counts[group] += multicast.count
+                self.counts[group] += times * multicast.count
 
     def has_room(self, multicast: Multicast) -> bool:
         """Whether this site may deliver, and everyone further on can take one more."""
         if self.is_closed or not self.is_running or not self.shares.is_held(self.now):
             return False
-        if len(self.history.held) >= 4 * self.options.history_messages_max:
+        if self.history.lacked >= 4 * self.options.history_messages_max:
             return False
         return super().has_room(multicast)
 
@@ -302,17 +310,18 @@ class RelaxedGraph(PropagationGraph):
         """The next graph begins here."""
         survived = self.site not in graph.returned
         self.append(Entered(graph, survived))
+        if any(edge.early for sender, edge in self.incoming.items() if sender in graph.away):
+            self.branch("gap-given-up")  # what waits behind it comes again from its source, should that come back
         before = self.graph
-        self._change(graph, survived)
+        goes_on, back = self._change(graph, survived)
         seconds = self._standing.begin(graph)
         if not survived:
-            self._give_up_tail()
+            self.rejoining.rejoin(goes_on, back)
         for group in self._own_groups():
-            if not survived:
-                self.branch("rejoined-by-skip")
-                self.outbox.append(ExitGroup(group))
-                self.outbox.append(EnterGroup(group, self.counts[group]))
-            self._install_view(group, before, survived, seconds)
+            if not goes_on:
+                self.rejoining.enter_again(group)
+            line = self._standing.line(group, before, seconds, self.rejoining.words(group, back))
+            self._install_view(group, before, survived, seconds, line)
         self.branch("entered")
         self.upkeep.begin()
         self.watching.begin()
@@ -321,51 +330,44 @@ class RelaxedGraph(PropagationGraph):
         self.shares.go_on()
         self.catching_up.go_on()
 
-    def _give_up_tail(self) -> None:
-        """What came too late for the application is not for it any more; what it has seen before a crash stands before
-        the gap."""
-        self.shares.fail(self.now)
-        self.outbox.append(Withdraw())
-        self.untaken.clear()
-        self.untaken_bytes = 0
-        for multicast in self._tail.values():
-            self.outbox.append(Replay(multicast, view=str(self.number), seen=True))
-        self._tail.clear()
-
-    def _install_view(self, group: GroupId, before: Graph, survived: bool, seconds: float | None) -> None:
+    def _install_view(self, group: GroupId, before: Graph, survived: bool, seconds: float | None, line: str) -> None:
         members = self.roster.members(group)
         along = tuple(site for site in members if site in before.present) if survived else ()
-        line = self._standing.line(group, before, seconds)
         self.outbox.append(InstallView(str(self.number), members, along, (group,), seconds=seconds, line=line))
 
-    def _change(self, graph: Graph, survived: bool) -> None:
-        """What `enter` changes, also when it is read from the log."""
-        history = self.history
+    def _change(self, graph: Graph, survived: bool) -> tuple[bool, list[Held]]:
+        """What `enter` changes, also when it is read from the log: whether this site goes on where it was, and not
+        behind a gap, and what it takes back."""
+        history, rejoining = self.history, self.rejoining
+        order, back = [item for item in graph.order if self.is_own(item)], []
+        goes_on = survived or rejoining.can_undo(graph, order)
+        if self.takes_back:
+            order = [item for item in order if rejoining.may_lack(item)]
+            back = [] if survived else rejoining.take_back(order, goes_on)
         for each in graph.settled:
             key, last = (each.source, each.groups), (each.incarnation, each.number)
             history.settled[key] = max(last, history.settled.get(key, last))
-        known = {item.id: item for item in graph.order}
-        history.held = {
-            message: Held(history.held[message].multicast, "", item.place)
-            for message, item in known.items()
-            if message in history.held
-        }
+        ordered = {item.id for item in graph.order}
+        again = [each for each in history.held.values() if each.undone and each.multicast.id not in ordered]
+        held = {each.multicast.id: Held(each.multicast, "", 0, undone=True) for each in again}
+        for item in graph.order:
+            if item.id in history.held:
+                had = history.held[item.id]
+                held[item.id] = Held(had.multicast, "", item.place, (), had.undone, had.passed)
+        history.held = held
         history.begin()
         self.pending.drop_settled()
         self.graph = graph
         roster = graph.roster()
         self._install(roster, routes_of(roster, self.options))
         self.past.clear()
-        own = self._own_groups()
-        if not survived:
+        missing = [each.listed() for each in again]
+        if goes_on:
+            missing += [item for item in order if item.id not in held or held[item.id].undone]
+        else:
             self._alive_since = graph.number
             offsets = dict(graph.offsets)
-            self.counts = {group: offsets.get(group, 0) for group in own}
-        missing = [
-            item
-            for item in graph.order
-            if survived and item.id not in history.held and any(group in own for group in item.groups)
-        ]
+            self.counts = {group: offsets.get(group, 0) for group in self._own_groups()}
         self._places.clear()
         self._own_places = count(1)
         self.has_forgotten = False
@@ -375,15 +377,14 @@ class RelaxedGraph(PropagationGraph):
         self.coordinator.begin()
         self.shares.begin()
         self.catching_up.begin(missing)
+        return goes_on, back
 
     def on_share_held(self) -> None:
         """This site may deliver, from now on or still."""
         if self.owes_deliveries:
             self.owes_deliveries = False
             self.outbox.append(Redeliver())
-            for multicast in self._tail.values():
-                self.outbox.append(Replay(multicast, view=str(self.number)))
-            self._tail.clear()
+            self.rejoining.on_share_held()
         if not self.is_running:
             self.catching_up.go_on(ask=False)
         self._recover_if_running()
@@ -412,12 +413,16 @@ class RelaxedGraph(PropagationGraph):
     def recall_running(self, record: Running) -> None:
         """See `run`."""
         self.is_running = True
+        history = self.history
         for item in self.graph.order:
-            self.history.note_settled(item.id, item.groups)
-            self.history.held.pop(item.id, None)
+            history.note_settled(item.id, item.groups)
             self.pending.messages.pop(item.id, None)
+        for message in history.held:
+            history.note_everywhere(message)
+        history.forget()
+        self.rejoining.skipped.clear()
         if self.has_forgotten:
-            self._replay_tail()
+            self.rejoining.replay_but(set(history.held))
 
     def _recover_if_running(self) -> None:
         if self.is_running and self.shares.has_failed and self.shares.is_held(self.now):
@@ -431,8 +436,9 @@ class RelaxedGraph(PropagationGraph):
         return len(self.history.held) + len(self.pending.messages)
 
     def checkpoint_state(self) -> Summary | None:  # type: ignore[override]
-        """Everything that the log amounts to. Not while its tail waits, some of which may be stable everywhere."""
-        if self._tail:
+        """Everything that the log amounts to. Not while its tail waits, some of which may be stable everywhere, or what
+        was taken back."""
+        if self.rejoining.tail or (self.takes_back and not self.is_running):
             return None
         return summary_of(self)
 
@@ -446,37 +452,27 @@ class RelaxedGraph(PropagationGraph):
         self.is_running = state.running
         restore_parts(self, state)
         for placed in state.taken:
-            self._recall(placed)
+            # The application has had it, or there would be no checkpoint.
+            self._hold(placed)
+        for message in state.passed:
+            self.history.held[message].passed = True
 
     def recall_placed(self, record: Placed) -> None:
         """A message was taken."""
         self.pending.recall_taken(record.multicast)
-        self._recall(record)
-        self._count(record.multicast)
-
-    def _recall(self, record: Placed) -> None:
         multicast = record.multicast
-        self.history.held[multicast.id] = Held(multicast, record.entry, record.place)
+        self._hold(record)
         if multicast.id.source == self.site and record.entry == self.site:
             self.pending.messages.pop(multicast.id, None)
-        if any(group in self.counts for group in multicast.groups):
-            self._tail[multicast.id] = multicast
+        if self.is_own(multicast):
+            self.rejoining.recall(multicast)
+        self.count(multicast)
 
     def recall_entered(self, record: Entered) -> None:
-        """A graph was entered; what was everywhere by then, the application has seen."""
-        ordered = {item.id for item in record.graph.order} if record.survived else set()
-        self._replay_tail(ordered, seen=not record.survived)
-        self._change(record.graph, record.survived)
+        """A graph was entered."""
+        goes_on, back = self._change(record.graph, record.survived)
         self.has_forgotten = True
-        if not record.survived:
-            for group in self._own_groups():
-                self.outbox.append(EnterGroup(group, self.counts[group]))
-
-    def _replay_tail(self, but: set[MessageId] | None = None, seen: bool = False) -> None:
-        for message, multicast in list(self._tail.items()):
-            if but is None or message not in but:
-                self.outbox.append(Replay(multicast, seen=seen))
-                del self._tail[message]
+        self.rejoining.recall_entered(goes_on, back)
 
     def on_recovered(self, event: Recovered) -> None:
         """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""

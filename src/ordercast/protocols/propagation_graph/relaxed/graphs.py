@@ -50,7 +50,7 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
     groups: Groups
     """All members, those who are away, too."""
     returned: tuple[SiteId, ...] = ()
-    """Those of the present that go on behind all that the others have had."""
+    """Those of the present that come back: they go on behind all that the others have had."""
     offsets: tuple[tuple[GroupId, int], ...] = ()
     """How many messages each group has had before."""
     settled: tuple[Settled, ...] = ()
@@ -59,6 +59,10 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     reasons: tuple[tuple[SiteId, str], ...] = ()
     """Why those are away who are, for people."""
+    awaited: tuple[SiteId, ...] = ()
+    """Those of them for whom everything is kept that they miss: they may come back by rollback."""
+    undoing: tuple[SiteId, ...] = ()
+    """Those who have come back by rollback: they take back what is not in the order, and deliver all of it."""
 
     @property
     def sites(self) -> tuple[SiteId, ...]:
@@ -69,6 +73,10 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def majority(self) -> int:
         """So many sites are more than half."""
         return (len(self.present) + len(self.away)) // 2 + 1
+
+    def awaits(self, group: GroupId) -> bool:
+        """Whether a member is to get what it misses."""
+        return any(site in self.awaited for site in dict(self.groups).get(group, ()))
 
     def check_successor(self, following: Graph, sender: SiteId) -> None:
         """Raise `WireError` for what cannot be a later graph of these sites and groups, or comes from none of them."""
@@ -81,6 +89,8 @@ class Graph(msgspec.Struct, frozen=True, array_like=True, gc=False):
             )
         if following.manager not in following.present or not {*following.returned} <= {*following.present}:
             raise WireError(f"{sender} makes graph {following.number}, in which {following.manager} is not")
+        if not {*following.undoing} <= {*following.returned} or not {*following.awaited} <= {*following.away}:
+            raise WireError(f"{sender} makes graph {following.number}, into which nobody can come back so")
 
     def roster(self) -> Roster:
         """Those who take part: with the options, that is the graph along which messages go."""

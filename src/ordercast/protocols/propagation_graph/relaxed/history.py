@@ -3,32 +3,51 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, Part, SiteId, WireError
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph.edges import OutgoingEdge
 from ordercast.protocols.propagation_graph.packets import Null
-from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Address, Listed, Settled
 from ordercast.protocols.propagation_graph.relaxed.packets import Stable, Took
 
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 
+KEPT_MAX = LISTED_MAX // 8
+"""So many messages are kept for those who are awaited, at the most: all of them stand in one packet, by name."""
+
 
 class Held:
     """A message of the history."""
 
-    __slots__ = ("entry", "multicast", "onward", "place")
+    __slots__ = ("entry", "multicast", "onward", "passed", "place", "undone")
 
     def __init__(
-        self, multicast: Multicast, entry: SiteId, place: int, onward: tuple[tuple[OutgoingEdge, int], ...] = ()
+        self,
+        multicast: Multicast,
+        entry: SiteId,
+        place: int,
+        onward: tuple[tuple[OutgoingEdge, int], ...] = (),
+        undone: bool = False,
+        passed: bool = False,
     ) -> None:
         self.multicast = multicast
         self.entry = entry
         self.place = place
         self.onward = onward
         """The edges by which it went on, and its numbers there."""
+        self.undone = undone
+        """Whether it is taken back, and to be delivered again."""
+        self.passed = passed
+        """Whether it is taken back, and here for others only: this site goes on behind it."""
+
+    @property
+    def stands(self) -> bool:
+        """Whether this site has had it, and has not taken it back."""
+        return not self.undone and not self.passed
 
     def listed(self) -> Listed:
         """Without its payload."""
@@ -43,6 +62,9 @@ class HistoryKeeping(Part):
     (With acknowledgements from hop to hop, in Figure 7.1: a has α3, c has acknowledged it, a forgets it, c fails before
     d and e have it. With acknowledgements upwards alone: p has acknowledged m to its source and fails, d has m and has
     forgotten it, e has never had it.)
+
+    Where sites come back by rollback, a site forgets in its order, and nothing while somebody is awaited: of what it
+    has, it can take back the end, and give what another one missed.
     """
 
     packets = (Took, Stable)
@@ -55,6 +77,10 @@ class HistoryKeeping(Part):
         """In the site's order."""
         self.settled: dict[tuple[SiteId, Address], tuple[int, int]] = {}
         """Source and address -> up to which of its messages everybody has them."""
+        self.everywhere: set[MessageId] = set()
+        """What is held although all who take part have it."""
+        self.overflowed = False
+        """Whether that was more than is kept for those who are away."""
         self._tidying = False
         self.begin()
 
@@ -75,11 +101,17 @@ class HistoryKeeping(Part):
         """Receiver that has taken everything -> what of it was everywhere below when it was last looked at."""
         self._entered: deque[Held] = deque()
         """What entered here and somebody lacks."""
+        self._unstable: dict[SiteId, deque[Held]] = {}
+        """Primary destination -> what entered there and is not known to be everywhere, in its order."""
+        self.everywhere.clear()
+        self._kept_bytes = 0
+        self.overflowed = False
 
     # ------------------------------------------------------------------ growing
     def add(self, sender: SiteId, number: int, held: Held) -> None:
         """A message is taken; it came by this edge with this number."""
         self.held[held.multicast.id] = held
+        self._unstable.setdefault(held.entry, deque()).append(held)
         self._unsettled.setdefault(sender, deque()).append((number, held))
         if held.entry == self._core.site:
             self._entered.append(held)
@@ -120,12 +152,38 @@ class HistoryKeeping(Part):
         if number <= self.marks.get(entry, 0):
             return
         self.marks[entry] = number
-        for message in [m for m, held in self.held.items() if held.entry == entry and held.place <= number]:
-            self.forget(message)
+        unstable = self._unstable.get(entry, ())
+        while unstable and unstable[0].place <= number:
+            multicast = unstable.popleft().multicast
+            self.note_settled(multicast.id, multicast.groups)
+            self.note_everywhere(multicast.id)
+        self.forget()
 
-    def forget(self, message: MessageId) -> None:
-        """Everybody has it."""
-        self.note_settled(message, self.held.pop(message).multicast.groups)
+    def note_everywhere(self, message: MessageId) -> None:
+        """All who take part have it."""
+        held = self.held.get(message)
+        if held is not None and message not in self.everywhere:
+            self.everywhere.add(message)
+            self._kept_bytes += len(held.multicast.payload)
+            if self._kept_bytes > self._core.options.away_bytes_max or len(self.everywhere) > KEPT_MAX:
+                self.overflowed = True
+
+    @property
+    def lacked(self) -> int:
+        """How many messages others may lack."""
+        return len(self.held) - len(self.everywhere)
+
+    def forget(self) -> None:
+        """Of what all who take part have, forget what nobody may need any more."""
+        core = self._core
+        if core.graph.awaited and not self.overflowed:
+            return
+        # In order where deliveries may be taken back. (Else: c has u s, s is everywhere and u is not; u is ordered
+        # anew, c takes it back, and s, which it has delivered behind it, stands.)
+        gone = takewhile(self.everywhere.__contains__, self.held) if core.takes_back else self.everywhere
+        for message in list(gone):
+            self.everywhere.discard(message)
+            self._kept_bytes -= len(self.held.pop(message).multicast.payload)
 
     def note_settled(self, message: MessageId, groups: Address) -> None:
         """Everybody has it, and what its source has multicast to the same address before."""
@@ -136,6 +194,15 @@ class HistoryKeeping(Part):
         """Whether everybody has it."""
         last = self.settled.get((message.source, groups))
         return last is not None and (message.incarnation, message.number) <= last
+
+    def note_undone(self, held: Held) -> None:
+        """It is taken back, to be delivered again: what its source has multicast to its address from there on is not
+        settled here."""
+        multicast = held.multicast
+        held.undone = True
+        key, last = (multicast.id.source, multicast.groups), (multicast.id.incarnation, multicast.id.number - 1)
+        if key in self.settled:
+            self.settled[key] = min(last, self.settled[key])
 
     # ------------------------------------------------------------------ telling
     def on_took(self, sender: SiteId, packet: Took, arrival: Arrival) -> None:
@@ -180,7 +247,7 @@ class HistoryKeeping(Part):
             core.send(below, Stable(core.number, news))
         self._told.update(news)
         self._ask_again()
-        if self.held or core.pending.messages:
+        if self.lacked or core.pending.messages:
             self.tidy_soon()
 
     def _ask_again(self) -> None:

@@ -127,6 +127,8 @@ class History(Packet, frozen=True):
     """Seconds for which it has promised the manager to begin nothing else."""
     shares_left: tuple[tuple[SiteId, float], ...] | None
     """At the manager: how long the shares last that it has given; None elsewhere."""
+    kept: bool = True
+    """Whether it has kept all that those miss who are awaited."""
 
 
 class Propose(Packet, frozen=True):

@@ -19,7 +19,7 @@ class Pending(Part):
     everyone has: else a message that the primary destination took and acknowledged would die with it."""
 
     records = (Submitted, Dropped)
-    branches = ("source-resent", "nobody-there")
+    branches = ("source-resent", "nobody-there", "held-for-absent", "absent-given-up")
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
@@ -27,6 +27,9 @@ class Pending(Part):
         """In the order in which they were multicast."""
         self._sent: dict[SiteId, dict[int, MessageId]] = {}
         """Primary destination -> the numbers of its edge."""
+        self.is_too_much = False
+        """Whether more is for members who are all away than is held for them: there is to be another graph, in which
+        they are awaited no more."""
 
     def addresses(self) -> tuple[Address, ...]:
         """Of what is pending."""
@@ -61,6 +64,7 @@ class Pending(Part):
         """A graph begins: what is not known to be everywhere, and is not in the order with which it begins, is
         submitted anew."""
         core = self._core
+        self.is_too_much = False
         self._sent.clear()
         core.own_pending = core.own_pending_bytes = 0
         ordered = {item.id for item in core.graph.order}
@@ -99,16 +103,31 @@ class Pending(Part):
         y multicasts to it.) It is in the log. (Else: b drops m1, later m9 is delivered; b crashes, finds m1 in its log,
         and submits it again.)"""
         core = self._core
-        if core.shares.is_held(core.now):
+        if any(core.graph.awaits(group) for group in multicast.groups):
+            self._hold_for_absent()
+        elif core.shares.is_held(core.now):
             core.branch("nobody-there")
             core.append(Dropped(multicast.id))
             del self.messages[multicast.id]
             core.give_credit()
 
+    def _hold_for_absent(self) -> None:
+        """Members who come back by rollback get it, as long as that is not too much."""
+        core = self._core
+        core.branch("held-for-absent")
+        held = [len(each.payload) for each in self._for_nobody()]
+        if 2 * len(held) > core.options.history_messages_max or sum(held) > core.options.away_bytes_max:
+            core.branch("absent-given-up")
+            self.is_too_much = core.history.overflowed = True
+            core.watching.look_soon()
+
+    def _for_nobody(self) -> list[Multicast]:
+        return [each for each in self.messages.values() if self._core.find_entry(each) is None]
+
     def on_share_held(self) -> None:
         """This is the latest graph."""
-        for multicast in list(self.messages.values()):
-            if self._core.find_entry(multicast) is None:
+        for multicast in self._for_nobody():
+            if not self._core.graph.awaited:
                 self._drop_if_current(multicast)
 
     def settle(self, entry: SiteId, number: int) -> None:

@@ -63,3 +63,7 @@ class Summary(Record, frozen=True):
     settled: tuple[Settled, ...]
     pending: tuple[Multicast, ...]
     counts: tuple[tuple[GroupId, int], ...]
+    overflowed: bool = False
+    """Whether not all was kept that those miss who are awaited."""
+    passed: tuple[MessageId, ...] = ()
+    """What of it this site has taken back and goes on behind."""

@@ -7,6 +7,7 @@ promised somebody else to stop, and what it had granted has run out, nobody deli
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
@@ -29,7 +30,7 @@ class Shares(Part):
 
     packets = (Renew, Grant, Share)
     timers = ("renew", "share-end")
-    branches = ("lease-held", "share-ended", "share-back")
+    branches = ("lease-held", "share-ended", "share-ended-behind", "share-back")
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
@@ -42,6 +43,8 @@ class Shares(Part):
         """By this site's clock. After a crash it does not know what it has granted."""
         self.has_failed = False
         """Whether it counts as failed: its share has ended, or it has crashed."""
+        self._trip = inf
+        """The shortest round trip so far, at the manager."""
         self.begin()
 
     def begin(self) -> None:
@@ -113,11 +116,20 @@ class Shares(Part):
             self.note_caught_up(sender)
         grants = self._grants.get(packet.attempt)
         if grants is not None and sender not in grants:
+            self._measure(sender, core.now - self._asked[packet.attempt])
             grants.add(sender)
             if len(grants) == core.graph.majority:
                 self._hold_if_granted(packet.attempt)
             elif len(grants) > core.graph.majority:
                 self._give((sender,), packet.attempt)
+
+    def _measure(self, site: SiteId, seconds: float) -> None:
+        """A share takes one and a half round trips, and the lease is asked for several times while it lasts: one that
+        is too short for the network is never held for long, and somebody should say why nothing is delivered."""
+        if seconds < self._trip:
+            self._trip, lease = seconds, self._core.options.lease_seconds
+            word = f"lease_seconds = {lease:g} is not above three round trips, of {seconds:g} s to {site}"
+            self._core.block("lease", word if lease <= 3 * seconds else "")
 
     def _hold_if_granted(self, attempt: int) -> None:
         """With the grants of a majority the lease is held, from when it was asked for."""
@@ -203,6 +215,8 @@ class Shares(Part):
         if not self.has_failed:
             core = self._core
             core.branch("share-ended")
+            if core.catching_up.missing or any(edge.stalled for edge in core.incoming.values()):
+                core.branch("share-ended-behind")
             self.has_failed = core.owes_deliveries = True
             core.outbox.append(DeclareFailed(since))
             core.watching.look_soon()

@@ -26,6 +26,8 @@ def summary_of(core: RelaxedGraph) -> Summary:
         history.settled_list(),
         tuple(core.pending.messages.values()),
         tuple(sorted(core.counts.items())),
+        history.overflowed,
+        tuple(message for message, held in history.held.items() if held.passed),
     )
 
 
@@ -36,6 +38,7 @@ def restore_parts(core: RelaxedGraph, state: Summary) -> None:
     acceptor.accepted_ballot, acceptor.accepted = state.accepted_ballot, state.accepted
     acceptor.before = state.before
     history.marks = dict(state.marks)
+    history.overflowed = state.overflowed
     for each in state.settled:
         history.settled[each.source, each.groups] = (each.incarnation, each.number)
     for multicast in state.pending:

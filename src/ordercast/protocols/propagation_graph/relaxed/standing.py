@@ -32,7 +32,7 @@ class Standing:
         stopped, self._stopped_at = self._stopped_at, None
         return None if stopped is None else core.now - stopped
 
-    def line(self, group: GroupId, before: Graph, seconds: float | None) -> str:
+    def line(self, group: GroupId, before: Graph, seconds: float | None, undone: str = "") -> str:
         """One line for the log, where members of the group have gone or come back; empty: nobody has."""
         core, graph = self._core, self._core.graph
         members = dict(graph.groups)[group]
@@ -40,6 +40,7 @@ class Standing:
         back = [site for site in members if site in graph.returned]
         words = [*(f"{site} is out ({dict(graph.reasons).get(site, 'no answer')})" for site in out[:9])]
         words += [f"{site} is back" for site in back[:9]]
+        words += [undone] if undone else []
         if not words:
             return ""
         entry = core.routes.ways[(group,), None].entry

@@ -24,7 +24,7 @@ class Watching(Part):
 
     packets = (Report, Back)
     timers = ("watch",)
-    branches = ("reported", "came-back")
+    branches = ("reported", "came-back", "backup-lost-too")
 
     def __init__(self, core: RelaxedGraph) -> None:
         self._core = core
@@ -82,7 +82,12 @@ class Watching(Part):
     @property
     def has_reason(self) -> bool:
         """Whether there should be another graph."""
-        return self._core.is_closed or bool(self.back or self.accused or self._suspected())
+        return self._waits or bool(self.back or self.accused or self._suspected())
+
+    @property
+    def _waits(self) -> bool:
+        """Whether this site cannot go on in its graph."""
+        return self._core.is_closed or self._core.pending.is_too_much
 
     def ranks(self) -> list[SiteId]:
         """Who makes the next graph, the first of them that is not silent."""
@@ -117,13 +122,15 @@ class Watching(Part):
         self.look_soon()
         suspected = core.detector.suspected
         first = next((site for site in self.ranks() if site not in suspected), core.site)
+        if first not in self.ranks()[:2]:
+            core.branch("backup-lost-too")
         self._awaited = first
         self.watch()
         if first == core.site:
             core.coordinator.go_on()
         else:
             core.branch("reported")
-            back = {*self.back, core.site} if core.is_closed else self.back
+            back = {*self.back, core.site} if self._waits else self.back
             core.send((first,), Report(core.number, self._suspected(), tuple(sorted(back))))
 
     def _next_to_tell(self) -> tuple[SiteId, ...]:
