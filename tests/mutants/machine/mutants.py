@@ -157,12 +157,16 @@ def _bare(tree: ast.Module) -> ast.Module:
 
 
 def find_modules(names: tuple[str, ...]) -> list[Module]:
-    """The modules of these names, or below these folders; all of them when none is named. (The registry is none.)"""
-    found = []
-    for path in sorted(PROTOCOLS.rglob("*/*.py")):
-        name = path.relative_to(PROTOCOLS).with_suffix("").as_posix()
-        if not names or any(name == each or name.startswith(f"{each}/") for each in names):
-            module = Module(path)
-            if module.mutants:
-                found.append(module)
-    return found
+    """The modules of these names, or below these folders; all of them when none is named."""
+    chosen = (
+        path
+        for name, path in find_files().items()
+        if not names or any(name == each or name.startswith(f"{each}/") for each in names)
+    )
+    return [module for module in map(Module, chosen) if module.mutants]
+
+
+def find_files() -> dict[str, Path]:
+    """All modules that may have mutants, by name. (The registry is none.)"""
+    paths = sorted(path for path in PROTOCOLS.rglob("*/*.py") if path.name != "__init__.py")
+    return {path.relative_to(PROTOCOLS).with_suffix("").as_posix(): path for path in paths}
