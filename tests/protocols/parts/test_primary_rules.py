@@ -529,9 +529,11 @@ def test_only_the_primary_of_an_epoch_starts_it() -> None:
 def test_a_start_of_an_epoch_that_is_over_is_not_taken() -> None:
     cell = Cell("c")
     cell.primary.hear("d", 2)
-    cell.started("b", 1, M1)
+    cell.take()
+    resumption: Any = object()
+    cell.started("b", 1, M1, resumption=resumption)
     assert cell.epochs == (0, 2)
-    assert cell.places == ()
+    assert (cell.places, cell.behind) == ((), [])
 
 
 def test_a_start_waits_for_its_bodies_and_not_beyond_its_epoch() -> None:
