@@ -172,6 +172,8 @@ def test_who_does_not_hear_the_primary_asks_the_others_whether_they_do() -> None
     assert cell.take() == []
     cell.primary.on_suspected("a")
     assert cell.take() == [(("a", "c", "d", "e"), Doubt(0)), ("epoch", 0.5)]
+    cell.primary.on_suspected("a")
+    assert cell.take() == [(("a", "c", "d", "e"), Doubt(0))]
     cell.needed = False
     cell.primary.on_suspected("a")
     assert cell.take() == []
@@ -600,6 +602,7 @@ def test_who_needs_nothing_or_has_begun_asks_nobody() -> None:
     cell.primary.finish_step()
     assert cell.take() == []
     begun = Cell("c")
+    begun.primary.finish_step()
     begun.primary.on_epoch_timeout()
     assert begun.take() == []
 
