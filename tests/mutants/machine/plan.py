@@ -114,14 +114,14 @@ CORE: dict[str, tuple[str, ...]] = {
     "parts/consensus_instance": ("Instance.__init__",),
     "parts/quorum": ("Quorum.__init__", "Quorum.is_met", "Quorum.missing"),
     "parts/primary": (
-        *("Primary.__init__", "Primary.primary_of", "Primary.may_speak", "Primary.leads", "Primary.hear"),
+        *("Primary.__init__", "Primary.may_speak", "Primary.leads", "Primary.hear"),
         *("Primary._promise", "Primary._report", "Primary.on_promise", "Primary._try_start", "Primary._collects"),
         *("Primary.choose", "Primary.clock_of", "Primary._install", "Primary.send_start", "Primary.on_start"),
         *("Primary._is_news", "Primary._take", "Primary.recall_promised", "Primary.recall_started"),
     ),
     "parts/lease": (
         *("Lease.__init__", "Lease.start", "Lease.release", "Lease.is_held", "Lease.ask", "Lease.on_lease_ask_timeout"),
-        *("Lease.on_lease_grant", "Lease._add_grant", "Lease.is_enough", "Lease._hold", "Lease.hold_until"),
+        *("Lease.on_lease_grant", "Lease._add_grant", "Lease.is_enough", "Lease._hold"),
         *("Lease._stop_holding", "Lease.on_lease_request", "Lease._may_grant", "Lease._grant", "Lease._take_back"),
     ),
     "parts/link": (
@@ -130,7 +130,7 @@ CORE: dict[str, tuple[str, ...]] = {
     ),
     "parts/multicast": (
         *("Finished.raise_floor", "Finished.begin_life", "Finished.merge", "Finished.__contains__"),
-        *("ReliableMulticast.letter", "ReliableMulticast._post_copy", "ReliableMulticast.on_data"),
+        *("ReliableMulticast._post_copy", "ReliableMulticast.on_data"),
         *("ReliableMulticast._take_floor", "ReliableMulticast.take", "ReliableMulticast.is_finished"),
     ),
 }

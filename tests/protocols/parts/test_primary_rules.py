@@ -172,6 +172,8 @@ def test_who_does_not_hear_the_primary_asks_the_others_whether_they_do() -> None
     assert cell.take() == []
     cell.primary.on_suspected("a")
     assert cell.take() == [(("a", "c", "d", "e"), Doubt(0)), ("epoch", 0.5)]
+    cell.primary.on_suspected("a")
+    assert cell.take() == [(("a", "c", "d", "e"), Doubt(0))]
     cell.needed = False
     cell.primary.on_suspected("a")
     assert cell.take() == []
@@ -529,9 +531,11 @@ def test_only_the_primary_of_an_epoch_starts_it() -> None:
 def test_a_start_of_an_epoch_that_is_over_is_not_taken() -> None:
     cell = Cell("c")
     cell.primary.hear("d", 2)
-    cell.started("b", 1, M1)
+    cell.take()
+    resumption: Any = object()
+    cell.started("b", 1, M1, resumption=resumption)
     assert cell.epochs == (0, 2)
-    assert cell.places == ()
+    assert (cell.places, cell.behind) == ((), [])
 
 
 def test_a_start_waits_for_its_bodies_and_not_beyond_its_epoch() -> None:
@@ -598,6 +602,7 @@ def test_who_needs_nothing_or_has_begun_asks_nobody() -> None:
     cell.primary.finish_step()
     assert cell.take() == []
     begun = Cell("c")
+    begun.primary.finish_step()
     begun.primary.on_epoch_timeout()
     assert begun.take() == []
 

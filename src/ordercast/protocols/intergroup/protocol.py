@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from ordercast.core import AtRest, Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
+from ordercast.core import Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
 from ordercast.core.effects import Activate, Deliver, InstallView, JoinChannel
 from ordercast.core.events import (
     Arrival,
@@ -62,21 +62,6 @@ def _adapted(contract: Contract, options: Options) -> Contract:
     return contract.without(*_ONE_GROUP)
 
 
-def _at_rest(sites: int, groups: int, options: InterGroupOptions) -> AtRest:
-    """It never falls silent: in each group a sender says that it is there, a member who else is, and the control
-    processes report. Beside the groups of the start there may be two that began later."""
-    groups += 2
-    membership = getattr(options, "membership_seconds", options.keep_alive_seconds)
-    periods = (options.keep_alive_seconds, membership, options.control_seconds_min, options.check_seconds)
-    messages = groups * options.buffer_messages_max
-    return AtRest(
-        packets=sites * groups * sum(1 / period for period in periods),
-        # What is kept for repairs stays until there is something newer.
-        messages=messages,
-        entries=200 + 25 * sites * groups + 4 * messages,
-    )
-
-
 class InterGroup(Protocol):
     """Senders multicast; each receiver chooses what it gets: anything, each source's messages, or all in one order."""
 
@@ -104,7 +89,6 @@ class InterGroup(Protocol):
         crash="whoever orders by timestamp waits for a sender that is down; one that comes back stays out",
         branches=tuple(dict.fromkeys(("overrun", *(branch for part in _PARTS for branch in part.branches)))),
         options=InterGroupOptions,
-        at_rest=_at_rest,
         several_groups=False,
         members_only=True,
         services={service.name: service.promises for service in SERVICES.values()},
