@@ -7,18 +7,16 @@ from msgspec.structs import replace
 from ordercast.core import Arrangement, OptionValues, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph import PropagationGraph
-from ordercast.protocols.propagation_graph.relaxed.acceptor import Acceptor
 from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
-from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
+from ordercast.protocols.propagation_graph.relaxed.graphs import Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
-from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Pass, Share, Took
+from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Took
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
-from ordercast.protocols.propagation_graph.relaxed.records import Entered
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
-from tests.mutants.registry import call_without_log, mutant
+from tests.mutants.registry import mutant
 
 
 def _only(mode: OptionValues) -> Arrangement:
@@ -27,13 +25,13 @@ def _only(mode: OptionValues) -> Arrangement:
 
 
 class NonAtomic(RelaxedGraph):
-    """No run of its campaigns is atomic."""
+    """No run of its campaigns is atomic, and sites come back by skip."""
 
-    arrangement = _only({"delivery": "non-atomic"})
+    arrangement = _only({"delivery": "non-atomic", "rejoin": "skip"})
 
 
 class TakingBack(RelaxedGraph):
-    """And in all of them sites come back by rollback."""
+    """The same, and sites come back by rollback."""
 
     arrangement = _only({"delivery": "non-atomic", "rejoin": "rollback"})
 
@@ -71,57 +69,10 @@ def asks_no_sources(self: Pending) -> None:
     self._core.own_pending = self._core.own_pending_bytes = 0
 
 
-@mutant(NonAtomic, "coordinator._wait")
-def opens_before_the_old_shares_end(self: Coordinator) -> None:
-    """The next graph begins, and sites catch up in it, while somebody may deliver in the old one (errata A5.11)."""
-    self.on_begin_timeout()
-
-
-@mutant(NonAtomic, "acceptor._may")
-def promises_two_managers(self: Acceptor, sender: SiteId, graph: int, ballot: int) -> bool:
-    """Whoever has promised one site to accept nothing older accepts what another one proposes."""
-    return graph >= self.instance
-
-
-@mutant(NonAtomic, "pending.begin")
-def submits_again_what_is_in_the_order(self: Pending) -> None:
-    """What the others have caught up with is taken from its source again (A5.3: L_s is not recomputed)."""
-    self.is_too_much = False
-    self._sent.clear()
-    self._core.own_pending = self._core.own_pending_bytes = 0
-    for multicast in list(self.messages.values()):
-        self._submit(multicast)
-
-
-@mutant(NonAtomic, "receive_pass")
-def takes_messages_of_an_old_graph(self: RelaxedGraph, sender: SiteId, packet: Pass) -> None:
-    """A message that was under way when the graph was replaced is taken for one of the new graph."""
-    RelaxedGraph.receive_pass(self, sender, replace(packet, graph=self.number))
-
-
-@mutant(NonAtomic, "shares.on_share")
-def counts_its_share_from_its_arrival(self: Shares, sender: SiteId, packet: Share, arrival: Arrival) -> None:
-    """A share that was long under way lasts longer than the lease."""
-    core = self._core
-    if packet.graph == core.number and sender == core.graph.manager and not core.is_closed:
-        if packet.started:
-            core.run()
-        self._extend(core.now + packet.left)
-
-
 @mutant(TakingBack, "rejoining.take_back", caught_by="R3")
 def takes_nothing_back(self: Rejoining, order: list[Listed], undoes: bool) -> list[Held]:
     """The tail of a site that comes back stands."""
     return []
-
-
-@mutant(TakingBack, "enter")
-def does_not_log_what_it_takes_back(self: RelaxedGraph, graph: Graph) -> None:
-    """After a crash what was taken back counts as delivered."""
-    if self.site in graph.undoing:
-        call_without_log(self, Entered, RelaxedGraph.enter, self, graph)
-    else:
-        RelaxedGraph.enter(self, graph)
 
 
 @mutant(TakingBack, "catching_up.begin", caught_by="R3")
