@@ -28,7 +28,9 @@ def with_rest(run: Run, simulation: Simulation) -> Run:
     """The description of a run that has ended, with what its sites keep and the claims about that, where the protocol
     declares them."""
     contract, options = simulation.contract, simulation.options
-    declared = contract.at_rest and contract.at_rest(len(simulation.sites), len(simulation.groups), options)
+    # Also those that begin later: many runs of changes begin without any group.
+    groups = {*simulation.groups, *(change.group for change in simulation.changes)}
+    declared = contract.at_rest and contract.at_rest(len(simulation.sites), len(groups), options)
     if not declared or not any(is_liveness(name) for name in run.guarantees):
         # Who promises no end (a site may be refused for good, and the others wait for it) comes to no rest either.
         return run
