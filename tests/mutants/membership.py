@@ -60,7 +60,7 @@ def equal_sets_storm(patch: pytest.MonkeyPatch) -> None:
 
 @broken_rule
 def own_failure_from_a_stale_proposal(patch: pytest.MonkeyPatch) -> None:
-    """E13: a PJoin of a repair that is over counts as though it were new, also one in which this process has failed."""
+    """A PJoin of a repair that is over counts as though it were new, also one in which this process has failed."""
     sound = Member.on_pjoin
 
     def on_pjoin(self: Member, sender: SiteId, packet: PJoin) -> None:
@@ -73,7 +73,7 @@ def own_failure_from_a_stale_proposal(patch: pytest.MonkeyPatch) -> None:
 
 @broken_rule
 def no_consensus_timeout(patch: pytest.MonkeyPatch) -> None:
-    """E14: whoever is heard and does not agree is waited for."""
+    """Whoever is heard and does not agree is waited for."""
     sound = RepairRun._awaited
 
     def awaited(self: RepairRun) -> set[SiteId]:
@@ -149,7 +149,7 @@ def view_begins_before_a_cut(patch: pytest.MonkeyPatch) -> None:
 
 @broken_rule
 def data_leaves_during_a_repair(patch: pytest.MonkeyPatch) -> None:
-    """E15: messages are sent between RecInfo and the installation of the view."""
+    """Messages are sent between RecInfo and the installation of the view."""
     may_send = property(lambda self: self.state in (State.SENDER, State.MRA))
     patch.setattr(Member, "may_send", may_send)
     patch.setattr(Member, "gives_credit", property(lambda self: self.takes_messages and self.may_send))
@@ -175,14 +175,14 @@ def leader_does_not_wait_for_all(patch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------------- views
 @broken_rule
 def view_tag_ignored(patch: pytest.MonkeyPatch) -> None:
-    """E15: what is said in another view is taken for this one."""
+    """What is said in another view is taken for this one."""
     sound = Member.hear
     patch.setattr(Member, "hear", lambda self, sender, epoch: sound(self, sender, self.epoch))
 
 
 @broken_rule
 def new_sender_is_foreign(patch: pytest.MonkeyPatch) -> None:
-    """E15: what a new sender says before its PAdd has had its turn starts a repair."""
+    """What a new sender says before its PAdd has had its turn starts a repair."""
     sound = Member.hear
 
     def hear(self: Member, sender: SiteId, epoch: ViewId) -> Stream | None:
@@ -206,7 +206,7 @@ def first_number_one_too_high(patch: pytest.MonkeyPatch) -> None:
 
 @broken_rule
 def transitional_set_by_intersection(patch: pytest.MonkeyPatch) -> None:
-    """E16: whoever is in both views is said to have come along."""
+    """Whoever is in both views is said to have come along."""
     sound = InView._last_view_of
 
     def last_view_of(self: InView, sender: SiteId, message: MC, epoch: ViewId) -> ViewId:

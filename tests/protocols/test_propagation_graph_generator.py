@@ -36,7 +36,7 @@ def random_groups(seed: int) -> Groups:
 
 # ---------------------------------------------------------------------- Appendix I, word for word
 def appendix(groups: Groups) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Parents and primary destinations by the pseudo-code as the errata read it; ties by name."""
+    """Parents and primary destinations by the pseudo-code, its misprints corrected; ties by name."""
     unmarked_groups = {group: frozenset(members) for group, members in groups.items()}
     unmarked_sites = {site for members in groups.values() for site in members}
     parent: dict[str, str | None] = {}

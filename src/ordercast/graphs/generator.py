@@ -1,6 +1,6 @@
 """The PG generator (Spauster 3.3, Appendix I): from groups to a forest.
 
-Read as the errata of the appendix ask: the closure step says "s in g"; the most frequent site is sought among the
+Read with its misprints corrected: the closure step says "s in g"; the most frequent site is sought among the
 intersecters of a partition and counted within the partition; children outside every partition are marked too. Sites
 in no group are left out.
 """

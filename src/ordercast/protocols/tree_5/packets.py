@@ -106,7 +106,7 @@ class NewTree(Packet, frozen=True):
     group: GroupId
     epoch: int
     ranks: tuple[SiteId, ...]
-    """Those that remain, the root first. (Not only "one rank further": who takes over is whoever says so, A5.8.)"""
+    """Those that remain, the root first. (Not only "one rank further": who takes over is whoever says so.)"""
     place: int
 
 

@@ -110,7 +110,7 @@ class RepairRun:
         self.go_on()
 
     def _give_up_the_silent(self) -> None:
-        """E14: a process that is heard and does not agree would hold everyone up for ever."""
+        """A process that is heard and does not agree would hold everyone up for ever."""
         core, options = self._core, self._core.membership.options
         elapsed = core.now - self._since
         state = self.state
@@ -277,7 +277,7 @@ class RepairRun:
             self._install()
 
     def _cut_has_come(self) -> bool:
-        """Whether the hierarchy has told what all receivers have; nobody waits longer than `cut_seconds` (E17)."""
+        """Whether the hierarchy has told what all receivers have; nobody waits longer than `cut_seconds`."""
         member, core = self._member, self._core
         name = member.group.name
         if core.control.receivers(name) <= len(member.members) or not member.members:

@@ -1,5 +1,5 @@
-"""What processes say to each other about views (5.2.2, as E13 to E16 of the errata correct it), and the handshakes of
-5.3.1, which have no format in the thesis.
+"""What processes say to each other about views (5.2.2, corrected as the README of the protocol says), and the
+handshakes of 5.3.1, which have no format in the thesis.
 
 PAdd and PLeave are in the order of Data; all others travel outside the numbering, and are said again until they are
 answered.
