@@ -157,18 +157,6 @@ class Primary(Part):
         started = self.started
         return started == self.promised and self.cell[started % len(self.cell)] == self._host.site
 
-    @property
-    def held_start(self) -> tuple[int, int] | None:
-        """The epoch of a start that is here and waits for bodies, and how many places it tells.
-
-        (Unless others hear of it: whoever is back after three seconds of full load says ten times a second that it
-        lacks the start, and its primary sends it twenty thousand places each time, and little else.)
-        """
-        if self._held is None or self._held[1].epoch < self.promised:
-            return None
-        start = self._held[1]
-        return start.epoch, start.base + len(start.places)
-
     # ------------------------------------------------------------------ watching the primary
     def finish_step(self) -> None:
         """Watch the primary of P while it is needed."""
@@ -434,8 +422,11 @@ class Primary(Part):
             self._keep_ticking()
 
     def _is_time_to_repeat(self) -> bool:
-        """At every interval; more seldom when the start is here, which is the answer to what we repeat."""
-        if self.held_start is None:
+        """At every interval; more seldom when the start is here and waits for bodies, for it is the answer to that.
+
+        (Else: whoever is back after three seconds of full load is sent twenty thousand places twice in each interval.)
+        """
+        if self._held is None or self._held[1].epoch < self.promised:
             return True
         self._held_ticks = (self._held_ticks + 1) % HELD_TICKS
         return self._held_ticks == 0

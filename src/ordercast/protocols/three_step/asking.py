@@ -121,8 +121,7 @@ class Asking(Watch):
         if not is_for_mates:
             return Ask(0, 0, 0, None, asked)
         primary = core.primary
-        started, count = primary.held_start or (primary.started, core.ordering.count)
-        return Ask(primary.promised, started, count, core.delivery.mark, asked)
+        return Ask(primary.promised, primary.started, core.ordering.count, core.delivery.mark, asked)
 
     def ask_cell(self) -> None:
         """We are back, and ask our cell where it stands. Who had suspected us was right.
