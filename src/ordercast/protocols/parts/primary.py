@@ -426,7 +426,7 @@ class Primary(Part):
 
         (Else: whoever is back after three seconds of full load is sent twenty thousand places twice in each interval.)
         """
-        if self._held is None or self._held[1].epoch < self.promised:
+        if self._held is None:
             return True
         self._held_ticks = (self._held_ticks + 1) % HELD_TICKS
         return self._held_ticks == 0
