@@ -6,6 +6,7 @@ from ordercast.campaign.draw import Draw, draw_scenario, read_draw
 from ordercast.campaign.hunt import Found, find_failing_trial, find_violation, find_violation_without_faults
 from ordercast.campaign.outcome import Outcome, Trial, Violation, run_draw, run_scenario, run_seed
 from ordercast.campaign.profile import PROFILES, Profile
+from ordercast.campaign.steer import run_steered, steer
 
 __all__ = [
     "PROFILES",
@@ -25,4 +26,6 @@ __all__ = [
     "run_draw",
     "run_scenario",
     "run_seed",
+    "run_steered",
+    "steer",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from random import Random
 from typing import Literal, cast, get_args
@@ -21,6 +22,7 @@ from ordercast.campaign.shape import (
     draw_repeated_crashes,
 )
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
+from ordercast.campaign.turns import TURNS_MAX, take_turn
 from ordercast.campaign.varied import vary
 from ordercast.core import (
     GroupId,
@@ -61,6 +63,10 @@ Sources = Literal["promised", "several", "outside"]
 SOURCES: tuple[Sources, ...] = get_args(Sources)
 LARGE_NAME = "large"
 """What the name of a large run ends with."""
+TURNS_NAME = "turns"
+"""What the turns of a run follow in its name."""
+TURNS_PATTERN = rf"{TURNS_NAME}(-\d{{1,3}}){{1,{TURNS_MAX}}}"
+"""How the name of a run with turns ends."""
 
 
 class Draw(msgspec.Struct, frozen=True):
@@ -74,16 +80,20 @@ class Draw(msgspec.Struct, frozen=True):
     """One that looks for trouble; empty: none."""
     large: bool = False
     """A dozen sites and more, for minutes."""
+    turns: tuple[int, ...] = ()
+    """That the run of the seed has taken, one after the other, in a campaign that is steered."""
 
     def __str__(self) -> str:
         name = f"{self.protocol.contract.name}:{self.seed}"
         if self.schedule or self.large:
             return f"{name}:{self.schedule or LARGE_NAME}"
+        if self.turns:
+            return f"{name}:{TURNS_NAME}-" + "-".join(map(str, self.turns))
         return name if self.network is None else f"{name}:{self.network}:{self.sources}"
 
     def scenario(self, attempt: int = 0) -> Scenario:
         """The run."""
-        return draw_scenario(
+        scenario = draw_scenario(
             self.protocol,
             self.seed,
             network=self.network,
@@ -92,6 +102,9 @@ class Draw(msgspec.Struct, frozen=True):
             schedule=self.schedule,
             shape=LARGE if self.large else USUAL,
         )
+        for turn in self.turns:
+            scenario = take_turn(scenario, turn)
+        return scenario
 
     @property
     def replay(self) -> str:
@@ -104,12 +117,16 @@ def read_draw(text: str) -> Draw:
     protocol, _, rest = text.partition(":")
     seed, *kinds = rest.split(":")
     schedule = kinds.pop() if len(kinds) == 1 and kinds[0] in (*SCHEDULES, LARGE_NAME) else ""
+    led = len(kinds) == 1 and re.fullmatch(TURNS_PATTERN, kinds[0])
+    turns = tuple(int(turn) for turn in kinds.pop().split("-")[1:]) if led else ()
     network, sources = kinds if len(kinds) == 2 else (None, "promised")
     known = network in (None, *_NETWORK_WEIGHTS) and sources in SOURCES and len(kinds) in (0, 2)
     if not known or not seed.isdecimal() or int(seed) > SEED_MAX:
         raise UsageError(f"--replay takes a run as a campaign names it, for example sequencer:17, not {text!r}")
     large = schedule == LARGE_NAME
-    return Draw(find_protocol(protocol), int(seed), network, cast(Sources, sources), "" if large else schedule, large)
+    return Draw(
+        find_protocol(protocol), int(seed), network, cast(Sources, sources), "" if large else schedule, large, turns
+    )
 
 
 def draw_scenario(

@@ -15,7 +15,8 @@ KEPT_MAX = 100
 
 
 def keep_failures(report: Report, folder: Path) -> int:
-    """Write the first failing runs: `PROTOCOL-SEED/` is the trace, `PROTOCOL-SEED.toml` the scenario. How many it were.
+    """Write the first failing runs by their names: `token-17/` is the trace, `token-17.toml` the scenario. How many it
+    were.
 
     They are run again here, for a seed is the whole run: nothing but seeds had to come from wherever they failed.
     """
@@ -23,7 +24,7 @@ def keep_failures(report: Report, folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for outcome in kept:
-            name = f"{outcome.protocol}-{outcome.seed}"
+            name = str(outcome.draw).replace(":", "-")
             if not (folder / name).exists():
                 trial = run_draw(outcome.draw)
                 (folder / f"{name}.toml").write_text(dump_scenario(trial.scenario), encoding="utf-8")

@@ -77,6 +77,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """The one that looked for trouble in it, if one did."""
     large: bool = False
     """Whether it was one of a dozen sites and more, for minutes."""
+    turns: tuple[int, ...] = ()
+    """That it has taken, in a campaign that is steered."""
     simulated_seconds: float = 0.0
     """Until everything had settled."""
 
@@ -93,7 +95,7 @@ class Outcome(msgspec.Struct, frozen=True):
     @property
     def draw(self) -> Draw:
         """What decided the run."""
-        return Draw(find_protocol(self.protocol), self.seed, schedule=self.schedule, large=self.large)
+        return Draw(find_protocol(self.protocol), self.seed, schedule=self.schedule, large=self.large, turns=self.turns)
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -119,9 +121,8 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
         trial = run_scenario(draw.scenario(attempt), choice)
         if not trial.outcome.vacuous:
             break
-    if not draw.schedule and not draw.large:
-        return trial
-    return replace(trial, outcome=replace(trial.outcome, schedule=draw.schedule, large=draw.large))
+    named = replace(trial.outcome, seed=draw.seed, schedule=draw.schedule, large=draw.large, turns=draw.turns)
+    return replace(trial, outcome=named)
 
 
 def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:

@@ -26,9 +26,11 @@ Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
-def work(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int | None = None) -> Iterator[Result]:
+def work(
+    function: Callable[[Job], Result], jobs: Sequence[Job], workers: int | None = None, chunk: int = CHUNK
+) -> Iterator[Result]:
     """The results of all jobs, as they come; on so many processes (by default one for each processor)."""
-    chunks = [jobs[start : start + CHUNK] for start in range(0, len(jobs), CHUNK)]
+    chunks = [jobs[start : start + chunk] for start in range(0, len(jobs), chunk)]
     workers = min(workers or os.cpu_count() or 1, len(chunks))
     if workers <= 1:
         yield from map(function, jobs)
@@ -38,7 +40,7 @@ def work(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int | 
     executor = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_begin)
 
     def submit(count: int) -> set[Future[list[Result]]]:
-        return {executor.submit(_work, function, chunk) for chunk in islice(waiting, count)}
+        return {executor.submit(_work, function, taken) for taken in islice(waiting, count)}
 
     interruption = _Interruption()
     try:

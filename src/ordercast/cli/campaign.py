@@ -40,6 +40,7 @@ def run_campaign(
     master: str | None = None,
     keep: Path | None = None,
     profile: Profile = "usual",
+    steered: bool = False,
 ) -> int:
     """So many seeds for each protocol, or for one; the exit code is 1 when a claim was violated."""
     protocols = tuple(known_protocols()) if protocol is None else (find_protocol(protocol).contract.name,)
@@ -47,16 +48,20 @@ def run_campaign(
     if first + number - 1 > SEED_MAX:
         raise UsageError(f"--seed: the last seed of the campaign would be above {SEED_MAX}")
     began = time.monotonic()
+    seeds = range(first, first + number)
     with late_bar("campaign") as on_progress, _runner(master, profile) as run:
-        report = campaign.run_campaign(
-            protocols,
-            range(first, first + number),
-            profile=profile,
-            workers=workers,
-            run=run,
-            state=state or default_path(protocols, profile),
-            on_progress=on_progress,
-        )
+        if steered:
+            report = campaign.run_steered(protocols, seeds, workers=workers, on_progress=on_progress)
+        else:
+            report = campaign.run_campaign(
+                protocols,
+                seeds,
+                profile=profile,
+                workers=workers,
+                run=run,
+                state=state or default_path(protocols, profile),
+                on_progress=on_progress,
+            )
     seconds = time.monotonic() - began
     kept = None if keep is None else keep_failures(report, keep)
     if as_json:

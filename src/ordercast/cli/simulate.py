@@ -89,6 +89,9 @@ def simulate(
     nightly: Annotated[
         bool, typer.Option("--nightly", help="With --campaign: some large runs, some with schedules, some as usual.")
     ] = False,
+    steered: Annotated[
+        bool, typer.Option("--steered", help="With --campaign: towards branches not yet taken together.")
+    ] = False,
     replay: Annotated[
         str | None, typer.Option(metavar="PROTOCOL:SEED", help="Instead: a run of a campaign again.")
     ] = None,
@@ -110,15 +113,21 @@ def simulate(
         from ordercast.cli.campaign import run_campaign
 
         profile = _profile(schedules, large, nightly)
-        return run_campaign(campaign, protocol, seed, as_json, state, master=master, keep=keep, profile=profile)
+        if steered and (profile != "usual" or state is not None or master is not None):
+            raise UsageError(
+                "--steered runs follow from each other: leave out --state, --master and other kinds of runs"
+            )
+        return run_campaign(
+            campaign, protocol, seed, as_json, state, master=master, keep=keep, profile=profile, steered=steered
+        )
     if replay is not None:
         from ordercast.cli.campaign import replay_run
 
         return replay_run(replay, shrink, write, as_json)
     if protocol is not None:
         raise UsageError("--protocol goes with --campaign; a scenario names its own protocol")
-    if master is not None or keep is not None or schedules or large or nightly:
-        raise UsageError("--master, --keep, --schedules, --large and --nightly go with --campaign")
+    if master is not None or keep is not None or schedules or large or nightly or steered:
+        raise UsageError("--master, --keep, --schedules, --large, --nightly and --steered go with --campaign")
     if list_all:
         return _list(as_json)
     if scenario is None:
