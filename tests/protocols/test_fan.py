@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import MessageId, Multicast
+from ordercast.core.effects import Credit, Effect
 from ordercast.core.events import MulticastRequested, Recovered, Started, TimerFired
 from ordercast.protocols.fan import Fan1, Fan2, Fan3, FanOptions
 from ordercast.protocols.fan.packets import Acknowledge, Data, Request, Skip
@@ -45,6 +46,18 @@ def test_what_comes_before_its_turn_is_dropped_when_it_has_too_many_bytes_and_is
     site.receive("a", Data("g", 9, multicast(9)))
     site.receive("a", Skip("g", 9))
     assert delivered(site.receive("a", Data("g", 10, multicast(10)))) == [multicast(10).id]
+
+
+def test_credit_is_for_as_many_bytes_as_the_log_takes() -> None:
+    source = hand(Fan3, "a", FanOptions(log_bytes_max=4 * len(b"payload")))
+    steps = [source.step(MulticastRequested(multicast(number))) for number in (1, 2, 3, 4)]
+    assert _credit(steps[-1]) == 0
+    after = [source.receive(member, Acknowledge("g", 4)) for member in SITES]
+    assert _credit(after[-1]) == 4, "not as many as log_messages_max allows"
+
+
+def _credit(effects: list[Effect]) -> int:
+    return [effect.available for effect in effects if isinstance(effect, Credit)][-1]
 
 
 def test_the_member_that_is_waited_for_is_named_whichever_group_finds_the_log_full_and_after_a_crash_too() -> None:

@@ -29,6 +29,11 @@ def _promised(bounds: Bounds, options: Options) -> Mapping[str, float]:
     }
 
 
+def _credit_at_rest(options: FanOptions) -> int:
+    """For messages of a page; larger ones may leave less."""
+    return max(1, min(options.log_messages_max, options.log_bytes_max // 4096))
+
+
 class Fan3(Fan2):
     """Null messages tell a destination what it has missed; the source keeps each message until every destination has
     it.
@@ -57,7 +62,7 @@ class Fan3(Fan2):
         ),
         options=FanOptions,
         at_rest=lambda sites, groups, options: AtRest(
-            packets=2 * groups * sites / options.delta, entries=40 + 5 * sites, credit=options.log_messages_max
+            packets=2 * groups * sites / options.delta, entries=40 + 5 * sites, credit=_credit_at_rest(options)
         ),
         promised=_promised,
         single_source=True,
@@ -129,12 +134,20 @@ class Fan3(Fan2):
             self.give_credit()
 
     def room(self) -> int:
-        """How many more messages the log takes."""
-        messages = size = 0
+        """How many more messages the log takes, if none is larger than the largest so far.
+
+        (As many as the number allows, while there is a byte left: a full log is acknowledged, the application sends the
+        eight messages that waited, and a destination to which they come in another order has room for four early ones.
+        The others it drops, and asks for them again when the time that P2 promises is over.)
+        """
+        messages = size = largest = 0
         for stream in self.outgoing.values():
             messages += len(stream.kept)
             size += stream.kept_bytes
-        return 0 if size >= self.options.log_bytes_max else self.options.log_messages_max - messages
+            largest = max(largest, stream.largest)
+        free = self.options.log_bytes_max - size
+        by_size = -(-free // largest) if largest else free
+        return min(self.options.log_messages_max - messages, max(0, by_size))
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""

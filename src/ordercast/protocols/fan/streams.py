@@ -74,7 +74,7 @@ class OutgoingStream(Outgoing[Multicast]):
     One stream to all members: it counts as acknowledged what the source no longer keeps for any of them.
     """
 
-    __slots__ = ("delivered", "kept_bytes", "members")
+    __slots__ = ("delivered", "kept_bytes", "largest", "members")
 
     def __init__(self, members: tuple[SiteId, ...]) -> None:
         super().__init__()
@@ -83,6 +83,8 @@ class OutgoingStream(Outgoing[Multicast]):
         """Member -> the number up to which it has acknowledged."""
         self.kept_bytes = 0
         """Of the payloads of what is kept."""
+        self.largest = 0
+        """Payload, in bytes, that was ever kept."""
 
     def number(self, multicast: Multicast, keep: bool) -> int:
         """Give the next number to a message."""
@@ -97,6 +99,7 @@ class OutgoingStream(Outgoing[Multicast]):
         """The message has the next number."""
         self.kept.append(multicast)
         self.kept_bytes += len(multicast.payload)
+        self.largest = max(self.largest, len(multicast.payload))
 
     def acknowledge(self, through: int) -> list[Multicast]:
         """Forget what nobody needs any more."""
