@@ -8,10 +8,12 @@ from ordercast.core import InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.ledger import Ledger
 from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import (
+    CHANGE_MARK,
     MESSAGE_BYTES,
     Entry,
     Run,
     Turn,
+    Version,
     begins_life,
     is_change,
     messages_bytes,
@@ -45,10 +47,17 @@ class Backlog(Part):
         """The latest one whose messages are kept."""
 
     def keep_change(self, number: int, multicast: Multicast) -> None:
-        """A change of the roster was heard."""
-        self._changes[multicast.id.source, number] = multicast
-        while len(self._changes) > CHANGES_MAX:
-            del self._changes[next(iter(self._changes))]
+        """A change of the roster was heard. No turn will bring one again that is committed, nor an earlier one."""
+        if _version(multicast) > self._ledger.committed_roster.version:
+            self._changes[multicast.id.source, number] = multicast
+            while len(self._changes) > CHANGES_MAX:
+                del self._changes[next(iter(self._changes))]
+
+    def drop_changes(self) -> None:
+        """A roster is committed. (Else: a list that brought another one was never opened, and its message waits for
+        ever.)"""
+        committed = self._ledger.committed_roster.version
+        self._changes = {key: change for key, change in self._changes.items() if _version(change) > committed}
 
     def admit(self, roster: Roster) -> None:
         """Messages of these sites are kept from here on, whether they are new or not."""
@@ -230,3 +239,8 @@ class Backlog(Part):
                 raise InvariantViolation(f"{len(heard)} messages of {source} wait, at most {self.messages_max} should")
             if heard and min(heard) <= ordered.get(source, 0):
                 raise InvariantViolation(f"message {min(heard)} of {source} waits and is in the history")
+
+
+def _version(change: Multicast) -> Version:
+    """Of the roster that the message brings."""
+    return change.id.number, change.id.source.removeprefix(CHANGE_MARK)

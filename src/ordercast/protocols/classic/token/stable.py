@@ -130,6 +130,7 @@ class Stable(Part):
         """There is another roster."""
         core = self._core
         core.system.hear_of(roster, self._ledger.committed_version)
+        core.backlog.drop_changes()
         core.backlog.admit(roster)
         core.settlement.admit(roster, 0)
 
