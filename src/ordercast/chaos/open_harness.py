@@ -73,7 +73,7 @@ class OpenHarness(Harness):
                 f"seeds = [{', '.join(others)}]",
                 *self._option_lines(self._cluster.options),
             ]
-            self._processes.config(name).write_text("\n".join(lines) + "\n")
+            self._processes.configure(name, lines)
 
     # ------------------------------------------------------------------ changes
     async def _strike(self, action: Action) -> None:
