@@ -11,6 +11,8 @@ import ordercast
 from ordercast.chaos.changes import AT_HOME_SECONDS, draw_changes
 from ordercast.chaos.harness import Cluster
 from ordercast.chaos.open_harness import OpenHarness
+from ordercast.chaos.processes import Processes
+from ordercast.chaos.record import Record
 from ordercast.chaos.schedule import Join, Kill, Leave, Pause, Plan
 from ordercast.chaos.verdict import judge_run
 from ordercast.check import judge
@@ -49,6 +51,15 @@ def test_two_become_five_and_two_again_and_whoever_is_hurt_is_there(seed: int) -
             came, leaves = stays[action.process]
             assert action.process == FOUNDERS[0] or came + AT_HOME_SECONDS <= action.at
             assert action.at + action.seconds + AT_HOME_SECONDS <= leaves
+
+
+def test_whoever_reads_its_configuration_while_another_one_comes_reads_all_of_it(tmp_path: Path) -> None:
+    processes = Processes(tmp_path, "", {}, 0, Record(print), lambda process: {})
+    processes.configure("p2", ["cluster = 'chaos'", "seeds = []"])
+    with processes.config("p2").open() as half_read:
+        processes.configure("p2", ["cluster = 'chaos'", "seeds = ['127.0.0.1:7001']"])
+        assert half_read.read() == "cluster = 'chaos'\nseeds = []\n"
+    assert "7001" in processes.config("p2").read_text()
 
 
 def test_changes_that_cannot_be_are_refused_in_one_line() -> None:

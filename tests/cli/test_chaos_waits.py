@@ -59,6 +59,12 @@ def test_whoever_has_not_come_back_from_its_own_kill_does_not_wait_for_another()
     assert waited.slowest == "c"
 
 
+@pytest.mark.parametrize("change", [Strike("join", ("b",), 108.0, 109.0), Strike("leave", ("b",), 40.0, 41.0)])
+def test_whoever_comes_later_or_has_left_before_does_not_wait(change: Strike) -> None:
+    (wait,) = find_waits(GROUPS, [KILL, change], DELIVERIES.__getitem__)
+    assert (wait.slowest, wait.alone) == ("c", True)
+
+
 def test_people_hear_of_the_kills_that_struck_alone() -> None:
     later = Strike("kill", ("b",), 120.0, 121.0)
     document = describe_waits(find_waits(GROUPS, [KILL, later], DELIVERIES.__getitem__))

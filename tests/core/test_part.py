@@ -41,10 +41,11 @@ class Role(Part):
     def recall_taken(self, record: Taken) -> None:
         self.seen.append(record)
 
-    def on_heard(self, sender: str, packet: Packet) -> None:
+    def on_heard(self, sender: str, packet: Packet) -> bool:
         if sender == "stranger":
             raise WireError("a stranger")
         self.seen.append(f"heard {sender}")
+        return sender == "neighbour"
 
     def finish_step(self) -> None:
         self.seen.append("finished")
@@ -78,6 +79,12 @@ def test_what_hears_everything_can_refuse_it_before_it_is_handled() -> None:
     with pytest.raises(WireError, match="stranger"):
         host.step(0.0, Received("stranger", Question(7)))
     assert host.role.seen == []
+
+
+def test_what_hears_everything_can_keep_a_packet_from_its_handler_and_the_step_goes_on() -> None:
+    host = Host(make_context())
+    host.step(0.0, Received("neighbour", Question(7)))
+    assert host.role.seen == ["heard neighbour", "finished"]
 
 
 def test_a_timer_is_handled_by_its_name_and_gets_what_follows_on_it() -> None:

@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from ordercast.campaign import run_seed
 from ordercast.core import UsageError
 from ordercast.core.effects import Effect, ExitGroup
 from ordercast.core.events import Discovered, JoinRequested, LeaveRequested, Started, TimerFired
@@ -223,3 +224,10 @@ retry_seconds = 0.0783
 def test_who_comes_back_with_a_list_that_nobody_has_and_is_let_in_again_has_recovered() -> None:
     simulation = parse_scenario(tomllib.loads(LET_IN_AFTER_A_CRASH), find_protocol).simulation()
     assert broken_claims(simulation) == {}
+
+
+@pytest.mark.parametrize("seed", [632, 637, 1880])
+def test_what_an_attempt_has_gathered_goes_with_it_and_a_roster_is_kept_until_it_is_committed(seed: int) -> None:
+    # Sites that formed one of many lists, and none later, kept what everybody had accepted then; 1880: a list that was
+    # formed without a site brought again a roster which had its place in the order.
+    assert run_seed(Token, seed).outcome.violations == ()

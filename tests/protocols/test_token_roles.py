@@ -14,6 +14,7 @@ from ordercast.core.events import Started
 from ordercast.protocols.classic import token
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.backlog import Backlog
+from ordercast.protocols.classic.token.hearing import Hearing
 from ordercast.protocols.classic.token.ledger import Ledger
 from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.protocols.classic.token.packets import Ask, Data, Open
@@ -86,10 +87,10 @@ def test_half_of_the_sites_may_fail_by_default_and_a_small_list_asks_all_of_its_
 
 
 def test_only_the_sites_of_the_system_are_heard() -> None:
-    sites = Sites("a", SITES, None)
-    sites.on_heard("c", Open(FIRST_VERSION))
+    hearing = Hearing(core("a"))
+    assert not hearing.on_heard("c", Open(FIRST_VERSION))
     with pytest.raises(WireError, match="'z' is no site"):
-        sites.on_heard("z", Open(FIRST_VERSION))
+        hearing.on_heard("z", Open(FIRST_VERSION))
 
 
 def test_retries_take_twice_as_long_each_time_up_to_eight_times() -> None:

@@ -9,6 +9,7 @@ from ordercast.core.effects import Effect, EnterGroup, ExitGroup, InstallView, J
 from ordercast.core.events import Event
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.changes import Changes
+from ordercast.protocols.classic.token.hearing import Hearing
 from ordercast.protocols.classic.token.lookup import Lookup
 from ordercast.protocols.classic.token.options import TokenOptions
 from ordercast.sim import Simulation
@@ -20,6 +21,7 @@ from tests.protocols.classic_runs import broken_claims
 
 BRANCHES_OF_CHANGES = {
     *Changes.branches,
+    *Hearing.branches,
     *Lookup.branches,
     "entered",
     "exited",

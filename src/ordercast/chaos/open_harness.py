@@ -73,16 +73,18 @@ class OpenHarness(Harness):
                 f"seeds = [{', '.join(others)}]",
                 *self._option_lines(self._cluster.options),
             ]
-            self._processes.config(name).write_text("\n".join(lines) + "\n")
+            self._processes.configure(name, lines)
 
     # ------------------------------------------------------------------ changes
     async def _strike(self, action: Action) -> None:
         if isinstance(action, Join):
             async with self._turns[action.process]:
-                await self._join(action.process)
+                with self._record.striking("join", action.process):
+                    await self._join(action.process)
         elif isinstance(action, Leave):
             async with self._turns[action.process]:
-                await self._leave(action.process)
+                with self._record.striking("leave", action.process):
+                    await self._leave(action.process)
         else:
             await super()._strike(action)
 

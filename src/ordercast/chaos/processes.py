@@ -61,6 +61,14 @@ class Processes:
         """The configuration file of a process."""
         return self.folder / f"{process}.toml"
 
+    def configure(self, process: SiteId, lines: Iterable[str]) -> None:
+        """Write that file, beside it and renamed. (Else: a process that starts at this moment, while another one comes,
+        reads half of it.)"""
+        file = self.config(process)
+        beside = file.with_name(f".{file.name}.new")
+        beside.write_text("\n".join(lines) + "\n")
+        beside.replace(file)
+
     @property
     def log(self) -> Path:
         """Where all logs are."""

@@ -38,7 +38,7 @@ class Absence(msgspec.Struct, frozen=True):
 
 
 class Strike(msgspec.Struct, frozen=True):
-    """A fault that has really struck, on the clock of the traces."""
+    """A fault that has really struck, or a process that came or left, on the clock of the traces."""
 
     kind: str
     processes: tuple[SiteId, ...]
@@ -56,7 +56,7 @@ class Record:
         """What went wrong with the processes themselves."""
         self.refusals: list[Refusal] = []
         self.strikes: list[Strike] = []
-        """Kills, pauses and partitions."""
+        """Kills, pauses and partitions; and who has come and gone, which is no fault."""
         self.forgotten: list[SiteId] = []
         """Who has come back with an older log that nobody refused."""
         self.absences: list[Absence] = []

@@ -16,7 +16,8 @@ class Part:
     - `on_<timer>_timeout(*rest)` for each name in `timers`: a timer is called by its name, `"submit"`, or by a tuple
       that begins with it, `("report", "b")`;
     - `recall_<record>(record)` for each type in `records`: after a crash, in the order of the log;
-    - `on_heard(sender, packet)`, where a part has it: for every packet that comes, before the packet's own handler;
+    - `on_heard(sender, packet)`, where a part has it: for every packet that comes, before the packet's own handler,
+      which is spared the packet when this returns True;
     - `finish_step()`, where a part has it: at the end of every step;
     - `check_invariants()`, where a part has it: after every step of a simulation.
 

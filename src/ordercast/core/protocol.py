@@ -125,7 +125,7 @@ class Protocol(ABC):
         )
         self._on_timer: dict[events.Timer, Callable[..., None]] = find_handlers(self, self.timers, timer_handler)
         self._on_record: dict[type[Record], Callable[[Any], None]] = find_handlers(self, self.records, record_handler)
-        self._listeners: list[Callable[[SiteId, Packet], None]] = []
+        self._listeners: list[Callable[[SiteId, Packet], bool | None]] = []
         self._finishers: list[Callable[[], None]] = []
         self._checkers: list[Callable[[], None]] = []
 
@@ -184,10 +184,14 @@ class Protocol(ABC):
             handler = self._on_packet.get(type(packet))
             if handler is None:
                 raise WireError(f"{self.contract.name} does not speak {type(packet).__name__}")
-            if self._listeners:  # most cores have none, and are spared an iterator for each packet
+            if not self._listeners:  # as in most cores, which are spared an iterator for each packet
+                handler(event.sender, packet, event.arrival)
+            else:
                 for hear in self._listeners:
-                    hear(event.sender, packet)
-            handler(event.sender, packet, event.arrival)
+                    if hear(event.sender, packet):
+                        break
+                else:
+                    handler(event.sender, packet, event.arrival)
         else:
             self._on_event[type(event)](event)
             if type(event) is events.Recovered:
@@ -316,7 +320,7 @@ class Protocol(ABC):
         """Say why there is no progress, or (an empty reason) that `by` is no longer in the way. A reason stands until
         the same `by` takes it back: what one part says does not hide what another one does, nor what the same one
         says of another group."""
-        if self.obstacle(by, group) != reason:
+        if self._obstacles.get((by, group), "") != reason:
             if reason:
                 self._obstacles[by, group] = reason
             else:

@@ -442,8 +442,8 @@ def check_name(name: str) -> str:
     """Names of clusters and processes stand in file names, datagrams and tables."""
     if not _NAME.fullmatch(name) or len(name) > NAME_CHARACTERS_MAX:
         raise UsageError(
-            f"{name!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits, dots, - and _, with a letter or "
-            f"digit first"
+            f"{_shorten(name)!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits, dots, - and _, "
+            f"with a letter or digit first"
         )
     return name
 
@@ -474,15 +474,19 @@ def _check_socket_path(template: str, process: SiteId, where: str) -> None:
         )
 
 
+def _shorten(name: str) -> str:
+    """For a message of one line."""
+    return name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}…"
+
+
 def check_group_name(name: str) -> None:
     """Names of groups stand in datagrams and tables, and in a list with commas on a command line."""
     if not isinstance(name, str):
         raise TypeError(f"a group's name is a text, not {type(name).__name__}")
     if not name or not name.isprintable() or {" ", ","} & {*name} or len(name) > NAME_CHARACTERS_MAX:
-        shown = name if len(name) <= NAME_CHARACTERS_MAX else f"{name[:NAME_CHARACTERS_MAX]}…"
         raise UsageError(
-            f"{shown!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, without blanks and "
-            f"commas"
+            f"{_shorten(name)!r} is no name; use at most {NAME_CHARACTERS_MAX} letters, digits and marks, "
+            f"without blanks and commas"
         )
 
 

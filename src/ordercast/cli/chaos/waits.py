@@ -54,6 +54,7 @@ def find_waits(
             site: _longest_gap(times_of(site), kill.began, kill.began + LOOK_SECONDS)
             for site in _fellows(killed, groups)
             if not any(site in strike.processes and _overlap(strike, kill) for strike in strikes)
+            and _is_there(site, kill, strikes)
             and _is_back(site, kill, strikes, times_of(site))
         }
         if gaps:
@@ -68,6 +69,15 @@ def _fellows(process: SiteId, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> l
     own = {group for group, members in groups.items() if process in members}
     everyone = sorted({site for members in groups.values() for site in members} - {process})
     return [site for site in everyone if {group for group, members in groups.items() if site in members} == own]
+
+
+def _is_there(site: SiteId, kill: Strike, strikes: Sequence[Strike]) -> bool:
+    """Whether a process had come by then, and had not left. (Else: it comes half a minute after the kill, and its first
+    delivery ends a wait of half a minute.)"""
+    own = [strike for strike in strikes if site in strike.processes]
+    return all(strike.ended <= kill.began for strike in own if strike.kind == "join") and all(
+        strike.began > kill.began for strike in own if strike.kind == "leave"
+    )
 
 
 def _is_back(site: SiteId, kill: Strike, strikes: Sequence[Strike], times: Sequence[float]) -> bool:

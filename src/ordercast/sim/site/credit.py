@@ -35,22 +35,33 @@ class CreditQueue:
     def put(self, instance: InstanceId, request: Request) -> None:
         """The application has one more message."""
         self._place += 1
+        address = (request.groups, request.destinations)
         addresses = self._waiting.setdefault(instance, {})
-        addresses.setdefault((request.groups, request.destinations), deque()).append((self._place, request))
+        if address not in addresses:
+            addresses[address] = deque()
+        addresses[address].append((self._place, request))
 
     def give(self, instance: InstanceId, available: int, group: GroupId | None = None) -> int:
         """The instance takes so many from now on; how many of those wait already."""
         self._credit[instance, group] = available
         if group is not None:
             self._by_group.add(instance)
-        addresses = self._waiting.get(instance, {})
+        addresses = self._waiting.get(instance)
+        if not addresses:
+            return 0
         return min(available, sum(len(those) for (to, _), those in addresses.items() if group is None or group in to))
 
     def take(self, instance: InstanceId) -> Request | None:
         """The next message that the instance takes, for one credit of each account; None when there is none."""
         addresses = self._waiting.get(instance)
-        if not addresses or self._credit.get((instance, None), 1) <= 0:
+        left = self._credit.get((instance, None))
+        if not addresses or (left is not None and left <= 0):
             return None
+        if instance not in self._by_group:
+            if left is not None:
+                self._credit[instance, None] = left - 1
+            longest = next(iter(addresses)) if len(addresses) == 1 else min(addresses, key=lambda to: addresses[to][0])
+            return self._pop(addresses, longest)
         first: tuple[int, Address] | None = None
         for address, those in addresses.items():
             place = those[0][0]
@@ -58,12 +69,15 @@ class CreditQueue:
                 first = place, address
         if first is None:
             return None
-        address = first[1]
-        _, request = addresses[address].popleft()
-        if not addresses[address]:
-            del addresses[address]
-        for account in self._accounts(instance, address):
+        for account in self._accounts(instance, first[1]):
             self._credit[account] -= 1
+        return self._pop(addresses, first[1])
+
+    def _pop(self, addresses: dict[Address, deque[tuple[int, Request]]], address: Address) -> Request:
+        those = addresses[address]
+        _, request = those.popleft()
+        if not those:
+            del addresses[address]
         return request
 
     def give_back(self, instance: InstanceId, request: Request) -> None:
@@ -72,8 +86,6 @@ class CreditQueue:
             self._credit[account] += 1
 
     def _has_credit(self, instance: InstanceId, address: Address) -> bool:
-        if instance not in self._by_group:
-            return True
         return all(self._credit[account] > 0 for account in self._accounts(instance, address))
 
     def _accounts(self, instance: InstanceId, address: Address) -> list[Account]:

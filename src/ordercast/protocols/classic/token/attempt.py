@@ -36,6 +36,7 @@ class Attempt(Part):
     def end(self) -> None:
         """This site forms no list at the moment."""
         self.stage = ""
+        self._core.reformation.forget()
         self._core.repair.want_no_history()
         self._core.cancel_timer("reform")
 

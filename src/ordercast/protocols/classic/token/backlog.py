@@ -8,13 +8,14 @@ from ordercast.core import InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.ledger import Ledger
 from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import (
+    CHANGE_MARK,
     MESSAGE_BYTES,
     Entry,
     Run,
     Turn,
+    Version,
     begins_life,
     is_change,
-    message_bytes,
     messages_bytes,
     same_life_start,
 )
@@ -46,10 +47,17 @@ class Backlog(Part):
         """The latest one whose messages are kept."""
 
     def keep_change(self, number: int, multicast: Multicast) -> None:
-        """A change of the roster was heard."""
-        self._changes[multicast.id.source, number] = multicast
-        while len(self._changes) > CHANGES_MAX:
-            del self._changes[next(iter(self._changes))]
+        """A change of the roster was heard. No turn will bring one again that is committed, nor an earlier one."""
+        if _version(multicast) > self._ledger.committed_roster.version:
+            self._changes[multicast.id.source, number] = multicast
+            while len(self._changes) > CHANGES_MAX:
+                del self._changes[next(iter(self._changes))]
+
+    def drop_changes(self) -> None:
+        """A roster is committed. (Else: a list that brought another one was never opened, and its message waits for
+        ever.)"""
+        committed = self._ledger.committed_roster.version
+        self._changes = {key: change for key, change in self._changes.items() if _version(change) > committed}
 
     def admit(self, roster: Roster) -> None:
         """Messages of these sites are kept from here on, whether they are new or not."""
@@ -66,12 +74,13 @@ class Backlog(Part):
 
     def keep(self, source: SiteId, first: int, multicasts: tuple[Multicast, ...]) -> None:
         """Messages were heard, which follow each other from this number of their source on."""
-        ordered = self._ordered(source)
-        if ordered is None:
+        heard = self._heard.get(source)
+        ordered = None if heard is None else self._ledger.begins_at(source, self._newest)
+        if heard is None or ordered is None:
             return
-        heard = self._heard[source]
+        near = ordered + self.messages_max
         for number, multicast in enumerate(multicasts, first):
-            if number not in heard and self._is_near(ordered, number):
+            if number not in heard and (ordered < number <= near or self._is_near(ordered, number)):
                 heard[number] = multicast
                 self._bytes[source] += len(multicast.payload) + MESSAGE_BYTES
         # What comes last in the source's order goes first: else what is needed next could find no room.
@@ -84,8 +93,6 @@ class Backlog(Part):
 
     def _is_near(self, ordered: int, number: int) -> bool:
         """Whether it lies within the windows behind what is ordered, or behind the beginning of a later life."""
-        if ordered < number <= ordered + self.messages_max:
-            return True
         behind = max(ordered, same_life_start(number))
         return behind < number <= behind + self.messages_max
 
@@ -109,7 +116,7 @@ class Backlog(Part):
         for run in turn.runs:
             source = run.first.source
             heard = self._heard.get(source, {})
-            for number in range(run.source_number, run.last + 1):
+            for number in range(run.source_number, run.source_number + run.count):
                 multicast = heard.get(number) or self.find(source, number)
                 if multicast is None:
                     return None
@@ -119,15 +126,19 @@ class Backlog(Part):
     def remove(self, entry: Entry) -> None:
         """These are in the history now."""
         for run in entry.turn.runs:
-            source, numbers = run.first.source, range(run.source_number, run.source_number + run.count)
-            if is_change(source):
-                for number in numbers:
-                    self._changes.pop((source, number), None)
+            source, first = run.first.source, run.source_number
+            heard = self._heard.get(source)
+            if heard is None:
+                if is_change(source):
+                    self._changes.pop((source, first), None)
                 continue
-            if begins_life(run.source_number):
+            if begins_life(first):
                 self._drop_ordered(source)
-            for number in numbers:
-                self._drop(source, number)
+            freed = 0
+            for number in range(first, first + run.count):
+                if (dropped := heard.pop(number, None)) is not None:
+                    freed += len(dropped.payload) + MESSAGE_BYTES
+            self._bytes[source] -= freed
 
     def _drop_ordered(self, source: SiteId) -> None:
         ordered = self._ordered(source)
@@ -175,7 +186,7 @@ class Backlog(Part):
         multicasts: list[Multicast] = []
         following: Multicast | None = first
         while following is not None and following.id.incarnation == first.id.incarnation:
-            bytes_max -= message_bytes(following)
+            bytes_max -= len(following.payload) + MESSAGE_BYTES
             if bytes_max < 0 or len(multicasts) == count_max:
                 break
             multicasts.append(following)
@@ -192,6 +203,8 @@ class Backlog(Part):
         left: float = bytes_max
         for source in sources[start:] + sources[:start]:
             number = self._ledger.ordered[source]
+            if not self._heard[source]:
+                continue
             while len(chosen) < count_max:
                 found = self._next_run(source, number, count_max - len(chosen), left)
                 if found is None and not chosen:
@@ -207,10 +220,10 @@ class Backlog(Part):
     def has_next(self) -> bool:
         """Whether there is anything to acknowledge."""
         ordered = self._ledger.ordered
-        return any(
-            heard and source in ordered and self._next_number(source, ordered[source])
-            for source, heard in self._heard.items()
-        )
+        for source, heard in self._heard.items():
+            if heard and source in ordered and self._next_number(source, ordered[source]):
+                return True
+        return False
 
     def check_invariants(self) -> None:
         """Nothing here is in the history, and nothing is beyond the bound."""
@@ -226,3 +239,8 @@ class Backlog(Part):
                 raise InvariantViolation(f"{len(heard)} messages of {source} wait, at most {self.messages_max} should")
             if heard and min(heard) <= ordered.get(source, 0):
                 raise InvariantViolation(f"message {min(heard)} of {source} waits and is in the history")
+
+
+def _version(change: Multicast) -> Version:
+    """Of the roster that the message brings."""
+    return change.id.number, change.id.source.removeprefix(CHANGE_MARK)

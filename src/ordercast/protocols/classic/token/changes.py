@@ -113,7 +113,7 @@ class Changes(Part):
         """Who is not in the roster yet, or is about to leave it, cannot multicast: what it has under way would be
         lost."""
         core = self._core
-        if not core.delivery.is_in or core.system.outside or self._leaves_all or self._told:
+        if not core.delivery.is_in or core.system.outside or self._told or (self._wishes and self._leaves_all):
             raise UsageError(
                 f"{self._core.site} is in no group, or leaves its last one: join a group before you multicast"
             )
@@ -266,11 +266,11 @@ class Changes(Part):
 
     def finish_step(self) -> None:
         """The last delivery is behind this site: it is in no list any more. What it left to join elsewhere it joins."""
-        core, changed = self._core, self._changed
-        self._changed = False
+        if not (self._leaves or self._changed):
+            return
+        core, self._changed = self._core, False
         if not self._leaves:
-            if changed:
-                self.go_on()
+            self.go_on()
             return
         core.branch("gone")
         core.suspicion.note_recovered()

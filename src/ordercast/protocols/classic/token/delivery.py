@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId
-from ordercast.core.effects import EnterGroup, ExitGroup, InstallView, Replay
+from ordercast.core.effects import Deliver, EnterGroup, ExitGroup, InstallView, Replay
 from ordercast.protocols.classic.token.records import Delivered, State
-from ordercast.protocols.classic.token.rosters import Roster, new_roster, read_roster
+from ordercast.protocols.classic.token.rosters import Roster, read_roster
 from ordercast.protocols.classic.token.turns import Entry
 
 if TYPE_CHECKING:
@@ -54,14 +54,12 @@ class Delivery(Part):
         """These are committed: what is addressed to this site waits for its delivery."""
         for entry in entries:
             turn = entry.turn
-            roster = new_roster(turn, entry.multicasts)
-            if roster is not None:
-                self._groups = frozenset(self._own_groups(roster))
-                self._undelivered.append((turn.number, turn.first_sequence, entry.multicasts[0], True))
-                continue
             for sequence, multicast in enumerate(entry.multicasts, turn.first_sequence):
                 if not self._groups.isdisjoint(multicast.groups):
                     self._undelivered.append((turn.number, sequence, multicast, False))
+                elif turn.is_change:
+                    self._groups = frozenset(self._own_groups(read_roster(multicast)))
+                    self._undelivered.append((turn.number, sequence, multicast, True))
 
     def _own_groups(self, roster: Roster) -> tuple[GroupId, ...]:
         """The groups in which this site is, in its present life; none while it is in no list. (Else: a leaves g and h
@@ -76,16 +74,21 @@ class Delivery(Part):
         The log says so first. (Deliver, crash before the log: after the recovery the same message is delivered again.)
         """
         core, waiting = self._core, self._undelivered
+        if not waiting:
+            return
         room = core.options.reader_messages_max - self._unconsumed
         chosen: list[tuple[int, int, Multicast, bool]] = []
+        if len(waiting) <= room:
+            chosen.extend(waiting)
+            waiting.clear()
         # A change takes no room: the application takes messages only, and would never make any for what follows it.
         while waiting and (room > 0 or waiting[0][3]):
             chosen.append(waiting.popleft())
             room -= not chosen[-1][3]
         if waiting:
             core.branch("reader-slow")
-        if not chosen:
-            return
+            if not chosen:
+                return
         self.delivered = chosen[-1][1]
         if not core.system.outside:  # who is still coming learns of rosters before its own, and delivers nothing
             self.log(Delivered(self._ledger.committed, self.delivered))
@@ -95,7 +98,7 @@ class Delivery(Part):
             else:
                 self._unconsumed += 1
                 self._move(multicast)
-                core.deliver(multicast, order_key=(sequence,))
+                core.outbox.append(Deliver(multicast, order_key=(sequence,)))
 
     def _move(self, multicast: Multicast) -> None:
         for group in multicast.groups:

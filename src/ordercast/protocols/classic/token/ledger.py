@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from ordercast.core import GroupId, InvariantViolation, Multicast, Part, SiteId
 from ordercast.protocols.classic.token.records import State
-from ordercast.protocols.classic.token.rosters import Roster, configured, new_roster
+from ordercast.protocols.classic.token.rosters import Roster, configured, read_roster
 from ordercast.protocols.classic.token.turns import (
     FIRST_VERSION,
     Entry,
@@ -71,7 +71,7 @@ class Ledger(Part):
     @property
     def token_site(self) -> SiteId:
         """Whose turn is next."""
-        return self.issuer(self.accepted + 1)
+        return self.members[(self.accepted - self.base) % len(self.members)]
 
     def issuer(self, number: int) -> SiteId:
         """Who issues that turn of the installed list."""
@@ -275,7 +275,8 @@ class Ledger(Part):
         self._committed_ordered.update(state.committed_ordered or self._committed_part())
         self.counts = dict(state.counts)
         for turn in self.uncommitted():
-            self.roster = new_roster(turn, self.entries[turn.number].multicasts) or self.roster
+            if turn.is_change:
+                self.roster = read_roster(self.entries[turn.number].multicasts[0])
 
     def _committed_part(self) -> dict[SiteId, int]:
         """For checkpoints of earlier versions, which know no lives: a source's numbers have no gap."""
@@ -287,14 +288,15 @@ class Ledger(Part):
 
     def _count(self, entry: Entry) -> None:
         """A turn with messages is committed."""
-        self.committed_message_turn = entry.turn.number
-        roster = new_roster(entry.turn, entry.multicasts)
-        if roster is not None:
+        turn = entry.turn
+        self.committed_message_turn = turn.number
+        if not entry.multicasts[0].groups and turn.is_change:
+            roster = read_roster(entry.multicasts[0])
             _enrol(self._committed_ordered, self.committed_roster, roster)
             self.committed_roster = roster
             return
-        for run in entry.turn.runs:
-            self._committed_ordered[run.first.source] = run.last
+        for run in turn.runs:
+            self._committed_ordered[run.first.source] = run.source_number + run.count - 1
         counts = self.counts
         for multicast in entry.multicasts:
             for group in multicast.groups:
@@ -306,14 +308,10 @@ class Ledger(Part):
             raise InvariantViolation(
                 f"turn {turn.number} begins at {turn.first_sequence}, the history ends at {self.sequence}"
             )
-        roster = new_roster(turn, entry.multicasts)
-        if roster is not None:
-            _enrol(self.ordered, self.roster, roster)
-            self.roster = roster
-        else:
-            for run in turn.runs:
-                self._check_run(turn, run)
-                self.ordered[run.first.source] = run.last
+        for run in turn.runs:
+            source, number = run.first.source, run.source_number
+            if self.ordered.get(source) == number - 1 or not self._push_change(entry, run):
+                self.ordered[source] = number + run.count - 1
         count = len(entry.multicasts)
         self.entries[turn.number] = entry
         self.messages += count
@@ -322,15 +320,24 @@ class Ledger(Part):
         self.sequence += count
         self.accepted = turn.number
 
-    def _check_run(self, turn: Turn, run: Run) -> None:
+    def _push_change(self, entry: Entry, run: Run) -> bool:
+        """Whether a turn brings a roster, when its run does not go on where its source was. If not, it begins a life of
+        its source, or it is a mistake."""
+        turn = entry.turn
+        if turn.is_change:
+            roster = read_roster(entry.multicasts[0])
+            _enrol(self.ordered, self.roster, roster)
+            self.roster = roster
+            return True
         before = self.ordered.get(run.first.source)
         if before is None:
             raise InvariantViolation(f"turn {turn.number} acknowledges {run.first}, whose source is not in the roster")
-        if run.source_number != before + 1 and not (begins_life(run.source_number) and run.source_number > before):
+        if not begins_life(run.source_number) or run.source_number <= before:
             raise InvariantViolation(
                 f"turn {turn.number} acknowledges {run.first} as number {run.source_number} of its source, "
                 f"after {before}"
             )
+        return False
 
     def _drop_uncommitted(self) -> list[Entry]:
         dropped = []

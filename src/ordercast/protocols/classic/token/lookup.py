@@ -42,7 +42,6 @@ class Lookup(Part):
         "came",
         "joiner-restarted",
         "lineages-merge",
-        "other-lineage",
         "coming-failed",
     )
 

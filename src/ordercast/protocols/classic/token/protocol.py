@@ -10,11 +10,9 @@ from ordercast.core.effects import DeclareRecovered
 from ordercast.core.events import (
     Consumed,
     Discovered,
-    Event,
     JoinRequested,
     LeaveRequested,
     MulticastRequested,
-    Received,
     Recovered,
     RemovalRequested,
     Started,
@@ -24,6 +22,7 @@ from ordercast.protocols.classic.token.attempt import Attempt
 from ordercast.protocols.classic.token.backlog import Backlog
 from ordercast.protocols.classic.token.changes import Changes
 from ordercast.protocols.classic.token.delivery import Delivery
+from ordercast.protocols.classic.token.hearing import Hearing
 from ordercast.protocols.classic.token.joining import Joining
 from ordercast.protocols.classic.token.ledger import Ledger
 from ordercast.protocols.classic.token.lookup import Lookup
@@ -73,7 +72,7 @@ class Token(Protocol):
         guarantees=(*TOTAL_ORDER, "offset-agreement"),
         faults=EVERY_FAULT,
         crash="the others, if a majority, form a new token list without it; when it comes back it gets what they keep",
-        branches=tuple(branch for role in ROLES for branch in role.branches),
+        branches=tuple(branch for part in (*ROLES, Hearing) for branch in part.branches),
         options=TokenOptions,
         at_rest=lambda sites, groups, options: AtRest(
             packets=2 * sites / options.beacon_seconds,
@@ -86,7 +85,7 @@ class Token(Protocol):
         dynamic=True,
     )
     arrangement = ARRANGEMENT
-    parts = (Sites, Ledger, Backlog, *ROLES)
+    parts = (Sites, Hearing, Ledger, Backlog, *ROLES)
     records = (State,)
     wants_consumed = True
 
@@ -105,6 +104,7 @@ class Token(Protocol):
         system, options = self.system, self.options
         self.attach(system)
         self.ledger = self.attach(Ledger(system.roster.names, system.roster))
+        self.attach(Hearing(self))
         self.backlog = self.attach(Backlog(self.ledger, system.roster.names, options.window_messages))
         self.source = self.attach(Source(self))
         self.ring = self.attach(Ring(self))
@@ -120,13 +120,6 @@ class Token(Protocol):
         self.loss = self.attach(Loss(self))
         self.attach(self.lookup)
         self.attach(self.changes)
-
-    def step(self, now: float, event: Event) -> None:
-        """Take one event; what is of another lineage is counted, and no event."""
-        if type(event) is Received and not self.system.is_ours(event.packet, self.ledger.version):
-            self.branch("other-lineage")
-        else:
-            super().step(now, event)
 
     def on_started(self, event: Started) -> None:
         """Everybody begins with the list of all sites; who is in no configuration waits until it is to join."""

@@ -91,9 +91,13 @@ class Reformation(Part):
         core.joining.join(next_version(number, core.site, core.system.lineage))
         core.attempt.begin("inviting", self.on_inviting_round)
         self._joins = {core.site: core.joining.own_join()}
-        self._applied = {}
-        self._merging = set()
         self.send_invite()
+
+    def forget(self) -> None:
+        """The attempt is over, whatever came of it. (Else: what each site had accepted stays here until this one forms
+        another list, which may be never.)"""
+        self._joins, self._applied, self._merging = {}, {}, set()
+        self._proposal, self._coming, self._confirmed = None, frozenset(), set()
 
     def send_invite(self) -> None:
         """To everybody who has not joined."""

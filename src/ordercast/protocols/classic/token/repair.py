@@ -239,7 +239,7 @@ class Repair(Part):
         if is_change(source):
             self._hear_change(packet)
         else:
-            core.system.check_message(source, {group for each in packet.multicasts for group in each.groups})
+            core.system.check_messages(source, packet.multicasts)
             core.backlog.keep(source, packet.source_number, packet.multicasts)
         self.learn()
         if self._asking and sender == self._asked:

@@ -39,6 +39,9 @@ class Ring(Part):
         self._ledger = core.ledger
         self.alive = False
         """Whether a token site of the installed list was heard."""
+        self._members: tuple[SiteId, ...] = ()
+        self._peers: tuple[SiteId, ...] = ()
+        """The list, and the rest of it, when that was last worked out."""
         self._opened: Version = FIRST_VERSION
         """The list of which this site knows that a majority has installed it (and of the first one everybody has)."""
         self._pending: dict[int, Turn] = {}
@@ -60,10 +63,12 @@ class Ring(Part):
 
     def peers(self) -> tuple[SiteId, ...]:
         """The rest of the list; for a site that is not in one, everybody."""
-        core = self._core
+        core, members = self._core, self._ledger.members
         if not core.stable.in_normal_phase:
             return core.system.others
-        return tuple(site for site in self._ledger.members if site != core.site)
+        if members is not self._members:
+            self._members, self._peers = members, tuple(site for site in members if site != core.site)
+        return self._peers
 
     # ------------------------------------------------------------------ a list begins and ends
     def begin(self, base: int) -> None:
@@ -124,7 +129,7 @@ class Ring(Part):
         """Whether there is something to acknowledge, and room for it; or messages that the list cannot know to be
         committed yet."""
         ledger, core = self._ledger, self._core
-        if (self._is_change_due() or core.backlog.has_next()) and core.settlement.room() > 0:
+        if (core.backlog.has_next() or self._is_change_due()) and core.settlement.room() > 0:
             return True
         if ledger.accepted > ledger.base:
             known = max(ledger.base, ledger.accepted - core.system.transfers_needed(len(ledger.members)))
@@ -306,8 +311,9 @@ class Ring(Part):
                 break
             core.stable.accept(entry)
             del pending[turn.number]
-        for number in [number for number in pending if number <= ledger.accepted]:
-            del pending[number]
+        if pending:
+            for number in [number for number in pending if number <= ledger.accepted]:
+                del pending[number]
         if self._passing is not None and ledger.accepted > self._passing.number:
             self._stop_passing()
         if self._heard > ledger.accepted and core.stable.in_normal_phase:

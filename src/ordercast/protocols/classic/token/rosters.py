@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from ordercast.core import GroupId, MessageId, Multicast, SiteId, WireError, encode
-from ordercast.protocols.classic.token.turns import CHANGE_MARK, FIRST_VERSION, Run, Turn, Version, life_start
+from ordercast.protocols.classic.token.turns import CHANGE_MARK, FIRST_VERSION, Run, Version, life_start
 from ordercast.protocols.parts.names import SITES_MAX, check_names
 
 VERSION_NUMBER_MAX = 1 << 31
@@ -171,11 +171,6 @@ def read_roster(multicast: Multicast) -> Roster:
     if announce(roster).id != multicast.id:
         raise WireError(f"a change of the roster by the name of {multicast.id}")
     return roster
-
-
-def new_roster(turn: Turn, multicasts: tuple[Multicast, ...]) -> Roster | None:
-    """The roster that a turn brings, if it does."""
-    return read_roster(multicasts[0]) if turn.is_change else None
 
 
 # ---------------------------------------------------------------------- lineages

@@ -146,9 +146,12 @@ class Settlement(Part):
 
     def finish_step(self) -> None:
         """Is the history full, and whose fault is it?"""
+        ledger = self._ledger
+        full = ledger.messages >= self._messages_max or ledger.bytes > self._full_bytes
+        if not (full or self.held_up or self._full):
+            return
         if self.held_up:
-            self.held_up = self._floor() < self._ledger.forgotten
-        full = self.is_full
+            self.held_up = self._floor() < ledger.forgotten
         if full and self._core.stable.in_normal_phase:
             self._make_room(max(1, self._messages_max // SPARE), 2 * self.turn_bytes_max)
             full = self.is_full

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ordercast.core import GroupId, Packet, Part, SiteId, UsageError, WireError
-from ordercast.protocols.classic.token.packets import Admit, Apply, Decline, Invite, Presence, Probe, Seek, Status
+from ordercast.core import Multicast, Part, SiteId, UsageError, WireError
 from ordercast.protocols.classic.token.rosters import (
     Roster,
     check_roster,
@@ -15,11 +14,6 @@ from ordercast.protocols.classic.token.rosters import (
 )
 from ordercast.protocols.classic.token.turns import FIRST_VERSION, Summary, Turn, Version
 from ordercast.protocols.parts.names import SITES_MAX
-
-_VERSION_OF: dict[type[Packet], str] = {Status: "installed"}
-"""Where the version of the sender's list stands, when it is not in `version`."""
-_FOR_STRANGERS = frozenset({Seek, Presence, Apply, Decline, Invite, Admit, Probe})
-"""What a site that is in no list listens to; and whoever is in one looks at the lineage itself."""
 
 
 class Sites(Part):
@@ -39,7 +33,7 @@ class Sites(Part):
         self._resilience = resilience
         self._is_late = outside
         """Whether the configuration says nothing to this site."""
-        self._searching = False
+        self.searching = False
         """Whether the driver has not said yet whom it has found, and there may be somebody."""
         self.configured = roster or configured(sites, {})
         """What the configuration says."""
@@ -53,7 +47,7 @@ class Sites(Part):
         """The list of which that was told."""
         self.outside = outside
         """Whether this site is in no list, and knows of none to which it belongs."""
-        self._coming = False
+        self.coming = False
         """Whether it is being let into one."""
         self.lineage = ""
         """Of the lists to which this site belongs, or comes."""
@@ -75,13 +69,18 @@ class Sites(Part):
             sorted({*self.found, *(() if self._is_late else self.configured.names)} - {self._site})
         )
         """Those who were found, or are configured."""
-        self._known = {*names, *self.found, *self.configured.names}
+        self.known = {*names, *self.found, *self.configured.names}
+        """Everybody who may be heard."""
+        is_fixed = self.roster.is_configured and not self.found
+        self._groups = frozenset(group for group, _members in self.roster.groups) if is_fixed else None
+        """The groups that there are; None where sites were found, which may have come and made others."""
+        self._transfers = self._transfers_of(self.roster)
 
     # ------------------------------------------------------------------ who comes and goes
     def enter(self, roster: Roster, before: Roster | None, version: Version) -> None:
         """A list was installed that has this roster."""
         self.roster, self.before = roster, before
-        self.outside = self._coming = False
+        self.outside = self.coming = False
         self.lineage = lineage(version)
         life = roster.life(self._site)
         self.life = self.life if life is None else life
@@ -91,13 +90,12 @@ class Sites(Part):
 
     def come(self, version: Version) -> None:
         """This site is let into a list, and gets ready for it."""
-        self.lineage, self.life, self._coming = lineage(version), version[0], True
+        self.lineage, self.life, self.coming = lineage(version), version[0], True
 
     def open(self) -> None:
         """The list was opened: a majority of the roster before has installed it, so that one decides nothing more."""
-        if self.before:
-            self.before = None
-            self._refresh()
+        self.before = None
+        self._refresh()
 
     def hear_of(self, roster: Roster, version: Version) -> None:
         """Somebody tells of a roster that a list has. It may be an older one than another list has brought that was
@@ -111,17 +109,17 @@ class Sites(Part):
         self.roster = self._heard_of = self.configured
         self._heard_at = FIRST_VERSION
         self.before, self.life, self.lineage = None, 0, ""
-        self.outside, self._coming = True, False
+        self.outside, self.coming = True, False
         self._refresh()
 
     def search(self) -> None:
         """Until the driver says whom it has found, whoever is heard may be one of them."""
-        self._searching = True
+        self.searching = True
 
     def find(self, sites: tuple[SiteId, ...]) -> None:
         """The driver has found these."""
         self.found = sites
-        self._searching = False
+        self.searching = False
         self._refresh()
 
     @property
@@ -140,48 +138,28 @@ class Sites(Part):
         return tuple(site for site in self.found if site not in self.all)
 
     # ------------------------------------------------------------------ what is heard
-    def on_heard(self, sender: SiteId, packet: Packet) -> None:
-        """Only the sites of the system take part; and where the driver finds others, those, too, whom it has not told
-        of yet."""
-        if sender not in self._known and not self.found and not self._searching:
-            raise WireError(f"{sender!r} is no site of the system")
-
-    def is_ours(self, packet: Packet, installed: Version) -> bool:
-        """Whether a packet is of a list of the lineage in which this site is. Others are of no use, and no mistake:
-        somebody does not know yet that this site has moved, or has left."""
-        version = getattr(packet, _VERSION_OF.get(type(packet), "version"), None)
-        if (version is None or version == installed) and not self.outside:
-            return True
-        if type(packet) in _FOR_STRANGERS:
-            return True
-        if self.outside and not self._coming:
-            return False
-        return version is None or version == installed or lineage(version) == self.lineage
-
-    def check_message(self, source: SiteId, groups: Iterable[GroupId]) -> None:
-        """It is of a site of the system, to groups that there are. Where other sites were found, they may have come and
-        made groups, and this site does not know yet."""
-        if self.found or not self.roster.is_configured:
+    def check_messages(self, source: SiteId, multicasts: Iterable[Multicast]) -> None:
+        """They are of a site of the system, to groups that there are. Where other sites were found, they may have come
+        and made groups, and this site does not know yet."""
+        groups = self._groups
+        if groups is None:
             return
         if source not in self.all:
             raise WireError(f"a message of {source!r}, which is no site of the system")
-        if any(not self.roster.members(group) for group in groups):
-            raise WireError(f"a message of {source!r} to a group that does not exist")
+        for multicast in multicasts:
+            if not groups.issuperset(multicast.groups):
+                raise WireError(f"a message of {source!r} to a group that does not exist")
 
     def check_turns(self, turns: Iterable[Turn]) -> None:
         """They acknowledge messages of the sites of the system only, or bring a new roster. Who has come with that is
         known when the roster itself is here."""
-        known: Collection[SiteId] | None = self.all
+        known = self.all
         for turn in turns:
-            if turn.is_change:
-                known = None
-            elif known is not None and any(run.first.source not in known for run in turn.runs):
-                self._check_sources(turn)
-
-    def _check_sources(self, turn: Turn) -> None:
-        if self.roster.is_configured and not self.found:
-            source = next(run.first.source for run in turn.runs if run.first.source not in self.all)
-            raise WireError(f"a turn with a message of {source!r}, which is no site of the system")
+            for run in turn.runs:
+                if run.first.source not in known:
+                    if turn.is_change or self._groups is None:
+                        return
+                    raise WireError(f"a turn with a message of {run.first.source!r}, which is no site of the system")
 
     def check_members(self, members: tuple[SiteId, ...], roster: Roster | None = None) -> None:
         """They are sites of the system."""
@@ -221,5 +199,7 @@ class Sites(Part):
 
     def transfers_needed(self, members: int, roster: Roster | None = None) -> int:
         """L; a list that is too small for it has to know the message at every site."""
-        sites = len((roster or self.roster).sites)
-        return min(sites // 2 if self._resilience is None else self._resilience, members - 1)
+        return min(self._transfers if roster is None else self._transfers_of(roster), members - 1)
+
+    def _transfers_of(self, roster: Roster) -> int:
+        return len(roster.sites) // 2 if self._resilience is None else self._resilience

@@ -110,7 +110,7 @@ class Source(Part):
             for run in entry.turn.runs:
                 if run.first.source == site:
                     found = True
-                    for number in range(run.source_number, run.last + 1):
+                    for number in range(run.source_number, run.source_number + run.count):
                         self._release(number)
         return found
 

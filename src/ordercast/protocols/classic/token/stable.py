@@ -35,11 +35,12 @@ class Stable(Part):
     def in_normal_phase(self) -> bool:
         """Whether this site takes part in its list: it has joined no later one, knows of no turn of a later one, and
         remembers what it has done in it."""
+        ledger, core = self._ledger, self._core
         return (
-            self.promised == self._ledger.version == self._ledger.newest
-            and not self._core.loss.lost
-            and self._core.site in self._ledger.members
-            and not self._core.system.outside
+            self.promised == ledger.version == ledger.newest
+            and not core.loss.lost
+            and core.site in ledger.members
+            and not core.system.outside
         )
 
     # ------------------------------------------------------------------ changes
@@ -94,8 +95,10 @@ class Stable(Part):
 
     def _apply_accepted(self, entry: Entry) -> None:
         self._ledger.accept(entry)
-        self._core.backlog.remove(entry)
-        self._core.system.open()
+        core = self._core
+        core.backlog.remove(entry)
+        if core.system.before is not None:
+            core.system.open()
         self.count_transfers()
 
     def _apply_settled(self, through: int, version: Version, entries: tuple[Entry, ...]) -> None:
@@ -127,6 +130,7 @@ class Stable(Part):
         """There is another roster."""
         core = self._core
         core.system.hear_of(roster, self._ledger.committed_version)
+        core.backlog.drop_changes()
         core.backlog.admit(roster)
         core.settlement.admit(roster, 0)
 

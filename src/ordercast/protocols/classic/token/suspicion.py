@@ -68,7 +68,8 @@ class Suspicion(Part):
         self.watch_ring()
         self._failures = 0
         core.block("majority", "")
-        self.note_recovered()
+        if self._recovering:
+            self.note_recovered()
         if core.attempt.stage in ("probing", "catching-up") and not core.probing.is_for_change:
             core.attempt.end()
 
