@@ -200,12 +200,13 @@ class Member(InRole):
     # ------------------------------------------------------------------ Data and Keep Alives
     def hear(self, sender: SiteId, epoch: ViewId) -> Stream | None:
         """A sender has said something in an epoch: its stream, when it is a sender of the same epoch here."""
-        if self.state is State.OUT:
+        if self.course.state is State.OUT:
             return None
         self.detector.hear(sender)
-        if epoch == self.epoch:
-            stream = self.group.streams.get(sender)
-            if stream is not None:
+        group = self.group
+        if epoch == group.senders.epoch:
+            stream = group.streams.get(sender)
+            if stream is not None and self._foreign:
                 self._foreign.pop(sender, None)
             return stream
         if self.bootstrap is not None:
@@ -236,14 +237,15 @@ class Member(InRole):
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
-        if isinstance(data.change, PAdd):
+        if data.change is not None and isinstance(data.change, PAdd):
             self.changes.expect(data.change)
         self.order.put(stream, data)
 
     def advance(self) -> None:
         """Some sender's time has passed on."""
-        self.order.advance()
-        if self.order.halted:
+        order = self.order
+        order.advance()
+        if order.halted:
             if self.repair is not None:
                 self.repair.go_on()
             elif self.reception is not None:
