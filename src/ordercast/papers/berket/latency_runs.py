@@ -10,14 +10,12 @@ from ordercast.bench.summary import milliseconds_to_the_last
 from ordercast.papers.artefact import LiveRun
 from ordercast.papers.berket.latencies import MEASURES as SUMMARY
 from ordercast.papers.berket.latencies import simulated, summary
-from ordercast.protocols import find_protocol
-from ordercast.sim import Simulation, Workload
-from ordercast.sim.networks import PointToPoint
+from ordercast.papers.berket.one_group import LATENCY_SECONDS, process_names, simulate_one_group
+from ordercast.sim import Workload
 from ordercast.spark.experiments import Point
 
 START_SECONDS = 5.0
 SECONDS = 20.0
-LATENCY_SECONDS = 0.0005
 PROCESSING_SECONDS = 0.00005
 KEEP_ALIVE_SECONDS = 0.075
 """The most that the prototype waited (7.1.2)."""
@@ -39,18 +37,12 @@ def _held(milliseconds: list[float], bound: float) -> dict[str, float | None]:
 def run_latency(point: Point, seed: int) -> dict[str, float | None]:
     """So many processes, each of which multicasts at a rate."""
     count, rate = int(point["processes"]), float(point["rate"])
-    names = tuple(f"p{number:02}" for number in range(count))
+    names = process_names(count)
     random = Random(f"berket latency {seed}")
-    protocol = find_protocol("intergroup")
-    network = PointToPoint(processing=PROCESSING_SECONDS, latency=LATENCY_SECONDS)
-    simulation = Simulation(
-        protocol,
-        {"g": names},
-        network,
-        seed=seed,
-        options=protocol.contract.options(views="fixed", keep_alive_seconds=KEEP_ALIVE_SECONDS),
+    simulation = simulate_one_group(
+        names,
         # Each from a moment of its own: what all send at once needs no Keep Alive.
-        workloads=[
+        [
             Workload(
                 sources=(name,),
                 groups=("g",),
@@ -61,10 +53,10 @@ def run_latency(point: Point, seed: int) -> dict[str, float | None]:
             )
             for name in names
         ],
-        duration=START_SECONDS + SECONDS + 1.0,
-        settle=0.0,
-        stable=False,
-        check_invariants=False,
+        processing=PROCESSING_SECONDS,
+        seconds=START_SECONDS + SECONDS + 1.0,
+        seed=seed,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
     ).execute()
     found = simulated(simulation, START_SECONDS, START_SECONDS + SECONDS, "group-timestamp", to_the_last=True)
     # A process sends copies one after the other, and takes packets one after the other: all that come at once.

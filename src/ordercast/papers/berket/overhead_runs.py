@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import cast
 
-from ordercast.protocols import find_protocol
-from ordercast.sim import Simulation, Workload
-from ordercast.sim.networks import PointToPoint
+from ordercast.papers.berket.one_group import process_names, simulate_one_group
+from ordercast.sim import Workload
 from ordercast.sim.traffic import Traffic
 from ordercast.spark.experiments import Point
 
 START_SECONDS = 20.0
 """The control hierarchy has its places by then."""
 SECONDS = 60.0
-LATENCY_SECONDS = 0.0005
 KEEP_ALIVE_SECONDS = 0.05
 """The mean of the 25 to 75 ms of 7.1.2."""
 
@@ -36,23 +34,15 @@ MEASURES = (
 def run_overhead(point: Point, seed: int) -> dict[str, float | None]:
     """Everyone sends, at a rate each; counted from when everyone has its place."""
     count, size = int(point["processes"]), int(point["size"])
-    names = tuple(f"p{number:02}" for number in range(count))
-    protocol = find_protocol("intergroup")
-    simulation = Simulation(
-        protocol,
-        {"g": names},
-        PointToPoint(processing=0.000001, latency=LATENCY_SECONDS),
+    names = process_names(count)
+    simulation = simulate_one_group(
+        names,
+        [Workload(sources=names, groups=("g",), rate=float(point["rate"]), arrivals="regular", size=size)],
+        processing=0.000001,
+        seconds=START_SECONDS + SECONDS,
         seed=seed,
-        options=protocol.contract.options(views="fixed", keep_alive_seconds=KEEP_ALIVE_SECONDS),
-        workloads=[
-            Workload(sources=names, groups=("g",), rate=float(point["rate"]), arrivals="regular", size=size),
-        ],
-        duration=START_SECONDS + SECONDS,
-        settle=0.0,
-        stable=False,
-        tracing=False,
-        counting=True,
-        check_invariants=False,
+        traced=False,
+        keep_alive_seconds=KEEP_ALIVE_SECONDS,
     )
     before: list[Traffic] = []
     simulation.queue.schedule(START_SECONDS, lambda: before.append(cast(Traffic, simulation.traffic).copy()))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from ordercast.bench.load import Load
 from ordercast.bench.run import measure
 from ordercast.papers.artefact import LiveRun
-from ordercast.protocols import find_protocol
-from ordercast.sim import Simulation, Workload
-from ordercast.sim.networks import PointToPoint
+from ordercast.papers.berket.one_group import process_names, simulate_one_group
+from ordercast.sim import Workload
 from ordercast.spark.experiments import Point
 
 START_SECONDS = 5.0
@@ -16,7 +15,6 @@ SENDS_PER_SECOND = 100.0
 """The prototype waits ten milliseconds before each message (7.1.1)."""
 PROCESSING_SECONDS = 1 / 900
 """The prototype processes 900 messages a second (7.1.1)."""
-LATENCY_SECONDS = 0.0005
 
 MEASURES = ("messages_per_second", "bytes_per_second", "lost")
 
@@ -24,19 +22,13 @@ MEASURES = ("messages_per_second", "bytes_per_second", "lost")
 def run_throughput(point: Point, seed: int) -> dict[str, float | None]:
     """Messages a second that the slowest process delivers, of so many that send at the prototype's rate."""
     count, size = int(point["processes"]), int(point["size"])
-    names = tuple(f"p{number:02}" for number in range(count))
-    protocol = find_protocol("intergroup")
-    simulation = Simulation(
-        protocol,
-        {"g": names},
-        PointToPoint(processing=PROCESSING_SECONDS, latency=LATENCY_SECONDS),
+    names = process_names(count)
+    simulation = simulate_one_group(
+        names,
+        [Workload(sources=names, groups=("g",), rate=SENDS_PER_SECOND, arrivals="regular", size=size)],
+        processing=PROCESSING_SECONDS,
+        seconds=START_SECONDS + SECONDS,
         seed=seed,
-        options=protocol.contract.options(views="fixed"),
-        workloads=[Workload(sources=names, groups=("g",), rate=SENDS_PER_SECOND, arrivals="regular", size=size)],
-        duration=START_SECONDS + SECONDS,
-        settle=0.0,
-        stable=False,
-        check_invariants=False,
     ).execute()
     delivered = dict.fromkeys(names, 0)
     for row in simulation.table().select(["kind", "site", "time"]).to_pylist():
