@@ -170,3 +170,20 @@ class Process:
     def hear_leave(self, coordinator: str) -> None:
         """A coordinator wants its children to leave."""
         self.hear(coordinator, CoordinatorLeave(), local_channel(coordinator))
+
+
+def wait_as_child(process: Process, hops: int, **said: Any) -> None:
+    """Wait until the timer of Table 2.4 has run out."""
+    for _ in range(60):
+        process.wait(0.5, "control-ring")
+        process.hear_ccon("a", hops=hops, **said)
+        if process.control.hierarchy.search.purpose is not None:
+            return
+
+
+def child_with_distances() -> Process:
+    """A child 10 ms from its coordinator a, which is 20 ms from its child x and 30 ms from the coordinator b."""
+    process = Process().become_child()
+    packet = CCon(1, process.now - 0.01, 0.02, 2, 2, {ME: TimestampPair(0.0, 0.01)}, {ME: 0.01, "x": 0.02}, {"b": 0.03})
+    process.hear("a", packet, local_channel("a"))
+    return process

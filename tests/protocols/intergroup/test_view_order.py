@@ -1,15 +1,22 @@
-"""Where a view ends: what belongs to it, and where it is told that messages of the gone may be missing."""
+"""The order of a view: how far it is, what names it, and where it ends: what belongs to it, and where it is told that
+messages of the gone may be missing."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
+from zlib import crc32
 
 import pytest
 
+from ordercast.protocols.intergroup.group import ProcessGroup
 from ordercast.protocols.intergroup.membership.order import Entry, ViewOrder
 from ordercast.protocols.intergroup.membership.packets import Cut
+from ordercast.protocols.intergroup.options import InterGroupOptions
+from ordercast.protocols.intergroup.packets import ViewId
+from ordercast.protocols.intergroup.senders import SenderGroup
 
 
 class Telling(ViewOrder):
@@ -49,3 +56,49 @@ def test_what_is_behind_the_cut_is_dropped_and_ends_nothing() -> None:
     order = Telling("abd", {("d", 7): 2, ("d", 8): 3, ("b", 3): 5})
     order.flush(Cut({"a": 0, "b": 3, "d": 7}, 9, 1), "b")
     assert order.said == ["holes of a", "d7", "holes of d", "b3"]
+
+
+def settled(order: ViewOrder, *places: tuple[int, str]) -> None:
+    """They have their turn, one after the other."""
+    for timestamp, sender in places:
+        data = SimpleNamespace(change=None, proxied=None, multicast=SimpleNamespace(count=1))
+        order._settle((timestamp, sender, timestamp, cast(Any, SimpleNamespace()), cast(Any, data)))
+
+
+def order_alone() -> ViewOrder:
+    service = SimpleNamespace(settle=lambda stream, data: None)
+    return ViewOrder(cast(Any, SimpleNamespace(group=SimpleNamespace(own=None, service=service))))
+
+
+def test_the_checksum_is_the_same_whenever_somebody_asks_for_it() -> None:
+    often, once = order_alone(), order_alone()
+    for place in [(1, "a"), (2, "b"), (2, "é"), (30, "a")]:
+        settled(often, place)
+        assert often.history
+    settled(once, (1, "a"), (2, "b"), (2, "é"), (30, "a"))
+    assert often.history == once.history == crc32("1 a2 b2 é30 a".encode())
+    settled(once, (31, "b"))
+    assert often.history != once.history
+
+
+def test_a_newcomer_goes_on_from_the_checksum_that_it_was_told() -> None:
+    member, newcomer = order_alone(), order_alone()
+    settled(member, (1, "a"), (2, "b"))
+    settled(newcomer, (1, "x"))
+    newcomer.history = member.history
+    for order in (member, newcomer):
+        settled(order, (3, "a"))
+    assert member.history == newcomer.history
+
+
+def test_the_horizon_is_that_of_the_slowest_sender_whoever_that_is() -> None:
+    random = Random(1)
+    view = ViewId(0, "a", 0)
+    senders = SenderGroup(view, view, ("a", "b", "c", "d"), {})
+    group = ProcessGroup("g", "a", senders.members, senders, InterGroupOptions())
+    for _ in range(300):
+        stream = random.choice(group.others)
+        stream.passed += random.randrange(3)
+        assert group.passed(10**9) == min(stream.passed for stream in group.others)
+    group.install(SenderGroup(view, view, ("a",), {}))
+    assert group.passed(10**9) == 10**9

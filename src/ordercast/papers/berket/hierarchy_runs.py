@@ -90,7 +90,8 @@ def options(sites: int, regions: int) -> Options:
         control_seconds_min=period,
         local_target_size=LOCAL_TARGET_SIZE,
         coordinators_low=max(1, wanted // 2),
-        coordinators_high=max(wanted + 2, round(1.5 * wanted)),
+        # What is wanted is the middle of both: whoever starts becomes a coordinator until there are so many.
+        coordinators_high=max(wanted + 2, 3 * wanted // 2),
         check_seconds=period,
         silence_seconds=4 * period,
         stale_seconds=6 * period,

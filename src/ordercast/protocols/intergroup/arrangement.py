@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from random import Random
 
 from msgspec.structs import replace
@@ -20,7 +21,9 @@ def _options(situation: Situation) -> OptionValues:
     control = situation.seconds(0.2, 0.6)
     silence = round(random.uniform(4.0, 6.0) * control, 4)
     search = round(random.uniform(1.0, 2.0) * control, 4)
-    outstanding = situation.rarely(1024, 6, 16)
+    # What was sent is stable after some five control messages. (A window of six, and one every 0.3 s: of the thousand
+    # messages of a long run half still waited when its two minutes were over.)
+    outstanding = max(situation.rarely(1024, 6, 16), ceil(60 * control))
     options: OptionValues = {
         "service": DEFAULT_SERVICE if random.random() < 0.6 else random.choice(tuple(SERVICES)),
         "order_across_groups": random.random() < 0.25,

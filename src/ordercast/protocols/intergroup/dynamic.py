@@ -75,7 +75,7 @@ class DynamicInterGroup(InterGroup):
         if not self._changes:
             return super().groups
         return {
-            name: tuple(sorted({*group.senders.members, self.site}))
+            name: group.known
             for name, group in self.process_groups.items()
             if group.member is not None and group.member.entered and group.member.state is not State.OUT
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ordercast.core import ChannelId, GroupId, SiteId
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.services import Service
     from ordercast.protocols.intergroup.transmission import Sending
 
+
+_passed = attrgetter("passed")
 
 PROXIED_SOURCES_MAX = 1024
 """Processes that multicast through proxies, of which it is remembered how far they are."""
@@ -63,9 +66,14 @@ class ProcessGroup:
         """This is the view now; there is a stream for each of its members."""
         self.senders = senders
         self.view = str(senders.view)
+        self.known = tuple(sorted({*senders.members, self._site}))
+        """The senders and this process."""
         self.own = self.streams.get(self._site) if self._site in senders.members else None
         """The stream of this process, when it is a sender."""
         self.others = tuple(self.streams[sender] for sender in senders.members if sender != self._site)
+        self._slowest: Stream | None = None
+        """The one of them that has passed the least, and how far it was when they were compared."""
+        self._slowest_passed = 0
 
     def is_new(self, source: SiteId, number: int, service: Service) -> bool:
         """Whether the application has not got this message of a process that multicasts through proxies, nor a later
@@ -96,7 +104,15 @@ class ProcessGroup:
     def passed(self, own_time: int) -> int:
         """Nothing with a timestamp up to this is still to come in the group. What this process sends is later than its
         clock."""
-        return min([stream.passed for stream in self.others], default=own_time)
+        slowest = self._slowest
+        # No sender's time runs backwards: while the slowest one stands still, the others need not be asked.
+        if slowest is not None and slowest.passed == self._slowest_passed:
+            return self._slowest_passed
+        if not self.others:
+            return own_time
+        self._slowest = slowest = min(self.others, key=_passed)
+        self._slowest_passed = slowest.passed
+        return slowest.passed
 
     def heard(self, own_time: int) -> int:
         """Of every sender something as late as this was heard."""

@@ -264,7 +264,12 @@ class InterGroup(Protocol):
             stream.delivered = data.seq
         if data.timestamp > self.told and stream.sender != self.site:
             self.told = data.timestamp
-        key = (data.timestamp, *self._rank(stream.sender)) if service.name in TIMESTAMP_SERVICES else None
+        key: tuple[int, ...] | None = None
+        if service.name in TIMESTAMP_SERVICES:
+            rank = stream.rank
+            if rank is None:
+                rank = stream.rank = self._rank(stream.sender)
+            key = (data.timestamp, *rank)
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
         if stream.gaps and data.seq in stream.gaps:
             stream.gaps.discard(data.seq)

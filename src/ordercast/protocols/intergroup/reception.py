@@ -36,14 +36,15 @@ class Reception(Part):
             return
         stream.coordinator = packet.coordinator
         core.clock.observe(packet.timestamp, core.now)
-        if packet.timestamp > stream.heard:
-            stream.heard = packet.timestamp
+        timestamp = packet.timestamp
+        if timestamp > stream.heard:
+            stream.heard = timestamp
         group.buffer.keep(sender, packet)
-        if packet.change is None and packet.proxied is None:
+        if not group.service.reliable and packet.change is None and packet.proxied is None:
             group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
         group.advance()
-        core.transmission.answer(group, packet.timestamp)
+        core.transmission.answer(group, timestamp)
 
     def find(self, group: ProcessGroup, source: SiteId, data: Data, *, again: bool = False) -> Stream | None:
         """The stream to which a message belongs; None when it belongs to another view."""
@@ -81,15 +82,13 @@ class Reception(Part):
         return stream
 
     def _check_data(self, group: ProcessGroup, sender: SiteId, data: Data) -> None:
-        if data.sender != sender or data.multicast.groups != group.address or data.seq < 1:
-            raise WireError(f"{data.multicast.id} is no message of {sender} to {group.name}")
-        if data.proxied is not None and (
-            group.member is None
-            or data.change is not None
-            or data.proxied.number < 1
-            or data.multicast.id.source == sender
+        multicast, proxied = data.multicast, data.proxied
+        if data.sender != sender or multicast.groups != group.address or data.seq < 1:
+            raise WireError(f"{multicast.id} is no message of {sender} to {group.name}")
+        if proxied is not None and (
+            group.member is None or data.change is not None or proxied.number < 1 or multicast.id.source == sender
         ):
-            raise WireError(f"{sender} is no proxy of {data.multicast.id.source} in {group.name}")
+            raise WireError(f"{sender} is no proxy of {multicast.id.source} in {group.name}")
         check_time(data.timestamp)
 
     def on_keep_alive(self, sender: SiteId, packet: KeepAlive, arrival: Arrival) -> None:
@@ -125,32 +124,35 @@ class Reception(Part):
     # ------------------------------------------------------------------ the order of a source
     def follow(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
         """Pass it on if it is the next one of an active source, keep it if it is early, ignore it if it is old."""
-        core = self._core
+        core, seq = self._core, data.seq
         if stream.state == "idle":
             return
-        if stream.is_old(data.seq):
-            core.branch("old")
-            return
-        # Before the message itself raises highSeq, or the gap below it is never seen.
-        self.detect(group, stream, data.seq - 1)
-        if stream.state == "active" and data.seq == stream.last + 1:
+        if seq == stream.last + 1 and stream.state == "active":
+            # There is no gap below it, and nothing that is stored has its number.
             if data.timestamp <= stream.passed:
                 # What is later in the order may have been delivered.
                 raise WireError(f"{data.multicast.id} has a timestamp that its sender's clock has passed")
             self.pass_on(group, stream, data)
+        elif stream.is_old(seq):
+            core.branch("old")
+            return
         else:
+            # Before the message itself raises highSeq, or the gap below it is never seen.
+            self.detect(group, stream, seq - 1)
             core.branch("early")
             if not stream.store(data):
                 return
-        if data.seq > stream.high:
-            stream.high = data.seq
-        core.repair.note_arrived(group, stream, data.seq)
+        if seq > stream.high:
+            stream.high = seq
+        core.repair.note_arrived(group, stream, seq)
 
     def pass_on(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
         """It has its turn, and what was stored behind it."""
-        take = group.take
-        for each in stream.pass_on(data):
-            take(stream, each)
+        following: Data | None = data
+        while following is not None:
+            stream.pass_on(following)
+            group.take(stream, following)
+            following = stream.following()
 
     def detect(self, group: ProcessGroup, stream: Stream, seq: int) -> None:
         """Figure 4.1: a source has sent everything up to a number; what was not heard of is asked for, once."""

@@ -147,7 +147,7 @@ class Repair(Part):
 
     def note_arrived(self, group: ProcessGroup, stream: Stream, seq: int) -> None:
         """A message has come: nobody needs to be asked for it."""
-        tickets = self._tickets.get((group.name, stream.sender))
+        tickets = self._tickets.get((group.name, stream.sender)) if self._tickets else None
         if not tickets:
             return
         for first, ticket in tickets.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
 from typing import Literal
 
 from ordercast.core import InvariantViolation, SiteId
@@ -32,6 +31,7 @@ class Stream:
         "parked_seq",
         "parked_time",
         "passed",
+        "rank",
         "sender",
         "state",
         "unread",
@@ -40,6 +40,8 @@ class Stream:
     def __init__(self, sender: SiteId, early_max: int) -> None:
         self.sender = sender
         self._early_max = early_max
+        self.rank: tuple[int, ...] | None = None
+        """The place of the sender among those with the same timestamp, once something of it was delivered."""
         self.coordinator: SiteId = sender
         """The last one that the sender has told."""
         self.state: State = "idle"
@@ -121,20 +123,21 @@ class Stream:
         self.early[data.seq] = data
         return True
 
-    def pass_on(self, data: Data) -> Iterator[Data]:
-        """The next one, and what was stored behind it. The caller takes each before it asks for the next."""
-        while True:
-            self.last = data.seq
-            if data.timestamp > self.passed:
-                self.passed = data.timestamp
-            yield data
-            following = self.early.pop(self.last + 1, None) if self.early else None
-            if following is None or following.timestamp <= self.passed:
-                # One whose timestamp the sender's clock has passed counts as not having come.
-                break
-            data = following
+    def pass_on(self, data: Data) -> None:
+        """It is the next one."""
+        self.last = data.seq
+        if data.timestamp > self.passed:
+            self.passed = data.timestamp
+
+    def following(self) -> Data | None:
+        """What was stored behind the last one, now that this was taken; None when that is still to come."""
+        following = self.early.pop(self.last + 1, None) if self.early else None
+        # One whose timestamp the sender's clock has passed counts as not having come.
+        if following is not None and following.timestamp > self.passed:
+            return following
         if self.parked_time > self.passed and self.last >= self.parked_seq:
             self.passed = self.parked_time
+        return None
 
     def hear_time(self, seq: int, time: int) -> None:
         """A Keep Alive: nothing up to that time is still to come when everything up to that number has been passed on.

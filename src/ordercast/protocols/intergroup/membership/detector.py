@@ -32,14 +32,15 @@ class Detector:
 
     def hear(self, site: SiteId) -> None:
         """Something came from it. A suspicion was wrong, then."""
-        if site in self._suspected:
+        if self._suspected and site in self._suspected:
             self._suspected.discard(site)
             self._core.branch("suspected-wrongly")
             if len(self._patience) < SENDERS_MAX:
                 patience = self._patience.get(site, 1.0) * PATIENCE_FACTOR
                 self._patience[site] = min(PATIENCE_MAX, patience)
-        if site in self._heard or len(self._heard) < SENDERS_MAX:
-            self._heard[site] = self._core.now
+        heard = self._heard
+        if site in heard or len(heard) < SENDERS_MAX:
+            heard[site] = self._core.now
 
     def watch(self, sites: Iterable[SiteId]) -> None:
         """These are to be heard from now on, and nobody else. Who was suspected stays so until it is heard, though it

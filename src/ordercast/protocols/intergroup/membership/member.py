@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
@@ -200,12 +200,13 @@ class Member(InRole):
     # ------------------------------------------------------------------ Data and Keep Alives
     def hear(self, sender: SiteId, epoch: ViewId) -> Stream | None:
         """A sender has said something in an epoch: its stream, when it is a sender of the same epoch here."""
-        if self.state is State.OUT:
+        if self.course.state is State.OUT:
             return None
         self.detector.hear(sender)
-        if epoch == self.epoch:
-            stream = self.group.streams.get(sender)
-            if stream is not None:
+        group = self.group
+        if epoch == group.senders.epoch:
+            stream = group.streams.get(sender)
+            if stream is not None and self._foreign:
                 self._foreign.pop(sender, None)
             return stream
         if self.bootstrap is not None:
@@ -216,7 +217,6 @@ class Member(InRole):
             # For a while it may only be later than we are, or we may be.
             since = self._foreign.setdefault(sender, self.core.now)
             if not 0 <= self.core.now - since < self.foreign_patience:
-                del self._foreign[sender]
                 self.core.branch("foreign")
                 self.on_foreign(sender)
         return None
@@ -236,14 +236,15 @@ class Member(InRole):
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
-        if isinstance(data.change, PAdd):
+        if data.change is not None and isinstance(data.change, PAdd):
             self.changes.expect(data.change)
         self.order.put(stream, data)
 
     def advance(self) -> None:
         """Some sender's time has passed on."""
-        self.order.advance()
-        if self.order.halted:
+        order = self.order
+        order.advance()
+        if order.halted:
             if self.repair is not None:
                 self.repair.go_on()
             elif self.reception is not None:
@@ -326,10 +327,11 @@ class Member(InRole):
     def on_foreign(self, site: SiteId) -> None:
         """PForeign: it is in another view."""
         state = self.state
+        strangers = self._strangers(site)
         if state in (State.SENDER, State.TO_SENDER):
-            self.start_repair(considered=site)
+            self.start_repair(considered=strangers)
         elif self.repair is not None:
-            self.repair.consider(site)
+            self.repair.consider(strangers)
         elif self.reception is not None:
             # A stranger does not know what has ended this view.
             if site in self.members:
@@ -342,9 +344,20 @@ class Member(InRole):
             self.course.go(State.BOOTSTRAP_RECEIVER)
             self.begin_bootstrap()
 
+    def _strangers(self, site: SiteId) -> list[SiteId]:
+        """It, and who else has been in another view for as long as the most impatient waits. (One at a time: 32
+        processes and 32 others meet again, each proposes another stranger, and each of the 64 says twenty times that
+        its sets have grown.)"""
+        self._foreign.pop(site, None)
+        long_since = self.core.now - self.core.membership.options.foreign_seconds
+        strangers = [each for each, since in self._foreign.items() if since <= long_since and not self.is_blocked(each)]
+        for each in strangers:
+            del self._foreign[each]
+        return [site, *strangers]
+
     # ------------------------------------------------------------------ repairs
-    def start_repair(self, considered: SiteId | None = None, failed: Collection[SiteId] = ()) -> RepairRun | None:
-        """Enter the membership repair algorithm (5.4), with somebody new, or without some; None when that is over
+    def start_repair(self, considered: Iterable[SiteId] = (), failed: Collection[SiteId] = ()) -> RepairRun | None:
+        """Enter the membership repair algorithm (5.4), with some who are new, or without some; None when that is over
         already, for a process that is alone."""
         if self.state is not State.BOOTSTRAP_SENDER:
             self.course.go(State.MRA)
@@ -391,7 +404,7 @@ class Member(InRole):
             self.repair.on_pjoin(sender, packet)
         elif state in (State.SENDER, State.TO_SENDER):
             if stream is not None or self._is_invited(sender, packet):
-                run = self.start_repair(considered=sender)
+                run = self.start_repair(considered=[sender])
                 if run is not None:
                     run.on_pjoin(sender, packet)
         elif sender in self.members and packet.epoch == self.epoch:

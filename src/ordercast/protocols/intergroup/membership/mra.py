@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -18,21 +18,13 @@ from ordercast.protocols.intergroup.membership.packets import (
     PJoin,
     Proposal,
     RecInfo,
+    highest,
 )
 from ordercast.protocols.intergroup.membership.states import REPAIR_WAYS, Course, Repair, State
 from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, ViewId
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.member import Member
-
-
-def _highest(tables: list[Numbers]) -> Numbers:
-    """The highest number of each; of so many as a message may name."""
-    found: Numbers = {}
-    for table in tables:
-        for source, number in table.items():
-            found[source] = max(found.get(source, 0), number)
-    return dict(sorted(found.items())[:SENDERS_MAX])
 
 
 class RepairRun:
@@ -81,11 +73,10 @@ class RepairRun:
         """The proposed membership, sorted."""
         return sorted(self.procs - self.failed)
 
-    def begin(self, considered: SiteId | None, failed: Collection[SiteId]) -> None:
-        """Delivery is halted; propose the current view, with somebody new, or without some."""
-        if considered is not None:
-            self.procs.add(considered)
-            self._member.detector.refresh(considered)
+    def begin(self, considered: Iterable[SiteId], failed: Collection[SiteId]) -> None:
+        """Delivery is halted; propose the current view, with some who are new, or without some."""
+        for site in considered:
+            self._consider(site)
         self.procs.update(failed)
         self.failed.update(failed)
         self._go(Repair.CONSENSUS)
@@ -199,12 +190,19 @@ class RepairRun:
             self.failed |= new
             self._start_over()
 
-    def consider(self, site: SiteId) -> None:
+    def consider(self, sites: Iterable[SiteId]) -> None:
         """PForeign."""
-        if site not in self.procs and not self._member.is_blocked(site) and len(self.procs) < SENDERS_MAX:
+        before = len(self.procs)
+        for site in sites:
+            if not self._member.is_blocked(site):
+                self._consider(site)
+        if len(self.procs) != before:
+            self._start_over()
+
+    def _consider(self, site: SiteId) -> None:
+        if site not in self.procs and len(self.procs) < SENDERS_MAX:
             self.procs.add(site)
             self._member.detector.refresh(site)
-            self._start_over()
 
     def on_pjoin(self, sender: SiteId, packet: PJoin) -> None:
         """processJoin of Figure 5.5."""
@@ -226,9 +224,7 @@ class RepairRun:
             self._resigned[sender] = packet.seq
         before = (len(self.procs), len(self.failed))
         for each in (sender, *packet.procs):
-            if each not in self.procs:
-                self.procs.add(each)
-                self._member.detector.refresh(each)
+            self._consider(each)
         self.failed |= set(packet.fail)
         # Whoever is blocked is not considered; but all have to agree on that.
         self.failed |= {each for each in packet.procs if self._member.is_blocked(each) and each != site}
@@ -460,7 +456,7 @@ class RepairRun:
             {site: ready.epoch for site, ready in readies.items()},
             tuple(sorted(cuts.items())),
             {site: ready.first_seq for site, ready in readies.items()},
-            _highest([ready.proxied for ready in readies.values()]),
+            highest([ready.proxied for ready in readies.values()]),
         )
         self._say(self._message)
         self._go(Repair.WAIT_FOR_MESSAGE)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.view import InView
 
 
+UNSUMMED_MAX = 256
+"""Messages of which the checksum may be owed when the order has gone on: so much memory is worth its speed."""
+
 Entry = tuple[int, SiteId, int, Stream, Data]
 """Timestamp, sender and number of a message, with its stream."""
 
@@ -43,14 +46,29 @@ class ViewOrder:
         """Everything up to this time has had its turn."""
         self.count = 0
         """Application messages that have had it."""
-        self.history = 0
+        self._history = 0
+        self._unsummed: list[tuple[int, SiteId]] = []
+        """Timestamps and senders that are not in the checksum yet."""
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def history(self) -> int:
         """A checksum of all that has had its turn since the last repair. Views that PAdd and PLeave make are named by
         it. (Named by the change alone: a and b lose each other with PLeave under way; a has m before it, b can no
         longer get m; both install the view without the leaver after the same one, and have delivered different
         messages in that.)"""
+        if self._unsummed:
+            said = "".join([f"{timestamp} {sender}" for timestamp, sender in self._unsummed])
+            self._history = crc32(said.encode(), self._history)
+            self._unsummed.clear()
+        return self._history
 
-    def __len__(self) -> int:
-        return len(self._queue)
+    @history.setter
+    def history(self, checksum: int) -> None:
+        self._unsummed.clear()
+        self._history = checksum
 
     def put(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
@@ -63,10 +81,18 @@ class ViewOrder:
             horizon = group.passed(self._member.core.clock.time)
             if not group.senders.members:
                 return
-            if not queue or queue[0][0] > horizon:
-                self.reached = max(self.reached, horizon)
+            while queue and queue[0][0] <= horizon:
+                entry = heappop(queue)
+                self._settle(entry)
+                if entry[4].change is not None or entry[4].proxied is not None:
+                    # Others may be senders now, or the proxy has sent the next one.
+                    break
+            else:
+                if horizon > self.reached:
+                    self.reached = horizon
+                if len(self._unsummed) >= UNSUMMED_MAX:
+                    self._history = self.history
                 return
-            self._settle(heappop(queue))
 
     def flush(self, cut: Cut, survivors: Container[SiteId]) -> None:
         """The view ends: settle what is before the cut, in order, and drop the rest."""
@@ -113,12 +139,16 @@ class ViewOrder:
 
     def _settle(self, entry: Entry) -> None:
         timestamp, sender, seq, stream, data = entry
-        if (timestamp, sender) <= self.last:
+        place = entry[:2]
+        if place <= self.last:
             raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
-        self.last = (timestamp, sender)
-        self.history = crc32(b"%d %s" % (timestamp, sender.encode()), self.history)
-        self.reached = max(self.reached, timestamp)
-        stream.ordered, stream.ordered_at = seq, timestamp
+        self.last = place
+        # Views that are named by the checksum are rare, and one for many messages costs less than one for each.
+        self._unsummed.append(place)
+        if timestamp > self.reached:
+            self.reached = timestamp
+        stream.ordered = seq
+        stream.ordered_at = timestamp
         group = self._member.group
         if stream is group.own:
             self._member.core.transmission.note_settled(group, seq)

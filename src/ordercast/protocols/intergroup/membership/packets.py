@@ -7,6 +7,7 @@ answered.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 import msgspec
@@ -246,6 +247,15 @@ def check_lives(site: SiteId, procs: Sites) -> None:
         other, _, later = each.partition("#")
         if other == name and later.isdecimal() and int(later) > int(life or 0):
             raise WireError(f"{each} is considered, and {site} is here")
+
+
+def highest(tables: Iterable[Numbers]) -> Numbers:
+    """The highest number of each; of so many as a message may name."""
+    found: Numbers = {}
+    for table in tables:
+        for source, number in table.items():
+            found[source] = max(found.get(source, 0), number)
+    return dict(sorted(found.items())[:SENDERS_MAX])
 
 
 def check_own(site: SiteId, last: Numbers, seq: int) -> None:
