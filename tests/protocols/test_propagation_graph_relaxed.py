@@ -60,7 +60,7 @@ MODE = {"delivery": "non-atomic"}
 SEEDS = range(12)
 RARE = {
     *("kept-an-earlier-choice", "tail-kept", "nobody-there", "merged", "lower-ballot", "outvoted", "behind"),
-    *("held-for-absent", "absent-given-up", "gap-given-up", "share-ended-behind"),
+    *("held-for-absent", "absent-given-up", "gap-given-up", "share-ended-behind", "fetched-ahead", "ready"),
 }
 """What a few dozen runs need not reach."""
 

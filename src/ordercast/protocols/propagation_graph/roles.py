@@ -13,6 +13,7 @@ from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.history import HistoryKeeping
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.preparing import Preparing
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
 from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
@@ -29,6 +30,7 @@ RELAXED_ROLES: tuple[type[Part], ...] = (
     Watching,
     Acceptor,
     Coordinator,
+    Preparing,
     CatchingUp,
     Pending,
     Rejoining,

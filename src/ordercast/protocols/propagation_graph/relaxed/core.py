@@ -37,6 +37,7 @@ from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
 from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, History, Pass, Refused
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.preparing import Preparing
 from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed, Running, Summary
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
@@ -98,6 +99,7 @@ class RelaxedGraph(PropagationGraph):
         self.watching = self.attach(Watching(self))
         self.acceptor = self.attach(Acceptor(self))
         self.coordinator = self.attach(Coordinator(self))
+        self.preparing = self.attach(Preparing(self))
         self.catching_up = self.attach(CatchingUp(self))
         self.pending = self.attach(Pending(self))
         self.rejoining = self.attach(Rejoining(self))
@@ -376,6 +378,7 @@ class RelaxedGraph(PropagationGraph):
         self.acceptor.begin(graph.number)
         self.coordinator.begin()
         self.shares.begin()
+        self.preparing.begin()
         self.catching_up.begin(missing)
         return goes_on, back
 
@@ -421,6 +424,7 @@ class RelaxedGraph(PropagationGraph):
             history.note_everywhere(message)
         history.forget()
         self.rejoining.skipped.clear()
+        self.preparing.end()
         if self.has_forgotten:
             self.rejoining.replay_but(set(history.held))
 

@@ -80,6 +80,26 @@ class Back(Packet, frozen=True):
     graph: int
     closed: bool
     """Whether it can only go on in another graph."""
+    ready: bool = False
+    """Whether it has fetched what it missed, or cannot."""
+
+
+class Kept(Packet, frozen=True):
+    """Site -> one that is back: fetch what you missed before you are let in. You have had what I have up to `at`, and
+    so many messages are left."""
+
+    background = True
+    graph: int
+    at: int
+    left: int
+
+
+class Missed(Packet, frozen=True):
+    """A site that is back -> one that has gone on: what have you taken behind this place in your history?"""
+
+    background = True
+    graph: int
+    at: int
 
 
 class Collect(Packet, frozen=True):

@@ -114,7 +114,9 @@ class Watching(Part):
             return
         if core.shares.has_failed:
             self.look_soon()
-            core.send(self._next_to_tell(), Back(core.number, core.is_closed))
+            if core.preparing.is_busy:
+                return
+            core.send(self._next_to_tell(), Back(core.number, core.is_closed, core.preparing.is_ready))
         if not self.has_reason:
             self._awaited = ""
             self.watch()
@@ -161,6 +163,8 @@ class Watching(Part):
         if packet.graph == core.number and not packet.closed:
             return  # it waits for its share, which the manager gives it
         if packet.graph < core.number and sender in core.graph.present and core.coordinator.tell(sender):
+            return
+        if not packet.ready and core.preparing.offer(sender):
             return
         if not self._may_try(sender):
             return
