@@ -44,7 +44,7 @@ def _giver(messages: int) -> RelaxedGraph:
     core = _site("a")
     core.step(0.1, Received("b", Begin(WITHOUT_C)))
     for number in range(1, messages + 1):
-        core._hold(Placed(_message(number, "beta" if number % 2 == 0 else "alpha"), "a", number))
+        core.hold(Placed(_message(number, "beta" if number % 2 == 0 else "alpha"), "a", number))
         core.history.note_everywhere(_message(number).id)
     core.outbox.clear()
     return core

@@ -73,7 +73,7 @@ def _listed(*numbers: int, group: str = "alpha") -> tuple[Listed, ...]:
 def _hold(core: RelaxedGraph, *numbers: int) -> None:
     """It has delivered these."""
     for number in numbers:
-        core._hold(Placed(_message(number), "a", number))
+        core.hold(Placed(_message(number), "a", number))
         core.count(_message(number))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ordercast.core import GroupId, Part, SiteId, UsageError
+from ordercast.core import GroupId, Packet, Part, SiteId, UsageError
 from ordercast.core.effects import ExitGroup, JoinRefused
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested
 from ordercast.protocols.parts.names import check_join, check_wishes
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Changes(Part):
     """Wishes are in the log until they are fulfilled. The manager is told all of them, again and again."""
 
-    packets = (Decline,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Decline,)
     timers = ("change",)
     records = (Wished,)
-    branches = ("asked", "asked-to-go", "joiner-gave-up", "joiner-back")
+    branches: ClassVar[tuple[str, ...]] = ("asked", "asked-to-go", "joiner-gave-up", "joiner-back")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -52,8 +52,12 @@ class Changes(Part):
             raise UsageError(f"{core.site} leaves {group!r}: join it again when it has left")
         if not wish:  # an application that is started again asks again
             self._wish(group, True)
-            core.passage.wait_from_now_on()
+            self.wait_from_now_on()
         self.go_on()
+
+    def wait_from_now_on(self) -> None:
+        """How long it takes is told with the view."""
+        self._core.passage.wait_from_now_on()
 
     def leave(self, event: LeaveRequested) -> None:
         """The application wants to be out of a group."""
@@ -111,8 +115,13 @@ class Changes(Part):
             core.set_timer("change", core.options.retransmit_seconds)
         if core.is_outside:
             core.lookup.go_on()
-        elif core.closed is None:
+        elif self.may_ask:
             self._ask()
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the manager can begin a change."""
+        return self._core.closed is None
 
     def _ask(self) -> None:
         core = self._core

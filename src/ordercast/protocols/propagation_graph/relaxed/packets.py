@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId
 from ordercast.protocols.propagation_graph.packets import Forward
-from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Graph, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Graph, Lineup, Listed, Settled
 
 
 class Pass(Forward, frozen=True):
@@ -109,6 +109,8 @@ class Collect(Packet, frozen=True):
     background = True
     graph: int
     ballot: int
+    lineup: Lineup = ()
+    """The sites of that graph, which decide, and of those before it; empty: those that all have begun with."""
 
 
 class Refused(Packet, frozen=True):
@@ -121,6 +123,8 @@ class Refused(Packet, frozen=True):
     """The latest one whose replacement this site has heard of."""
     ballot: int
     """What was promised for the one that was asked about."""
+    lineup: Lineup = ()
+    """The sites of `instance`, and of the graphs before it."""
 
 
 class History(Packet, frozen=True):

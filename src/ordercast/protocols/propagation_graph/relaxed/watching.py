@@ -51,6 +51,15 @@ class Watching(Part):
             self._patience.pop(site, None)
         self.watch()
 
+    def end(self) -> None:
+        """This site is in no graph."""
+        self.back.clear()
+        self.accused.clear()
+        self._awaited = ""
+        for site in sorted(self._watched):
+            self._core.detector.unwatch(site)
+        self._watched = set()
+
     def watch(self) -> None:
         """Watch the manager, the parent, those who do not acknowledge, and who is to make the next graph."""
         core = self._core
@@ -82,7 +91,7 @@ class Watching(Part):
     @property
     def has_reason(self) -> bool:
         """Whether there should be another graph."""
-        return self._waits or bool(self.back or self.accused or self._suspected())
+        return self._waits or bool(self.back or self.accused or self._suspected()) or self._core.joining.has_reason
 
     @property
     def _waits(self) -> bool:
@@ -95,6 +104,11 @@ class Watching(Part):
         levels = core.routes.levels
         rest = sorted(core.graph.present, key=lambda site: (levels.get(site, 0), site))
         return [core.graph.manager, *(site for site in rest if site != core.graph.manager)]
+
+    def find_maker(self) -> SiteId:
+        """The first of them that is not silent."""
+        suspected = self._core.detector.suspected
+        return next((site for site in self.ranks() if site not in suspected), self._core.site)
 
     def look_soon(self) -> None:
         """See to it, now and again."""
@@ -110,7 +124,7 @@ class Watching(Part):
     def drive(self) -> None:
         """Make the next graph, or tell whoever should."""
         core = self._core
-        if core.lost_memory:
+        if core.lost_memory or core.is_outside:
             return
         if core.shares.has_failed:
             self.look_soon()
@@ -122,8 +136,7 @@ class Watching(Part):
             self.watch()
             return
         self.look_soon()
-        suspected = core.detector.suspected
-        first = next((site for site in self.ranks() if site not in suspected), core.site)
+        first = self.find_maker()
         if first not in self.ranks()[:2]:
             core.branch("backup-lost-too")
         self._awaited = first
@@ -158,7 +171,10 @@ class Watching(Part):
     def on_back(self, sender: SiteId, packet: Back, arrival: Arrival) -> None:
         """A site has failed and is there: whoever cannot go on in this graph is let in by the next one."""
         core = self._core
-        if sender not in core.graph.sites or packet.graph > core.number:
+        if core.is_outside or packet.graph > core.number:
+            return
+        if sender not in core.graph.sites:
+            core.coordinator.tell(sender)  # it has left
             return
         if packet.graph == core.number and not packet.closed:
             return  # it waits for its share, which the manager gives it
