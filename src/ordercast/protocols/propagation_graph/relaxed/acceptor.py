@@ -70,13 +70,13 @@ class Acceptor(Part):
 
     def _may(self, sender: SiteId, graph: int, ballot: int, lineup: Lineup) -> bool:
         """Whether a ballot is not below what was promised. Who speaks of a later graph than the one that is open here
-        is in it, and so is this site: both may be new in it."""
+        is in it, and so is this site: both may be new in it. Who speaks of an earlier one may have left since."""
         core = self._core
         # Of a graph that this site knows, it knows the sites.
         sites = core.graph.sites if graph <= core.number else sites_at(lineup, graph) or core.graph.sites
-        if sender not in sites or ballot < 1 or len(lineup) > LINEUP_MAX:
+        if ballot < 1 or len(lineup) > LINEUP_MAX or (sender not in sites and graph >= core.number):
             raise WireError(f"a ballot {ballot} of {sender}")
-        if core.site not in sites:
+        if sender not in sites or core.site not in sites:
             core.coordinator.tell(sender)
             return False
         known = graph >= self.instance or (graph == self.before[0] and graph >= core.number)

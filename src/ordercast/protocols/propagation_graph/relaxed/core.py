@@ -223,8 +223,7 @@ class RelaxedGraph(PropagationGraph):
         place = next(self._own_places) if entry == self.site else self._places.pop(multicast.id)
         self.append(Placed(multicast, entry, place))
         edge.released += 1
-        for group in step.counted:
-            self.counts[group] += multicast.count
+        self.count(multicast)
         numbers = tuple(map(next, step.numbers))
         if step.to:
             self.branch("forwarded")
@@ -429,8 +428,10 @@ class RelaxedGraph(PropagationGraph):
                 self.shares.tell_caught_up()
 
     def run(self) -> None:
-        """Everybody has all with which the graph began."""
-        if self.is_running:
+        """Everybody has all with which the graph began. Here it runs as soon as the application has it, too. (Else: p
+        has left k with this graph, and is back from a crash; what it had taken before comes with its share, after it
+        has left.)"""
+        if self.is_running or self.owes_deliveries:
             return
         self.append(Running(self.number))
         self.recall_running(Running(self.number))
@@ -443,7 +444,6 @@ class RelaxedGraph(PropagationGraph):
         """See `run`."""
         self.is_running = True
         history = self.history
-        self.joining.note_running()
         for item in self.graph.order:
             history.note_settled(item.id, item.groups)
             self.pending.messages.pop(item.id, None)
@@ -453,7 +453,8 @@ class RelaxedGraph(PropagationGraph):
         self.rejoining.skipped.clear()
         self.preparing.end()
         if self.has_forgotten:
-            self.rejoining.replay_but(set(history.held))
+            self.rejoining.replay_but(set())
+        self.joining.note_running()
 
     def _recover_if_running(self) -> None:
         if self.is_running and self.shares.has_failed and self.shares.is_held(self.now):
