@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival, Discovered
@@ -18,7 +18,7 @@ class Lookup(Part):
     """The search of a site that wants to join something, and what others answer."""
 
     packets = (Seek, Presence)
-    branches = ("sought", "founded")
+    branches: ClassVar[tuple[str, ...]] = ("sought", "founded")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core

@@ -102,7 +102,7 @@ class RelaxedGraph(PropagationGraph):
         self.pending = self.attach(Pending(self))
         self.rejoining = self.attach(Rejoining(self))
         self.changes = self.joining = self.attach(Joining(self))
-        self.lookup = self.attach(Finding(self))
+        self.lookup = self.finding = self.attach(Finding(self))
         self._recalling = self.attach(Recalling(self))
         self._standing = Standing(self)
 

@@ -14,6 +14,7 @@ from ordercast.protocols.propagation_graph.changes import Changes
 from ordercast.protocols.propagation_graph.lookup import Lookup
 from ordercast.protocols.propagation_graph.packets import Ask, Decline, Presence
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph
+from ordercast.protocols.propagation_graph.relaxed.packets import Back
 from ordercast.protocols.propagation_graph.rosters import GRAPHS_MAX, LINEAGE_BITS, Roster, Wish, apply_wishes, lineage
 
 if TYPE_CHECKING:
@@ -98,6 +99,11 @@ class Joining(Changes):
             del self.wishes[group]
         self.has_asked_to_go = self._relaxed.site in self._relaxed.graph.leaving
 
+    def resume(self) -> None:
+        """The log has been read."""
+        super().resume()
+        self.has_asked_to_go = self.has_asked_to_go or self._relaxed.site in self._relaxed.graph.leaving
+
     def is_later(self, graph: int) -> bool:
         """Whether this site may come to be in a graph, or out of it."""
         core = self._core
@@ -155,8 +161,12 @@ class Joining(Changes):
         core = self._relaxed
         if core.is_outside or core.watching.find_maker() != core.site or not self._is_present(sender, packet.graph):
             core.lookup.answer(sender)
-        else:
-            self.want(sender, packet.wish, packet.graph)
+            return
+        if sender in core.graph.sites:
+            # It may not know that. (Else: p is let in, is cut off before it hears of it, and is away in the graph after
+            # that; it asks for what is so already, and nobody lets it in.)
+            core.watching.on_back(sender, Back(core.number - 1, True, True), arrival)
+        self.want(sender, packet.wish, packet.graph)
 
     def _is_present(self, site: SiteId, graph: int) -> bool:
         """Whether a site that knows this graph wants it still, as far as one can know."""
@@ -201,6 +211,8 @@ class Joining(Changes):
 class Finding(Lookup):
     """The same search for a graph; who finds none begins one of its own."""
 
+    branches: ClassVar[tuple[str, ...]] = (*Lookup.branches, "pointed-on")
+
     @property
     def _relaxed(self) -> RelaxedGraph:
         return cast("RelaxedGraph", self._core)
@@ -214,6 +226,20 @@ class Finding(Lookup):
 
     def note_latest(self, graph: int) -> None:
         """Nothing waits for that: a share says so."""
+
+    def on_presence(self, sender: SiteId, packet: Presence, arrival: Arrival) -> None:
+        """In which graph another site is, or, at one that the others have gone on without, who goes on."""
+        core = self._relaxed
+        if not core.is_outside and packet.size and packet.graph > core.number and sender in core.graph.sites:
+            core.watching.note_elsewhere(packet.manager)
+        super().on_presence(sender, packet, arrival)
+
+    def point_on(self, to: SiteId) -> None:
+        """This site has left; another one, which is out, is to ask those who have not. (Else: a is out; b, c and d,
+        whom it knows, leave after p has come; p waits for a, and a for b, c and d.)"""
+        core, graph = self._relaxed, self._relaxed.graph
+        core.branch("pointed-on")
+        core.send((to,), Presence(graph.number, graph.manager, len(graph.sites), False))
 
     def answer(self, to: SiteId) -> None:
         """Say in which graph this site is."""

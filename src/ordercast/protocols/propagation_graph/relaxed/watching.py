@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.names import check_names
 from ordercast.protocols.propagation_graph.relaxed.packets import Back, Report
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Watching(Part):
         self._looking = False
         self._told_up_to = 0
         """How many of the others were told that this site is back."""
+        self._elsewhere: SiteId = ""
+        """Who goes on, where all whom this site knows have left."""
         self._watched: set[SiteId] = set()
         self._awaited: SiteId = ""
         """Who is to make the next graph."""
@@ -46,7 +49,7 @@ class Watching(Part):
         """A graph begins."""
         self.back.clear()
         self.accused.clear()
-        self._awaited = ""
+        self._awaited = self._elsewhere = ""
         for site in self._core.graph.present:
             self._patience.pop(site, None)
         self.watch()
@@ -55,7 +58,7 @@ class Watching(Part):
         """This site is in no graph."""
         self.back.clear()
         self.accused.clear()
-        self._awaited = ""
+        self._awaited = self._elsewhere = ""
         for site in sorted(self._watched):
             self._core.detector.unwatch(site)
         self._watched = set()
@@ -148,9 +151,17 @@ class Watching(Part):
             back = {*self.back, core.site} if self._waits else self.back
             core.send((first,), Report(core.number, self._suspected(), tuple(sorted(back))))
 
+    def note_elsewhere(self, manager: SiteId) -> None:
+        """A site that has left says who goes on."""
+        check_names((manager,))
+        self._elsewhere = manager
+        self.look_soon()
+
     def _next_to_tell(self) -> tuple[SiteId, ...]:
         core = self._core
         others = tuple(site for site in core.graph.sites if site != core.site)
+        if self._elsewhere not in ("", *core.graph.sites):
+            others = (*others, self._elsewhere)
         if len(others) <= BACK_MAX:
             return others
         at = self._told_up_to % len(others)
@@ -171,10 +182,13 @@ class Watching(Part):
     def on_back(self, sender: SiteId, packet: Back, arrival: Arrival) -> None:
         """A site has failed and is there: whoever cannot go on in this graph is let in by the next one."""
         core = self._core
-        if core.is_outside or packet.graph > core.number:
+        if packet.graph > core.number:
             return
         if sender not in core.graph.sites:
             core.coordinator.tell(sender)  # it has left
+            return
+        if core.is_outside:
+            core.finding.point_on(sender)
             return
         if packet.graph == core.number and not packet.closed:
             return  # it waits for its share, which the manager gives it
