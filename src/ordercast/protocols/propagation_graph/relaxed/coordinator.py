@@ -44,7 +44,6 @@ class Coordinator(Part):
         "taken-over-while-collecting",
         "taken-over-while-deciding",
         "opened-by-another",
-        "not-in-it",
     )
 
     def __init__(self, core: RelaxedGraph) -> None:
@@ -112,7 +111,6 @@ class Coordinator(Part):
         self._sites = sites = sites_at(known, self._replaces)
         if core.site not in sites:
             # Others decide it, and let this site in, or tell it that it is out.
-            core.branch("not-in-it")
             self._known = 0
             return
         pledged, _, accepted = core.acceptor.state_of(self._replaces)

@@ -76,17 +76,15 @@ class Joining(Changes):
 
     def _ask(self) -> None:
         core = self._relaxed
-        leaves = tuple(sorted(group for group, wanted in self.wishes.items() if not wanted))
         if self._leaves_all:
             if core.pending.messages or any(held.multicast.id.source == core.site for held in core.unsettled()):
                 return  # what this site has multicast is first to be everywhere
             core.branch("asked-to-go")
             self.has_asked_to_go = True
         core.branch("asked")
-        if leaves and core.is_closed:
+        wish, maker = self.wish, core.watching.find_maker()
+        if wish.leaves and core.is_closed:
             core.branch("leaver-while-closed")
-        wish = Wish(self.wanted_groups, leaves)
-        maker = core.watching.find_maker()
         if maker == core.site:
             self.want(core.site, wish, core.number)
         else:
@@ -94,7 +92,7 @@ class Joining(Changes):
 
     def note_entered(self) -> None:
         """A graph has begun: what is so now, is wanted no more."""
-        groups = self._groups
+        groups, self._noted = self._groups, None
         for group in [group for group, wanted in self.wishes.items() if wanted == (group in groups)]:
             del self.wishes[group]
         self.has_asked_to_go = self._relaxed.site in self._relaxed.graph.leaving
@@ -186,6 +184,8 @@ class Joining(Changes):
         elif following.groups != core.graph.groups:
             core.branch("wanted")
             core.watching.drive_soon()
+        elif not wish.joins and not core.is_closed:
+            self.note(site, wish)
 
     def _apply(self, wishes: Mapping[SiteId, Wish]) -> Roster:
         core, graph = self._relaxed, self._relaxed.graph
