@@ -480,7 +480,6 @@ class RelaxedGraph(PropagationGraph):
 
     def on_recovered(self, event: Recovered) -> None:
         """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""
-        self.shares.has_failed = True
         if event.checkpoint is not None:
             self.restore(event.checkpoint)  # type: ignore[arg-type]
         self.has_forgotten = True
@@ -492,7 +491,8 @@ class RelaxedGraph(PropagationGraph):
             self.declare_recovered()
             self.joining.resume()
             return
-        self.has_forgotten = True
+        # Also where the log says that this site was out of every graph before.
+        self.has_forgotten = self.shares.has_failed = True
         self.shares.granted_until = self.now + self.options.lease_seconds
         self.give_credit()
         self.watching.watch()
