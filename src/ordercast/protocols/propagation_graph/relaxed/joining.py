@@ -160,9 +160,9 @@ class Joining(Changes):
         if core.is_outside or core.watching.find_maker() != core.site or not self._is_present(sender, packet.graph):
             core.lookup.answer(sender)
             return
-        if sender in core.graph.sites:
-            # It may not know that. (Else: p is let in, is cut off before it hears of it, and is away in the graph after
-            # that; it asks for what is so already, and nobody lets it in.)
+        if set(packet.wish.joins).intersection(core.graph.groups_of(sender)):
+            # It does not know that. (Else: p is let in, is cut off before it hears of it, and is away in the graph
+            # after that; it asks for what is so already, and nobody lets it in.)
             core.watching.on_back(sender, Back(core.number - 1, True, True), arrival)
         self.want(sender, packet.wish, packet.graph)
 
