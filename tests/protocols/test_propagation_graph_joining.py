@@ -33,14 +33,14 @@ C_LEAVES = Graph(1, "a", SITES, (), (("g", ("a", "b")),), leaving=("c",))
 MESSAGE = Multicast(MessageId("a", 0, 1), ("g",), b"m")
 
 
-def hand(site: str, incarnation: int = 0, **options: object) -> Hand:
+def hand(site: str, incarnation: int = 0) -> Hand:
     """A site of the configuration; a is the manager."""
-    chosen = PropagationGraphOptions(delivery="non-atomic", **options)  # type: ignore[arg-type]
+    chosen = PropagationGraphOptions(delivery="non-atomic")
     return Hand(PropagationGraph, site, GROUPS, SITES, chosen, incarnation=incarnation)
 
 
-def started(site: str, **options: object) -> Hand:
-    made = hand(site, **options)
+def started(site: str) -> Hand:
+    made = hand(site)
     made.step(Started())
     return made
 
@@ -167,7 +167,7 @@ def _run(changes: list[Change], *faults: AnyFault, rejoin: str = "skip") -> Simu
         workloads=[Workload(sources=("a", "b"), groups=("g", "h"), choose=1, count=80, rate=10.0)],
         faults=list(faults),
         changes=changes,
-        options=PropagationGraphOptions(delivery="non-atomic", manager="c", rejoin=rejoin),  # type: ignore[arg-type]
+        options=PropagationGraphOptions(delivery="non-atomic", manager="c", rejoin=rejoin),
         seed=3,
         settle=20.0,
     ).execute()
