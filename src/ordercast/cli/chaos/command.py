@@ -271,7 +271,7 @@ def _read_option(line: str) -> dict[str, Any]:
         return tomllib.loads(line)
     except tomllib.TOMLDecodeError:
         key, _, value = line.partition("=")
-        if not value.replace("-", "").isalpha():
+        if not value[:1].isalpha() or not value.replace("-", "").isalnum():
             raise
         return tomllib.loads(f'{key}="{value}"')
 
