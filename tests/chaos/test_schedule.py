@@ -155,6 +155,12 @@ def test_others_are_killed_while_a_process_is_away_where_a_majority_suffices() -
     assert hurt > 15
 
 
+def test_pauses_last_as_long_as_was_asked_for_and_kills_as_drawn() -> None:
+    plan = draw_plan(3, NAMES, 60.0, 2, 2, 0, 0.0, 0.0, 0.0, pause_seconds=10.0)
+    assert [action.seconds for action in plan.actions if isinstance(action, Pause)] == [10.0, 10.0]
+    assert not [action for action in plan.actions if isinstance(action, Kill) and action.seconds >= 10.0]
+
+
 def test_floods_and_strangers_come_in_turn_of_their_kinds() -> None:
     plan = _draw(3, seconds=60.0, floods=4, strangers=8)
     floods = [action.kind for action in plan.actions if isinstance(action, Flood)]

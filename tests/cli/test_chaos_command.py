@@ -35,7 +35,7 @@ def test_an_option_that_is_repeated_is_named_each_time() -> None:
 def test_options_of_the_protocol_are_read_as_lines_of_a_configuration(capsys: pytest.CaptureFixture[str]) -> None:
     core = find_protocol("propagation-graph")
     assert read_options(['manager="p1"', "window_messages=4"], core) == {"manager": "p1", "window_messages": 4}
-    assert read_options(["delivery=non-atomic"], core) == {"delivery": "non-atomic"}
+    assert read_options(["delivery=non-atomic", "manager=p2"], core) == {"delivery": "non-atomic", "manager": "p2"}
     for wrong in ("manager", "no_such_option=1"):
         assert main(["chaos", "--protocol", "propagation-graph", "--seconds", "1", "--option", wrong]) == 2
         assert "--option is NAME=VALUE with an option of propagation-graph" in capsys.readouterr().err

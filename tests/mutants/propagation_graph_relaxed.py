@@ -7,16 +7,19 @@ from msgspec.structs import replace
 from ordercast.core import Arrangement, OptionValues, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph import PropagationGraph
+from ordercast.protocols.propagation_graph.relaxed.acceptor import Acceptor
 from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
-from ordercast.protocols.propagation_graph.relaxed.graphs import Listed
+from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Lineup, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
-from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Took
+from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Pass, Share, Took
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.records import Entered
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
-from tests.mutants.registry import mutant
+from ordercast.protocols.propagation_graph.relaxed.watching import Watching
+from tests.mutants.registry import call_without_log, mutant
 
 
 def _only(mode: OptionValues) -> Arrangement:
@@ -40,6 +43,69 @@ class TakingBack(RelaxedGraph):
 def delivers_without_a_share(self: Shares, now: float) -> bool:
     """No leases: whoever is cut off goes on in the old graph."""
     return not self._core.is_closed
+
+
+@mutant(NonAtomic, "coordinator._wait", caught_by="R2")
+def opens_before_old_shares_end(self: Coordinator) -> None:
+    """The next graph begins as soon as it is chosen, while a site that is cut off still delivers in the old one."""
+    self.on_begin_timeout()
+
+
+@mutant(NonAtomic, "coordinator._wait", caught_by="R2")
+def catches_up_before_old_shares_end(self: Coordinator) -> None:
+    """What stands in the order is delivered as soon as the graph is chosen; nothing new before the old shares end."""
+    core = self._core
+    run, until = core.run, core.now + core.options.lease_seconds
+
+    def run_later() -> None:
+        if core.now >= until:
+            run()
+
+    core.run = run_later  # type: ignore[method-assign]
+    self.on_begin_timeout()
+
+
+@mutant(NonAtomic, "shares.on_share", caught_by="R2")
+def counts_a_share_from_its_arrival(self: Shares, sender: SiteId, packet: Share, arrival: Arrival) -> None:
+    """A share that was long on its way lasts longer than the lease of which it is a part."""
+    if packet.attempt in self._asked:
+        self._asked[packet.attempt] = self._core.now
+    Shares.on_share(self, sender, packet, arrival)
+
+
+@mutant(NonAtomic, "acceptor._may")
+def makes_graphs_for_two_managers(self: Acceptor, sender: SiteId, graph: int, ballot: int, lineup: Lineup) -> bool:
+    """What was promised to one who makes the next graph does not bind: another one makes another one."""
+    if graph == self.instance:
+        self.pledged = 0
+    return Acceptor._may(self, sender, graph, ballot, lineup)
+
+
+@mutant(NonAtomic, "receive_pass")
+def takes_a_message_of_an_old_graph(self: RelaxedGraph, sender: SiteId, packet: Pass) -> None:
+    """A message that is late counts as one of the present graph."""
+    RelaxedGraph.receive_pass(self, sender, replace(packet, graph=self.number))
+
+
+@mutant(NonAtomic, "change")
+def keeps_what_waits_for_its_number_in_another_graph(
+    self: RelaxedGraph, graph: Graph, survived: bool
+) -> tuple[bool, list[Held]]:
+    """What came before its number in the old graph, and waits, takes that number in the new one."""
+    waiting = {sender: dict(edge.early) for sender, edge in self.incoming.items() if sender in graph.present}
+    places = dict(self._places)
+    changed = RelaxedGraph.change(self, graph, survived)
+    self._places.update(places)
+    for sender, early in waiting.items():
+        self.incoming_edge(sender).early.update(early)
+    return changed
+
+
+@mutant(NonAtomic, "watching.find_maker", caught_by="termination")
+def takes_the_next_in_rank_for_the_maker(self: Watching) -> SiteId:
+    """When the manager has failed, the next in rank is to make the next graph, also where it has failed, too."""
+    first, *rest = self.ranks()
+    return rest[0] if rest and first in self._core.detector.suspected else first
 
 
 @mutant(NonAtomic, "coordinator.on_agreed")
@@ -80,3 +146,11 @@ def delivers_the_undone_again_as_it_was(self: CatchingUp, missing: list[Listed])
     """What was taken back comes before what was missed, wherever the order has it."""
     held = self._core.history.held
     CatchingUp.begin(self, sorted(missing, key=lambda item: item.id not in held))
+
+
+@mutant(TakingBack, "log_entered")
+def does_not_log_what_it_takes_back(self: RelaxedGraph, graph: Graph) -> bool:
+    """A site that has taken its tail back finds it in its log after a crash, and delivers it as it was."""
+    if self.site in graph.undoing:
+        return bool(call_without_log(self, Entered, RelaxedGraph.log_entered, self, graph))
+    return RelaxedGraph.log_entered(self, graph)

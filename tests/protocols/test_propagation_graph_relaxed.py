@@ -60,7 +60,8 @@ MODE = {"delivery": "non-atomic"}
 SEEDS = range(12)
 RARE = {
     *("kept-an-earlier-choice", "tail-kept", "nobody-there", "merged", "lower-ballot", "outvoted", "behind"),
-    *("held-for-absent", "absent-given-up", "gap-given-up", "share-ended-behind"),
+    *("held-for-absent", "absent-given-up", "gap-given-up", "share-ended-behind", "fetched-ahead", "ready"),
+    *("founded", "pointed-on"),
 }
 """What a few dozen runs need not reach."""
 
@@ -327,17 +328,29 @@ def test_a_site_that_was_asked_to_replace_a_graph_tells_what_it_has_accepted_as_
     assert [(history.graph, history.accepted) for history in _sent(core, History)] == [(0, following)]  # type: ignore[attr-defined]
     core.outbox.clear()
     core.step(0.5, Received("d", Propose(0, 8, following)))
-    assert _sent(core, Refused) == [Refused(0, 1, 17)]
+    assert _sent(core, Refused) == [Refused(0, 1, 17, ((0, tuple("abcde")),))]
 
 
 def test_whoever_hears_that_a_later_graph_is_replaced_finds_out_what_it_is() -> None:
     core = _site("a")
     core.step(0.0, Started())
     core.coordinator.go_on()
-    core.step(0.1, Received("e", Refused(0, 3, 0)))
+    core.step(0.1, Received("e", Refused(0, 3, 0, ((0, tuple("abcde")),))))
     core.outbox.clear()
     core.coordinator.go_on()
     assert {packet.graph for packet in _sent(core, Collect)} == {2}  # type: ignore[attr-defined]
+
+
+def test_whoever_hears_of_a_graph_in_which_it_is_not_leaves_it_to_others() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    core.coordinator.go_on()
+    core.step(0.1, Received("e", Refused(0, 3, 0, ((0, tuple("abcde")), (2, tuple("bcde"))))))
+    core.outbox.clear()
+    core.coordinator.go_on()
+    assert not _sent(core, Collect)
+    core.coordinator.go_on()  # it asks about its own graph again, and hears that it is out
+    assert {packet.graph for packet in _sent(core, Collect)} == {0}  # type: ignore[attr-defined]
 
 
 def test_what_the_application_has_seen_before_a_crash_stands_before_the_gap() -> None:
@@ -427,7 +440,9 @@ def _listing(count: int) -> tuple[Listed, ...]:
         ("z", Collect(0, 9)),
         ("b", Collect(0, 0)),
         ("z", Propose(0, 9, Graph(1, "b", tuple("bcde"), ("a",), ()))),
-        ("b", Propose(0, 9, Graph(1, "b", tuple("bcde"), ("a",), (("other", ("a", "b")),)))),
+        ("b", Propose(0, 9, Graph(1, "b", tuple("bcde"), ("a",), (("other", ("a", "z")),)))),
+        ("b", Propose(0, 9, Graph(1, "b", tuple("bcde"), ("a",), FIGURE_GROUPS, lineup=((1, ("b",)),)))),
+        ("b", Collect(1, 9, tuple((number, ("b",)) for number in range(9)))),
         ("b", Propose(0, 9, Graph(5, "b", tuple("bcde"), ("a",), FIGURE_GROUPS))),
         ("b", Propose(0, 9, Graph(1, "a", tuple("bcde"), ("a",), FIGURE_GROUPS))),
         ("b", Begin(Graph(1, "b", tuple("bcd"), ("a",), FIGURE_GROUPS))),

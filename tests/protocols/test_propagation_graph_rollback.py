@@ -73,7 +73,7 @@ def _listed(*numbers: int, group: str = "alpha") -> tuple[Listed, ...]:
 def _hold(core: RelaxedGraph, *numbers: int) -> None:
     """It has delivered these."""
     for number in numbers:
-        core._hold(Placed(_message(number), "a", number))
+        core.hold(Placed(_message(number), "a", number))
         core.count(_message(number))
 
 
@@ -222,7 +222,9 @@ def test_a_tail_that_nobody_else_can_have_keeps_its_place_and_another_one_comes_
     new = Listed(_message(5).id, ("alpha",), 1, "a", 1)
     own = Listed(MessageId("d", 0, 1), ("beta",), 1, "c", 1)
     common = Listed(MessageId("d", 0, 2), ("alpha",), 1, "a", 1)
-    histories = {site: _history(core, new) for site in "ab"} | {"c": replace(_history(core, own, common), number=0)}
+    histories = {site: replace(_history(core, new), counts=(("alpha", 1),)) for site in "ab"} | {
+        "c": replace(_history(core, own, common), number=0, counts=(("alpha", 1), ("beta", 1)))
+    }
     order = [(item.id.source, item.id.number) for item in compose(core, histories).order]
     assert order == [("d", 1), ("b", 5), ("d", 2)]
 

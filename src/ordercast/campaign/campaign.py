@@ -51,6 +51,13 @@ class Report(msgspec.Struct, frozen=True):
             counts.update(outcome.changes)
         return dict(sorted(counts.items()))
 
+    def excused(self) -> dict[str, int]:
+        """Property -> runs in which its exception was seen."""
+        counts: Counter[str] = Counter()
+        for outcome in self.outcomes:
+            counts.update(outcome.excused.keys())
+        return dict(sorted(counts.items()))
+
     def branches(self) -> dict[str, dict[str, int]]:
         """Protocol -> branch -> how often it was taken, 0 for declared ones that never were."""
         return {
@@ -98,6 +105,7 @@ class Report(msgspec.Struct, frozen=True):
             "refused": sum(outcome.refused for outcome in self.outcomes),
             "faults": self.faults(),
             "changes": self.changes(),
+            "excused": self.excused(),
             "branches": self.branches(),
             "unreached": {protocol: list(names) for protocol, names in self.unreached().items()},
             "simulated_seconds": round(self.simulated_seconds),

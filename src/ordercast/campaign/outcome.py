@@ -71,6 +71,8 @@ class Outcome(msgspec.Struct, frozen=True):
     branches: dict[str, int] = {}
     not_judged: tuple[str, ...] = ()
     """Claims that nobody could judge in this run: a site was slower than phi_p."""
+    excused: dict[str, int] = {}
+    """Property -> pairs of messages that violate it but for its exception: R2's site that failed."""
     events: int = 0
     """Rows of the trace."""
     schedule: str = ""
@@ -162,7 +164,8 @@ def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: flo
         violations += tuple(_unseen(simulation, run))
     not_judged = tuple(name for name, verdict in verdicts.items() if verdict.verdict == "not-judged")
     vacuous = "" if violations else _vacuous(scenario, simulation, table, verdicts)
-    outcome = _outcome(scenario, simulation, violations, vacuous, not_judged, len(table))
+    excused = {name: verdict.excused for name, verdict in verdicts.items() if verdict.excused}
+    outcome = replace(_outcome(scenario, simulation, violations, vacuous, not_judged, len(table)), excused=excused)
     return Trial(scenario, outcome, run, table, verdicts), simulation.ended_early
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
-from ordercast.core import Context, MessageId, Protocol, is_liveness
+from ordercast.core import AddressMemo, Context, MessageId, Protocol, is_liveness
 from ordercast.sim import Simulation
 from ordercast.trace.schema import Run
 
@@ -19,8 +19,9 @@ SECONDS: Final = 5.0
 """So long before its end a run is looked at: longer than any pause between two retransmissions."""
 PROPERTIES: Final = ("quiescence", "no-leak", "credit-returned")
 
-_PLAIN: Final = (str, bytes, int, float, bool, type(None), type, Context)
-"""What holds nothing, or what a core was given and does not change."""
+_PLAIN: Final = (str, bytes, int, float, bool, type(None), type, Context, AddressMemo)
+"""What holds nothing, or what a core was given and does not change; and what is only remembered so that it need not be
+found again, for as many addresses as a bound of its own allows: how many have been used, no contract can say."""
 _MODULE: Final = __name__.partition(".")[0]
 
 

@@ -176,6 +176,7 @@ def draw_plan(
     strangers: int = 0,
     deaths: int = 0,
     majority_suffices: bool = False,
+    pause_seconds: float = 0.0,
 ) -> Plan:
     """So many faults of each kind at random moments, each for a random time; a process is down or stopped once at a
     time.
@@ -194,7 +195,7 @@ def draw_plan(
     if not majority_suffices:
         reserved += away * (AWAY_MAX * seconds + MARGIN_SECONDS)
     rest = max(seconds - reserved, seconds / 3)
-    actions = _draw_short(random, names, rest, kills, pauses, partitions)
+    actions = _draw_short(random, names, rest, kills, pauses, partitions, pause_seconds)
     actions += _draw_floods(random, names, rest, floods)
     for _ in range(away):
         lasts = random.uniform(AWAY_MIN, AWAY_MAX) * seconds
@@ -219,7 +220,13 @@ def draw_plan(
 
 
 def _draw_short(
-    random: Random, names: Sequence[SiteId], seconds: float, kills: int, pauses: int, partitions: int
+    random: Random,
+    names: Sequence[SiteId],
+    seconds: float,
+    kills: int,
+    pauses: int,
+    partitions: int,
+    pause_seconds: float,
 ) -> list[Action]:
     """What is over soon, and may happen to several at a time."""
     down_max = min(4.0, seconds / 4)
@@ -232,6 +239,8 @@ def _draw_short(
         process = random.choice([name for name in names if free_at[name] == min(free_at.values())])
         at = max(moment, free_at[process])
         lasts = random.uniform(0.2, 1.0) * down_max
+        if kind is Pause and pause_seconds:
+            lasts = pause_seconds
         free_at[process] = at + lasts + MARGIN_SECONDS
         actions.append(kind(at, process, lasts))
     for _ in range(partitions):

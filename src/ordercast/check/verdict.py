@@ -30,6 +30,9 @@ class Verdict(msgspec.Struct, frozen=True):
     witnesses: int = 0
     first: Witness | None = None
     all_witnesses: list[Witness] = []
+    excused: int = 0
+    """What would be a witness, and the property allows: for R2, pairs that a site delivered otherwise and then
+    failed. As many as were looked at."""
 
     def as_json(self) -> dict[str, Any]:
         """The object that `ordercast verify --json` prints."""
@@ -47,6 +50,7 @@ class Finding(msgspec.Struct, frozen=True):
     obliged: bool
     witnesses: Sequence[Witness] = ()
     judged: bool = True
+    excused: int = 0
 
     def verdict(self, name: str, claimed: bool) -> Verdict:
         """The verdict that follows."""
@@ -54,8 +58,8 @@ class Finding(msgspec.Struct, frozen=True):
             return Verdict(name, claimed, "not-judged")
         if self.witnesses:
             kept = list(self.witnesses[:WITNESSES_MAX])
-            return Verdict(name, claimed, "violated", len(kept), kept[0], kept)
-        return Verdict(name, claimed, "holds" if self.obliged else "vacuous")
+            return Verdict(name, claimed, "violated", len(kept), kept[0], kept, self.excused)
+        return Verdict(name, claimed, "holds" if self.obliged else "vacuous", excused=self.excused)
 
 
 NOT_JUDGED: Final = Finding(obliged=False, judged=False)

@@ -109,6 +109,8 @@ def _show(report: Report, seconds: float) -> None:
     rows = {"faults": named_counts(report.faults())}
     if report.changes():
         rows["changes"] = named_counts(report.changes())
+    if report.excused():
+        rows["excused in runs"] = named_counts(report.excused())
     rows |= {protocol: named_counts(branches) for protocol, branches in report.branches().items()}
     console.print(counts_table(rows))
     simulated = f"{report.simulated_seconds / 86400:,.1f} days of simulated time"

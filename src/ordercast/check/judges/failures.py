@@ -37,7 +37,8 @@ def judge_r2(relation: Relation) -> Callable[[Facts], Finding]:
             # The plain search stops at a thousand pairs, all of which may be excused: search again.
             excuses = excused_by_fails(facts.columns.time, facts.outages.__getitem__)
             found = find_inversions(facts.deliveries.first, related(facts.messages, relation), excuses).found
-        return _finding(facts, result.obliged, found, facts.deliveries.duplicates)
+        excused = len(result.found) - len(found)
+        return _finding(facts, result.obliged, found, facts.deliveries.duplicates, max(0, excused))
 
     return judge
 
@@ -157,7 +158,7 @@ def _taken_back(facts: Facts) -> Bools:
     return last[deliveries.site, deliveries.message] > deliveries.rows
 
 
-def _finding(facts: Facts, obliged: bool, found: list[Inversion], repeats: Ints) -> Finding:
+def _finding(facts: Facts, obliged: bool, found: list[Inversion], repeats: Ints, excused: int = 0) -> Finding:
     witnesses = inversion_witnesses(facts, found)
     witnesses += [repeated(facts, row) for row in repeats[: WITNESSES_MAX - len(witnesses)].tolist()]
-    return Finding(obliged, witnesses)
+    return Finding(obliged, witnesses, excused=excused)

@@ -66,6 +66,9 @@ def chaos(
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     deaths: Annotated[int, typer.Option(min=0, help="SIGKILL, and no new start, where fewer than half may die.")] = 0,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
+    pause_seconds: Annotated[
+        float, typer.Option(metavar="X", min=0.0, max=60.0, help="How long each lasts; 0: a few seconds, drawn.")
+    ] = 0.0,
     rollbacks: Annotated[
         int, typer.Option(min=0, help="SIGKILL, and a start with an older copy of the log: refused, or harmless.")
     ] = 0,
@@ -152,6 +155,7 @@ def chaos(
             strangers=strangers,
             deaths=deaths,
             majority_suffices=contract.minority_may_die,
+            pause_seconds=pause_seconds,
         )
     terrain = make_terrain(names, clusters, between, contract.one_channel)
     cluster = Cluster(
@@ -267,7 +271,7 @@ def _read_option(line: str) -> dict[str, Any]:
         return tomllib.loads(line)
     except tomllib.TOMLDecodeError:
         key, _, value = line.partition("=")
-        if not value.replace("-", "").isalpha():
+        if not value[:1].isalpha() or not value.replace("-", "").isalnum():
             raise
         return tomllib.loads(f'{key}="{value}"')
 

@@ -74,5 +74,4 @@ def relax(contract: Contract, rejoin: str) -> Contract:
         crash=f"the others stop for a suspicion and a lease, and go on without it; it {back}",
         promised=no_bounds,
         minority_may_die=True,
-        dynamic=False,
     )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from ordercast.core import GroupId, Part, SiteId, UsageError
+from ordercast.core import GroupId, Packet, Part, SiteId, UsageError
 from ordercast.core.effects import ExitGroup, JoinRefused
 from ordercast.core.events import Arrival, JoinRequested, LeaveRequested
 from ordercast.protocols.parts.names import check_join, check_wishes
-from ordercast.protocols.propagation_graph.packets import Ask, Decline
+from ordercast.protocols.propagation_graph.packets import Ask, Decline, Unchanged
 from ordercast.protocols.propagation_graph.records import Wished
 from ordercast.protocols.propagation_graph.rosters import Roster, Wish
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 class Changes(Part):
     """Wishes are in the log until they are fulfilled. The manager is told all of them, again and again."""
 
-    packets = (Decline,)
+    packets: ClassVar[tuple[type[Packet], ...]] = (Decline, Unchanged)
     timers = ("change",)
     records = (Wished,)
-    branches = ("asked", "asked-to-go", "joiner-gave-up", "joiner-back")
+    branches: ClassVar[tuple[str, ...]] = ("asked", "asked-to-go", "joiner-gave-up", "joiner-back")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -32,6 +32,8 @@ class Changes(Part):
         """Whether the manager may take this site out of the graph: it multicasts nothing until it knows."""
         self._asking = False
         """Whether the timer runs."""
+        self._noted: Wish | None = None
+        """What the manager knows of, and need not do anything about."""
 
     @property
     def _groups(self) -> tuple[GroupId, ...]:
@@ -52,8 +54,12 @@ class Changes(Part):
             raise UsageError(f"{core.site} leaves {group!r}: join it again when it has left")
         if not wish:  # an application that is started again asks again
             self._wish(group, True)
-            core.passage.wait_from_now_on()
+            self.wait_from_now_on()
         self.go_on()
+
+    def wait_from_now_on(self) -> None:
+        """How long it takes is told with the view."""
+        self._core.passage.wait_from_now_on()
 
     def leave(self, event: LeaveRequested) -> None:
         """The application wants to be out of a group."""
@@ -77,6 +83,7 @@ class Changes(Part):
 
     def recall_wished(self, record: Wished) -> None:
         """See `_wish`."""
+        self._noted = None
         if record.wanted is None:
             self.wishes.pop(record.group, None)
         else:
@@ -106,28 +113,38 @@ class Changes(Part):
         if not self.wishes or (core.is_outside and not self.wanted_groups):
             core.lookup.end()
             return
+        if self._noted == self.wish:
+            return
         if not self._asking:
             self._asking = True
             core.set_timer("change", core.options.retransmit_seconds)
         if core.is_outside:
             core.lookup.go_on()
-        elif core.closed is None:
+        elif self.may_ask:
             self._ask()
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the manager can begin a change."""
+        return self._core.closed is None
+
+    @property
+    def wish(self) -> Wish:
+        """All that is wanted."""
+        return Wish(self.wanted_groups, tuple(sorted(group for group, wanted in self.wishes.items() if not wanted)))
 
     def _ask(self) -> None:
         core = self._core
-        leaves = tuple(sorted(group for group, wanted in self.wishes.items() if not wanted))
         if self._leaves_all:
             if core.own_pending:
                 return  # what this site has multicast is first to be taken
             core.branch("asked-to-go")
             self.has_asked_to_go = core.holding = True
         core.branch("asked")
-        wish = Wish(self.wanted_groups, leaves)
         if core.roster.manager == core.site:
-            core.manager.want(core.site, wish, core.number)
+            core.manager.want(core.site, self.wish, core.number)
         else:
-            core.send((core.roster.manager,), Ask(wish, core.number))
+            core.send((core.roster.manager,), Ask(self.wish, core.number))
 
     def on_change_timeout(self) -> None:
         """Not yet so."""
@@ -143,10 +160,23 @@ class Changes(Part):
                 core.outbox.append(JoinRefused(group, packet.reason[:255]))
             self.go_on()
 
+    def on_unchanged(self, sender: SiteId, packet: Unchanged, arrival: Arrival) -> None:
+        """The manager knows that this site has given up what it wanted to join: it need not be told again, unless it
+        has let this site in meanwhile."""
+        if not packet.wish.joins and not set(self._groups).intersection(packet.wish.leaves):
+            self._noted = packet.wish
+
+    def note(self, site: SiteId, wish: Wish) -> None:
+        """At the manager: there is nothing to do for a site."""
+        if site == self._core.site:
+            self.on_unchanged(site, Unchanged(wish), Arrival())
+        else:
+            self._core.send((site,), Unchanged(wish))
+
     # ------------------------------------------------------------------ what has come to be
     def note_moved(self, before: Roster) -> None:
         """A graph has begun: what is so now, is wanted no more."""
-        groups = self._groups
+        groups, self._noted = self._groups, None
         for group in [group for group, wanted in self.wishes.items() if wanted == (group in groups)]:
             del self.wishes[group]
         if before.groups_of(self._core.site) != groups:

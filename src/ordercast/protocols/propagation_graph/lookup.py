@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival, Discovered
@@ -18,7 +18,7 @@ class Lookup(Part):
     """The search of a site that wants to join something, and what others answer."""
 
     packets = (Seek, Presence)
-    branches = ("sought", "founded")
+    branches: ClassVar[tuple[str, ...]] = ("sought", "founded")
 
     def __init__(self, core: PropagationGraph) -> None:
         self._core = core
@@ -79,6 +79,10 @@ class Lookup(Part):
         elif not core.manager.is_busy:
             core.source.note_latest(core.number)
 
+    def note_latest(self, graph: int) -> None:
+        """The manager says that there is no later one."""
+        self._core.source.note_latest(graph)
+
     def _may_found(self) -> bool:
         """Whether there is no graph to join: everyone who was found has said so. Of several who seek, the one with the
         smallest name founds. A configured system never ends: its manager comes back."""
@@ -126,7 +130,7 @@ class Lookup(Part):
         """In which graph another site is."""
         core = self._core
         if not core.is_outside and sender == core.roster.manager and not packet.changing:
-            core.source.note_latest(packet.graph)
+            self.note_latest(packet.graph)
         if not core.is_outside or sender not in self._others or not 0 <= packet.size <= SITES_MAX:
             return
         news = packet.size and all(packet.graph > heard.graph for heard in self._heard.values())

@@ -101,6 +101,8 @@ class Manager(Part):
                 core.send((site,), Decline(f"the graph has {SITES_MAX} processes, and takes no more"))
             elif any(not following.members(group) for group in wish.joins):
                 core.send((site,), Decline(f"there are {GROUPS_MAX} groups, and no more"))
+            elif not wish.joins and not set(roster.groups_of(site)).intersection(wish.leaves):
+                core.changes.note(site, wish)
         if (following.sites, following.groups) == (roster.sites, roster.groups):
             return
         routes = routes_of(following, core.options)

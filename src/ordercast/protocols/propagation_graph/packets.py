@@ -144,3 +144,10 @@ class Decline(Packet, frozen=True):
 
     background = True
     reason: str
+
+
+class Unchanged(Packet, frozen=True):
+    """Manager -> one that wanted to join, and has given it up: nothing is to be changed."""
+
+    background = True
+    wish: Wish

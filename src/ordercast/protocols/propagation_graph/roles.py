@@ -12,9 +12,12 @@ from ordercast.protocols.propagation_graph.relaxed.acceptor import Acceptor
 from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.history import HistoryKeeping
+from ordercast.protocols.propagation_graph.relaxed.joining import Finding, Joining
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.preparing import Preparing
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
+from ordercast.protocols.propagation_graph.relaxed.stable import Recalling
 from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
 from ordercast.protocols.propagation_graph.relaxed.watching import Watching
 from ordercast.protocols.propagation_graph.source import Source
@@ -29,8 +32,12 @@ RELAXED_ROLES: tuple[type[Part], ...] = (
     Watching,
     Acceptor,
     Coordinator,
+    Preparing,
     CatchingUp,
     Pending,
     Rejoining,
+    Joining,
+    Finding,
+    Recalling,
 )
 """`delivery = "non-atomic"`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.propagation_graph.relaxed.graphs import Graph
+from ordercast.protocols.propagation_graph.relaxed.graphs import LINEUP_MAX, Graph, Lineup, sites_at
 from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Collect, History, Propose, Refused
 from ordercast.protocols.propagation_graph.relaxed.records import Accepted, Pledged
 
@@ -40,16 +40,19 @@ class Acceptor(Part):
         (Else: a, c and f have accepted graph 4, which is open at d alone; d asks b to replace it, and dies with two
         more. Of seven, four are left; nobody can say what follows graph 3 without b, which answers for graph 4 only,
         and nobody else has heard of that.)"""
+        self.lineup: Lineup = core.graph.known_lineup
+        """The sites of the instance, and of the graphs before it."""
 
-    def begin(self, graph: int) -> None:
+    def begin(self, graph: Graph) -> None:
         """A graph is open here."""
-        if graph > self.instance:
-            self._turn_to(graph)
+        if graph.number > self.instance:
+            self._turn_to(graph.number, graph.known_lineup)
 
-    def _turn_to(self, instance: int) -> None:
+    def _turn_to(self, instance: int, lineup: Lineup) -> None:
         before = (self.instance, self.pledged, self.accepted_ballot, self.accepted)
         self.before = before if self.instance == instance - 1 else (-1, 0, 0, None)
         self.instance, self.pledged, self.accepted_ballot, self.accepted = instance, 0, 0, None
+        self.lineup = lineup
 
     def state_of(self, instance: int) -> tuple[int, int, Graph | None]:
         """What was promised and accepted for a graph."""
@@ -57,25 +60,31 @@ class Acceptor(Part):
             return self.before[1:]
         return (self.pledged, self.accepted_ballot, self.accepted) if instance == self.instance else (0, 0, None)
 
-    def _set(self, instance: int, pledged: int, accepted_ballot: int, accepted: Graph | None) -> None:
+    def _set(self, instance: int, pledged: int, accepted_ballot: int, accepted: Graph | None, lineup: Lineup) -> None:
         if instance == self.before[0]:
             self.before = (instance, pledged, accepted_ballot, accepted)
             return
         if instance > self.instance:
-            self._turn_to(instance)
+            self._turn_to(instance, lineup)
         self.pledged, self.accepted_ballot, self.accepted = pledged, accepted_ballot, accepted
 
-    def _may(self, sender: SiteId, graph: int, ballot: int) -> bool:
-        """Whether a ballot is not below what was promised."""
+    def _may(self, sender: SiteId, graph: int, ballot: int, lineup: Lineup) -> bool:
+        """Whether a ballot is not below what was promised. Who speaks of a later graph than the one that is open here
+        is in it, and so is this site: both may be new in it. Who speaks of an earlier one may have left since."""
         core = self._core
-        if sender not in core.graph.sites or ballot < 1:
+        # Of a graph that this site knows, it knows the sites.
+        sites = core.graph.sites if graph <= core.number else sites_at(lineup, graph) or core.graph.sites
+        if ballot < 1 or len(lineup) > LINEUP_MAX or (sender not in sites and graph >= core.number):
             raise WireError(f"a ballot {ballot} of {sender}")
+        if sender not in sites or core.site not in sites:
+            core.coordinator.tell(sender)
+            return False
         known = graph >= self.instance or (graph == self.before[0] and graph >= core.number)
         if not known or ballot < self.state_of(graph)[0]:
             core.branch("lower-ballot")
             if graph < core.number:
                 core.coordinator.tell(sender)
-            core.reply(sender, Refused(graph, self.instance, self.state_of(graph)[0]))
+            core.reply(sender, Refused(graph, self.instance, self.state_of(graph)[0], self.lineup))
             return False
         return True
 
@@ -83,11 +92,11 @@ class Acceptor(Part):
         """Stop for good, in the log, before anything is told. (Else: this site tells its history, crashes, takes more
         in the old graph, and the new one begins without that.)"""
         core = self._core
-        if not self._may(sender, packet.graph, packet.ballot):
+        if not self._may(sender, packet.graph, packet.ballot, packet.lineup):
             return
         pledged, accepted_ballot, accepted = self.state_of(packet.graph)
         if packet.ballot != pledged or packet.graph > self.instance:
-            record = Pledged(packet.graph, packet.ballot)
+            record = Pledged(packet.graph, packet.ballot, packet.lineup or core.graph.known_lineup)
             core.append(record)
             self.recall_pledged(record)
             core.branch("stopped")
@@ -116,15 +125,16 @@ class Acceptor(Part):
 
     def recall_pledged(self, record: Pledged) -> None:
         """See `on_collect`."""
-        self._set(record.graph, record.ballot, *self.state_of(record.graph)[1:])
+        self._set(record.graph, record.ballot, *self.state_of(record.graph)[1:], record.lineup)
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Accept it, unless a higher ballot was promised."""
         core = self._core
-        core.graph.check_successor(packet.following, sender)
-        if packet.following.number != packet.graph + 1:
-            raise WireError(f"{sender} proposes graph {packet.following.number} after {packet.graph}")
-        if not self._may(sender, packet.graph, packet.ballot):
+        following = packet.following
+        core.graph.check_successor(following, sender)
+        if following.number != packet.graph + 1:
+            raise WireError(f"{sender} proposes graph {following.number} after {packet.graph}")
+        if not self._may(sender, packet.graph, packet.ballot, following.known_lineup):
             return
         record = Accepted(packet.graph, packet.ballot, packet.following)
         if self.state_of(packet.graph)[1] != packet.ballot:
@@ -135,4 +145,4 @@ class Acceptor(Part):
 
     def recall_accepted(self, record: Accepted) -> None:
         """See `on_propose`."""
-        self._set(record.graph, record.ballot, record.ballot, record.following)
+        self._set(record.graph, record.ballot, record.ballot, record.following, record.following.known_lineup)

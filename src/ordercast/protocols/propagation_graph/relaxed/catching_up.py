@@ -45,9 +45,10 @@ class CatchingUp(Part):
     def begin(self, missing: list[Listed]) -> None:
         """A graph begins with this; what this site has taken back is here."""
         self.missing = deque(missing)
-        held = self._core.history.held
-        self._come = {item.id: held[item.id].multicast for item in missing if item.id in held}
-        self._lacking = {item.id for item in missing if item.id not in held}
+        held, ahead = self._core.history.held, self._core.preparing.bodies
+        self._come = {item.id: ahead[item.id] for item in missing if item.id in ahead}
+        self._come |= {item.id: held[item.id].multicast for item in missing if item.id in held}
+        self._lacking = {item.id for item in missing if item.id not in self._come}
         self._asked.clear()
         self._tries = 0
 
@@ -104,3 +105,5 @@ class CatchingUp(Part):
             self._asked.discard(message)
             self._come[message] = packet.multicast
             self.go_on(ask=bool(self._lacking) and not self._asked)
+        elif packet.graph > core.number:
+            core.preparing.take(sender, packet)

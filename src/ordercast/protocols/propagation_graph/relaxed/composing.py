@@ -7,7 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, MessageId, SiteId, WireError
-from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Address, Graph, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.graphs import LINEUP_MAX, LISTED_MAX, Address, Graph, Listed, Settled
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
 from ordercast.protocols.propagation_graph.relaxed.packets import History
 
@@ -34,7 +34,7 @@ class Composition:
     def __init__(self, core: RelaxedGraph, histories: Mapping[SiteId, History], cut: bool = False) -> None:
         self._core, self._before, self._histories = core, core.graph, histories
         graph = core.graph
-        self._members = dict(core.graph.groups)
+        self._groups = {site: {group for group, _ in history.counts} for site, history in histories.items()}
         self._there = tuple(sorted(histories))
         # Who has come back into this graph, and not yet taken anything in it, comes back into the next one.
         self._survivors = [
@@ -106,7 +106,10 @@ class Composition:
         return left
 
     def _is_for(self, item: Listed, site: SiteId) -> bool:
-        return any(site in self._members.get(group, ()) for group in item.groups)
+        """Whether a site is to have a message: by the groups in which it is by now. (By those of the graph: y is in h,
+        and to be in g; the graph begins with m1 to g and m2 to h, of which y has m2 alone, and never gets m1; it would
+        have to get it behind m2, and x, which is in both, has had it before.)"""
+        return not self._groups[site].isdisjoint(item.groups)
 
     def _find_begun(self) -> list[Listed]:
         """Of the order with which the graph began, what somebody lacks or may lack."""
@@ -164,18 +167,37 @@ class Composition:
 
     # ------------------------------------------------------------------ what follows from it
     def graph(self) -> Graph:
-        """The graph that follows."""
+        """The graph that follows: with those who are new, without those who have left."""
         core, before = self._core, self._before
-        away = tuple(site for site in before.sites if site not in self._histories)
-        returned = tuple(site for site in self._there if site not in self._survivors)
+        roster = core.joining.following(self._histories)
+        gone = {site for site in before.leaving if self._ran and not roster.groups_of(site)}
+        new = {*roster.sites}.difference(before.sites)
+        if not {*self._there, *new} - gone:
+            gone.discard(core.site)  # the last one stays: it is the one that newcomers find
+        present = tuple(sorted({*self._there}.difference(gone) | new))
+        away = tuple(site for site in before.sites if site not in self._histories and site not in gone)
+        returned = tuple(site for site in present if site not in self._survivors)
+        sites, lineup = tuple(sorted((*present, *away))), before.known_lineup
+        leaving = tuple(
+            site
+            for site in sites
+            if not roster.groups_of(site) and (site in before.leaving or before.groups_of(site)) and len(sites) > 1
+        )
+        if new:
+            core.branch("let-in")
+        if gone:
+            core.branch("let-out")
+        if sites != before.sites:
+            lineup = (*lineup, (before.number + 1, sites))[-LINEUP_MAX:]
+        offsets = self._count()
         return Graph(
             before.number + 1,
-            core.site,
-            self._there,
+            next((site for site in (core.site, *present) if site in present and site not in leaving), core.site),
+            present,
             away,
-            before.groups,
+            roster.groups,
             returned,
-            tuple(sorted(self._count().items())),
+            tuple(sorted((group, offsets[group]) for group, _members in roster.groups if group in offsets)),
             tuple(Settled(source, groups, *last) for (source, groups), last in sorted(self._known(away).items())),
             tuple(
                 Listed(item.id, item.groups, item.count, "", place, tuple(self._holders[item.id][:HOLDERS_MAX]))
@@ -184,6 +206,9 @@ class Composition:
             self._reasons(away),
             tuple(filter(self._can_undo, away)),
             tuple(filter(self._can_undo, returned)),
+            lineup,
+            leaving,
+            roster.moved,
         )
 
     def _can_undo(self, site: SiteId) -> bool:

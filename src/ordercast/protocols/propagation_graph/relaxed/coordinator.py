@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ordercast.core import Part, SiteId, WireError
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph.relaxed.composing import compose
-from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Graph
+from ordercast.protocols.propagation_graph.relaxed.graphs import LISTED_MAX, Graph, Lineup, sites_at
 from ordercast.protocols.propagation_graph.relaxed.packets import (
     Agreed,
     Begin,
@@ -63,6 +63,10 @@ class Coordinator(Part):
         what follows it, or is it, is decided, and to be found out."""
         self._known = 0
         """The latest graph of which somebody has heard that it is to be replaced."""
+        self._lineup: Lineup = ()
+        """Its sites, and those of the graphs before it, as far as they were told."""
+        self._sites: tuple[SiteId, ...] = ()
+        """Those who decide: the sites of the graph that is to be replaced."""
         self._rest = 0
         """Intervals to leave to another one who has a higher ballot."""
         self._begun: Graph | None = None
@@ -80,6 +84,7 @@ class Coordinator(Part):
         """A graph is open here."""
         self.end()
         self._rest = self._highest = self._known = 0
+        self._lineup = ()
         self._core.block("manager", "")
 
     def yield_to(self, sender: SiteId, graph: int, ballot: int) -> None:
@@ -100,9 +105,14 @@ class Coordinator(Part):
             self._rest -= 1
             return
         core = self._core
-        sites = core.graph.sites
         self._since = core.now
         self._replaces = max(core.number, self._known - 1)
+        known = core.graph.known_lineup if self._replaces == core.number else self._lineup
+        self._sites = sites = sites_at(known, self._replaces)
+        if core.site not in sites:
+            # Others decide it, and let this site in, or tell it that it is out.
+            self._known = 0
+            return
         pledged, _, accepted = core.acceptor.state_of(self._replaces)
         if pledged and sites[pledged % len(sites)] != core.site:
             core.branch("taken-over-while-collecting" if accepted is None else "taken-over-while-deciding")
@@ -114,12 +124,13 @@ class Coordinator(Part):
         core, graph = self._core, self._core.graph
         core.set_timer("attempt", core.options.retransmit_seconds)
         if self._proposed is None:
-            self._say(
-                [site for site in graph.sites if site not in self._histories], Collect(self._replaces, self._ballot)
-            )
+            known = graph.lineup if self._replaces == core.number else self._lineup
+            lineup = tuple((since, sites) for since, sites in known if since <= self._replaces)
+            collect = Collect(self._replaces, self._ballot, lineup)
+            self._say([site for site in self._sites if site not in self._histories], collect)
         elif self._chosen is None:
             proposal = Propose(self._replaces, self._ballot, self._proposed)
-            self._say([site for site in graph.sites if site not in self._agreed], proposal)
+            self._say([site for site in self._sites if site not in self._agreed], proposal)
 
     def _say(self, sites: list[SiteId], packet: Collect | Propose) -> None:
         core = self._core
@@ -138,10 +149,10 @@ class Coordinator(Part):
             core.send(tuple(sorted(self._unaware)), Begin(self._begun))
         if not self._ballot:
             return
-        missing = core.graph.majority - len(self._histories)
+        missing = self._majority - len(self._histories)
         if missing > 0:
             core.branch("no-majority")
-            silent = [site for site in core.graph.sites if site not in self._histories]
+            silent = [site for site in self._sites if site not in self._histories]
             core.block(
                 "manager", f"no majority: {', '.join(silent[:9])} {'do' if len(silent) > 1 else 'does'} not answer"
             )
@@ -157,7 +168,7 @@ class Coordinator(Part):
         if packet.instance - 1 > max(self._replaces, self._known - 1):
             # Graph `instance` is open somewhere, and who had it may be dead.
             core.branch("behind")
-            self._known = packet.instance
+            self._known, self._lineup = packet.instance, packet.lineup
             self.end()
         elif packet.ballot > self._ballot:
             core.branch("outvoted")
@@ -165,25 +176,30 @@ class Coordinator(Part):
             self._rest = 1 + core.context.random.randrange(4)
             self.end()
 
+    @property
+    def _majority(self) -> int:
+        return len(self._sites) // 2 + 1
+
     def on_history(self, sender: SiteId, packet: History, arrival: Arrival) -> None:
         """One more has stopped."""
-        core = self._core
         if packet.graph != self._replaces or packet.ballot != self._ballot or self._proposed is not None:
             return
-        if sender not in core.graph.sites or packet.number > self._replaces or len(packet.taken) > LISTED_MAX:
+        if sender not in self._sites or packet.number > self._replaces or len(packet.taken) > LISTED_MAX:
             raise WireError(f"a history of {sender} with {len(packet.taken)} messages of graph {packet.number}")
         self._histories[sender] = packet
         self._decide_if_ready()
 
     def _decide_if_ready(self) -> None:
         core, graph = self._core, self._core.graph
-        if not self._ballot or self._proposed is not None or len(self._histories) < graph.majority:
+        if not self._ballot or self._proposed is not None or len(self._histories) < self._majority:
             return
         patience = core.options.suspicion_seconds
-        if len(self._histories) < len(graph.sites) and core.now - self._since < patience:
+        if len(self._histories) < len(self._sites) and core.now - self._since < patience:
             # Not so many intervals: where a disk is slower than these, whoever is back would never be in time.
             expected = {*graph.present} - core.detector.suspected | core.watching.back
-            if not expected <= self._histories.keys():
+            if graph.leaving and core.is_running:
+                expected -= {*graph.leaving}  # their applications may have ended
+            if not expected.intersection(self._sites) <= self._histories.keys():
                 return
         core.block("manager", "")
         core.branch("collected")
@@ -206,9 +222,9 @@ class Coordinator(Part):
         core = self._core
         if packet.graph != self._replaces or packet.ballot != self._ballot or self._proposed is None:
             return
-        if sender in core.graph.sites and self._chosen is None:
+        if sender in self._sites and self._chosen is None:
             self._agreed.add(sender)
-            if len(self._agreed) >= core.graph.majority:
+            if len(self._agreed) >= self._majority:
                 core.branch("chosen")
                 self._chosen = self._proposed
                 self._wait()
@@ -240,12 +256,14 @@ class Coordinator(Part):
         core.branch("began")
         self._begun = chosen
         self._unaware = {site for site in chosen.present if site != core.site}
-        core.send(tuple(sorted(self._unaware)), Begin(chosen))
+        core.send(tuple(sorted(self._unaware.union(core.graph.leaving) - {core.site})), Begin(chosen))
         core.set_timer("attempt", core.options.retransmit_seconds)
         if core.site in chosen.present:
             core.enter(chosen)
-        else:
+        elif core.site in chosen.away:
             self.end()
+        else:
+            core.joining.go_out(chosen)
 
     def on_begun(self, sender: SiteId, packet: Begun, arrival: Arrival) -> None:
         """The graph is open there."""
@@ -253,9 +271,9 @@ class Coordinator(Part):
             self._unaware.discard(sender)
 
     def tell(self, sender: SiteId) -> bool:
-        """A site that is in this graph does not know it."""
+        """A site that is in this graph does not know it, or one that is not in it does not know that."""
         core = self._core
-        if sender in core.graph.present and core.number > 0:
+        if sender not in core.graph.away and core.number > 0:
             core.send((sender,), Begin(core.graph))
             return True
         return False
@@ -264,8 +282,12 @@ class Coordinator(Part):
         """A graph begins. A site that is in it has told its history of the graph before, or is let in again."""
         core, graph = self._core, packet.following
         core.graph.check_successor(graph, sender)
-        if graph.number <= core.number:
+        if not core.joining.is_later(graph.number):
             core.send((sender,), Begun(core.number))
+        elif core.site not in graph.sites:
+            if not core.is_outside:
+                core.joining.go_out(graph)
+            core.send((sender,), Begun(graph.number))
         elif core.site in graph.present:
             if sender != graph.manager:
                 core.branch("opened-by-another")

@@ -10,8 +10,7 @@ from ordercast.core import Context, GroupId, MessageId, Multicast, Packet, SiteI
 from ordercast.core.effects import (
     Credit,
     Deliver,
-    EnterGroup,
-    InstallView,
+    ExitGroup,
     Redeliver,
     Replay,
     Send,
@@ -19,8 +18,6 @@ from ordercast.core.effects import (
 from ordercast.core.events import (
     Arrival,
     Event,
-    JoinRequested,
-    LeaveRequested,
     MulticastRequested,
     Recovered,
     RemovalRequested,
@@ -35,12 +32,14 @@ from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
+from ordercast.protocols.propagation_graph.relaxed.joining import Finding, Joining
 from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, History, Pass, Refused
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
+from ordercast.protocols.propagation_graph.relaxed.preparing import Preparing
 from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed, Running, Summary
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
-from ordercast.protocols.propagation_graph.relaxed.stable import restore_parts, summary_of
+from ordercast.protocols.propagation_graph.relaxed.stable import Recalling, summary_of
 from ordercast.protocols.propagation_graph.relaxed.standing import Standing
 from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
 from ordercast.protocols.propagation_graph.relaxed.watching import Watching
@@ -58,7 +57,7 @@ class RelaxedGraph(PropagationGraph):
     guards_deliveries = True
     parts = RELAXED_ROLES
     packets = (Submit,)
-    records = (Placed, Entered, Running, Summary)
+    records = (Running, Summary)
 
     def __init__(self, context: Context) -> None:
         self.has_forgotten = False
@@ -75,13 +74,13 @@ class RelaxedGraph(PropagationGraph):
 
     def attach_roles(self) -> None:
         """The parts of this form."""
-        if self.is_outside:
-            raise UsageError('delivery = "non-atomic" needs groups that the configuration names')
         if not self.context.stable:
             raise UsageError('delivery = "non-atomic" needs a log; log, or write delivery = "atomic"')
         options, context = self.options, self.context
         self.graph = Graph(0, self.roster.manager, context.sites, (), tuple(sorted(context.groups.items())))
-        self.counts = dict.fromkeys(self._own_groups(), 0)
+        if self.is_outside:
+            self.graph = Graph(-1, "", (), (), ())
+        self.counts = dict.fromkeys(self.own_groups(), 0)
         self.takes_back = options.rejoin == "rollback"
         self.history = self.attach(HistoryKeeping(self))
         self.repair = self.upkeep = self.attach(Upkeep(self))
@@ -98,13 +97,18 @@ class RelaxedGraph(PropagationGraph):
         self.watching = self.attach(Watching(self))
         self.acceptor = self.attach(Acceptor(self))
         self.coordinator = self.attach(Coordinator(self))
+        self.preparing = self.attach(Preparing(self))
         self.catching_up = self.attach(CatchingUp(self))
         self.pending = self.attach(Pending(self))
         self.rejoining = self.attach(Rejoining(self))
+        self.changes = self.joining = self.attach(Joining(self))
+        self.lookup = self.finding = self.attach(Finding(self))
+        self._recalling = self.attach(Recalling(self))
         self._standing = Standing(self)
 
-    def _own_groups(self) -> tuple[GroupId, ...]:
-        return tuple(group for group, members in self.graph.groups if self.site in members)
+    def own_groups(self) -> tuple[GroupId, ...]:
+        """The groups that this site is in, or is to be in when the graph runs."""
+        return self.graph.groups_of(self.site)
 
     @property
     def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
@@ -120,7 +124,7 @@ class RelaxedGraph(PropagationGraph):
     def is_closed(self) -> bool:
         """Whether this site takes nothing more in its graph: it has promised to stop, or has forgotten its edges."""
         acceptor = self.acceptor
-        return self.has_forgotten or (acceptor.pledged > 0 and acceptor.instance >= self.number)
+        return self.has_forgotten or self.is_outside or (acceptor.pledged > 0 and acceptor.instance >= self.number)
 
     def may_deliver(self, effect: Deliver | Replay, now: float) -> bool:
         """Whether the share of this site lasts, and nobody has gone on without it since."""
@@ -134,14 +138,6 @@ class RelaxedGraph(PropagationGraph):
         super().step(now, event)
 
     # ------------------------------------------------------------------ what cannot be done
-    def on_join_requested(self, event: JoinRequested) -> None:
-        """The groups are those of the configuration."""
-        raise UsageError(f'with delivery = "non-atomic" groups are those of the configuration, not {event.group!r}')
-
-    def on_leave_requested(self, event: LeaveRequested) -> None:
-        """The groups are those of the configuration."""
-        raise UsageError(f'with delivery = "non-atomic" groups are those of the configuration: {event.group!r} stays')
-
     def on_removal_requested(self, event: RemovalRequested) -> None:
         """The others go on without a site that has failed."""
         raise UsageError(f"the others go on without {event.site!r} when it fails: nothing is to be removed")
@@ -150,12 +146,14 @@ class RelaxedGraph(PropagationGraph):
     def on_started(self, event: Started) -> None:
         """The manager sees to its lease."""
         self.give_credit()
-        self.watching.watch()
-        self.shares.go_on()
+        if not self.is_outside:
+            self.watching.watch()
+            self.shares.go_on()
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
         """To the primary destination, which may be here."""
         self._check_memory("multicast")
+        self.joining.check_source()
         multicast = event.multicast
         edge = self.incoming_edge(self.site)
         if self.find_entry(multicast) == self.site and not edge.early and self.has_room(multicast):
@@ -225,8 +223,7 @@ class RelaxedGraph(PropagationGraph):
         place = next(self._own_places) if entry == self.site else self._places.pop(multicast.id)
         self.append(Placed(multicast, entry, place))
         edge.released += 1
-        for group in step.counted:
-            self.counts[group] += multicast.count
+        self.count(multicast)
         numbers = tuple(map(next, step.numbers))
         if step.to:
             self.branch("forwarded")
@@ -256,11 +253,11 @@ class RelaxedGraph(PropagationGraph):
     def take_listed(self, multicast: Multicast, item: Listed) -> None:
         """A message of the order with which the graph begins, which this site lacked, or has taken back."""
         self.append(Placed(multicast, "", item.place))
-        self._hold(Placed(multicast, "", item.place))
+        self.hold(Placed(multicast, "", item.place))
         self.count(multicast)
         self._deliver(multicast, self.site)
 
-    def _hold(self, placed: Placed) -> None:
+    def hold(self, placed: Placed) -> None:
         """It has its place behind all that this site has had."""
         message = placed.multicast.id
         self.history.held.pop(message, None)
@@ -306,36 +303,65 @@ class RelaxedGraph(PropagationGraph):
         """Which graph it is, who is out, and whose lease lasts."""
         return self._standing.describe(now)
 
-    def enter(self, graph: Graph) -> None:
-        """The next graph begins here."""
+    def unsettled(self) -> list[Held]:
+        """What of this site's history others may lack."""
+        history = self.history
+        return [held for message, held in history.held.items() if message not in history.everywhere]
+
+    def log_entered(self, graph: Graph) -> bool:
+        """A graph begins; whether this site goes on in it as it was. That is in the log first."""
         survived = self.site not in graph.returned
         self.append(Entered(graph, survived))
+        return survived
+
+    def begin_out(self, graph: Graph) -> None:
+        """A graph begins in which this site is not: it knows it, and tells those who do not."""
+        self.begin_outside()
+        self.graph, self.number = graph, graph.number
+        self.history.held.clear()
+        self.history.begin()
+        self.pending.messages.clear()
+        self.rejoining.tail.clear()
+        self.has_forgotten = self.shares.has_failed = False
+        self.is_running = True
+        self.acceptor.begin(graph)
+        self.coordinator.begin()
+        self.shares.begin()
+        self.catching_up.begin([])
+        self.watching.end()
+
+    def enter(self, graph: Graph) -> None:
+        """The next graph begins here."""
+        survived = self.log_entered(graph)
         if any(edge.early for sender, edge in self.incoming.items() if sender in graph.away):
             self.branch("gap-given-up")  # what waits behind it comes again from its source, should that come back
-        before = self.graph
-        goes_on, back = self._change(graph, survived)
+        before, was_in = self.graph, tuple(self.counts)
+        goes_on, back = self.change(graph, survived)
         seconds = self._standing.begin(graph)
-        if not survived:
+        if not survived and self.site in before.sites:
             self.rejoining.rejoin(goes_on, back)
-        for group in self._own_groups():
+        # Also what it was to be in, and gave up before it was.
+        for group in {**dict.fromkeys(was_in), **dict.fromkeys(before.groups_of(self.site))}:
+            if group not in self.counts and group not in self.own_groups():
+                self.outbox.append(ExitGroup(group))
+        for group in self.own_groups():
+            if group not in self.counts:
+                continue
             if not goes_on:
-                self.rejoining.enter_again(group)
+                self.rejoining.enter_again(group, group in was_in)
             line = self._standing.line(group, before, seconds, self.rejoining.words(group, back))
-            self._install_view(group, before, survived, seconds, line)
+            self.joining.install_view(group, before, survived, seconds, line)
         self.branch("entered")
         self.upkeep.begin()
         self.watching.begin()
+        self.joining.begin()
         self.pending.begin()
         self.give_credit()
         self.shares.go_on()
         self.catching_up.go_on()
+        self.joining.go_on()
 
-    def _install_view(self, group: GroupId, before: Graph, survived: bool, seconds: float | None, line: str) -> None:
-        members = self.roster.members(group)
-        along = tuple(site for site in members if site in before.present) if survived else ()
-        self.outbox.append(InstallView(str(self.number), members, along, (group,), seconds=seconds, line=line))
-
-    def _change(self, graph: Graph, survived: bool) -> tuple[bool, list[Held]]:
+    def change(self, graph: Graph, survived: bool) -> tuple[bool, list[Held]]:
         """What `enter` changes, also when it is read from the log: whether this site goes on where it was, and not
         behind a gap, and what it takes back."""
         history, rejoining = self.history, self.rejoining
@@ -357,7 +383,7 @@ class RelaxedGraph(PropagationGraph):
         history.held = held
         history.begin()
         self.pending.drop_settled()
-        self.graph = graph
+        self.graph, self.is_outside, self.holding = graph, False, False
         roster = graph.roster()
         self._install(roster, routes_of(roster, self.options))
         self.past.clear()
@@ -367,16 +393,18 @@ class RelaxedGraph(PropagationGraph):
         else:
             self._alive_since = graph.number
             offsets = dict(graph.offsets)
-            self.counts = {group: offsets.get(group, 0) for group in self._own_groups()}
+            self.counts = {group: offsets.get(group, 0) for group in self.own_groups()}
         self._places.clear()
         self._own_places = count(1)
         self.has_forgotten = False
         self.is_running = False
         self.owes_deliveries = True
-        self.acceptor.begin(graph.number)
+        self.acceptor.begin(graph)
         self.coordinator.begin()
         self.shares.begin()
+        self.preparing.begin()
         self.catching_up.begin(missing)
+        self.joining.note_entered()
         return goes_on, back
 
     def on_share_held(self) -> None:
@@ -400,8 +428,10 @@ class RelaxedGraph(PropagationGraph):
                 self.shares.tell_caught_up()
 
     def run(self) -> None:
-        """Everybody has all with which the graph began."""
-        if self.is_running:
+        """Everybody has all with which the graph began. Here it runs as soon as the application has it, too. (Else: p
+        has left k with this graph, and is back from a crash; what it had taken before comes with its share, after it
+        has left.)"""
+        if self.is_running or self.owes_deliveries:
             return
         self.append(Running(self.number))
         self.recall_running(Running(self.number))
@@ -421,8 +451,10 @@ class RelaxedGraph(PropagationGraph):
             history.note_everywhere(message)
         history.forget()
         self.rejoining.skipped.clear()
+        self.preparing.end()
         if self.has_forgotten:
-            self.rejoining.replay_but(set(history.held))
+            self.rejoining.replay_but(set())
+        self.joining.note_running()
 
     def _recover_if_running(self) -> None:
         if self.is_running and self.shares.has_failed and self.shares.is_held(self.now):
@@ -444,46 +476,25 @@ class RelaxedGraph(PropagationGraph):
 
     def restore(self, state: Summary) -> None:  # type: ignore[override]
         """The checkpoint."""
-        if state.graph.number:
-            self._change(state.graph, True)
-            for group in self._own_groups():
-                self.outbox.append(EnterGroup(group, dict(state.counts)[group]))
-        self.counts = dict(state.counts)
-        self.is_running = state.running
-        restore_parts(self, state)
-        for placed in state.taken:
-            # The application has had it, or there would be no checkpoint.
-            self._hold(placed)
-        for message in state.passed:
-            self.history.held[message].passed = True
-
-    def recall_placed(self, record: Placed) -> None:
-        """A message was taken."""
-        self.pending.recall_taken(record.multicast)
-        multicast = record.multicast
-        self._hold(record)
-        if multicast.id.source == self.site and record.entry == self.site:
-            self.pending.messages.pop(multicast.id, None)
-        if self.is_own(multicast):
-            self.rejoining.recall(multicast)
-        self.count(multicast)
-
-    def recall_entered(self, record: Entered) -> None:
-        """A graph was entered."""
-        goes_on, back = self._change(record.graph, record.survived)
-        self.has_forgotten = True
-        self.rejoining.recall_entered(goes_on, back)
+        self._recalling.restore(state)
 
     def on_recovered(self, event: Recovered) -> None:
         """Wait for the next graph: the numbers of the edges are gone, and others may have gone on."""
-        self.shares.has_failed = True
         if event.checkpoint is not None:
             self.restore(event.checkpoint)  # type: ignore[arg-type]
         self.has_forgotten = True
         for record in event.records:
             self._on_record[type(record)](record)
-        self.has_forgotten = True
+        if self.is_outside:
+            self.has_forgotten = self.shares.has_failed = False
+            self.give_credit()
+            self.declare_recovered()
+            self.joining.resume()
+            return
+        # Also where the log says that this site was out of every graph before.
+        self.has_forgotten = self.shares.has_failed = True
         self.shares.granted_until = self.now + self.options.lease_seconds
         self.give_credit()
         self.watching.watch()
         self.watching.drive()
+        self.joining.resume()

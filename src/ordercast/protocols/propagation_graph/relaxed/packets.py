@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ordercast.core import GroupId, MessageId, Multicast, Packet, SiteId
 from ordercast.protocols.propagation_graph.packets import Forward
-from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Graph, Listed, Settled
+from ordercast.protocols.propagation_graph.relaxed.graphs import Address, Graph, Lineup, Listed, Settled
 
 
 class Pass(Forward, frozen=True):
@@ -80,6 +80,26 @@ class Back(Packet, frozen=True):
     graph: int
     closed: bool
     """Whether it can only go on in another graph."""
+    ready: bool = False
+    """Whether it has fetched what it missed, or cannot."""
+
+
+class Kept(Packet, frozen=True):
+    """Site -> one that is back: fetch what you missed before you are let in. You have had what I have up to `at`, and
+    so many messages are left."""
+
+    background = True
+    graph: int
+    at: int
+    left: int
+
+
+class Missed(Packet, frozen=True):
+    """A site that is back -> one that has gone on: what have you taken behind this place in your history?"""
+
+    background = True
+    graph: int
+    at: int
 
 
 class Collect(Packet, frozen=True):
@@ -89,6 +109,8 @@ class Collect(Packet, frozen=True):
     background = True
     graph: int
     ballot: int
+    lineup: Lineup = ()
+    """The sites of that graph, which decide, and of those before it; empty: those that all have begun with."""
 
 
 class Refused(Packet, frozen=True):
@@ -101,6 +123,8 @@ class Refused(Packet, frozen=True):
     """The latest one whose replacement this site has heard of."""
     ballot: int
     """What was promised for the one that was asked about."""
+    lineup: Lineup = ()
+    """The sites of `instance`, and of the graphs before it."""
 
 
 class History(Packet, frozen=True):

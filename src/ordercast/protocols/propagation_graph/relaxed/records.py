@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ordercast.core import GroupId, MessageId, Multicast, Record, SiteId
-from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Settled
+from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Lineup, Settled
 
 
 class Placed(Record, frozen=True):
@@ -25,6 +25,8 @@ class Pledged(Record, frozen=True):
 
     graph: int
     ballot: int
+    lineup: Lineup = ()
+    """The sites of the graph, and of those before it."""
 
 
 class Accepted(Record, frozen=True):
@@ -67,3 +69,7 @@ class Summary(Record, frozen=True):
     """Whether not all was kept that those miss who are awaited."""
     passed: tuple[MessageId, ...] = ()
     """What of it this site has taken back and goes on behind."""
+    lineup: Lineup = ()
+    """The sites of `instance`, and of the graphs before it."""
+    wishes: tuple[tuple[GroupId, bool], ...] = ()
+    """Groups that this site wants to be in, or out of."""

@@ -96,12 +96,17 @@ class Rejoining(Part):
             core.branch("rejoined-by-rollback")
             return
         core.branch("rejoined-by-fallback" if core.takes_back else "rejoined-by-skip")
-        core.outbox.append(Withdraw())
-        self._replay_seen(str(core.number))
+        self.drop_waiting(str(core.number))
 
-    def enter_again(self, group: GroupId) -> None:
-        """Behind a gap, at the offset of the others."""
-        self._core.outbox.append(ExitGroup(group))
+    def drop_waiting(self, view: str) -> None:
+        """What the application has not been given, and was to get with the next share, it does not get any more."""
+        self._core.outbox.append(Withdraw())
+        self._replay_seen(view)
+
+    def enter_again(self, group: GroupId, was_in: bool) -> None:
+        """Behind a gap, at the offset of the others; or for the first time."""
+        if was_in:
+            self._core.outbox.append(ExitGroup(group))
         self._core.outbox.append(EnterGroup(group, self._core.counts[group]))
 
     def _tell(self, back: list[Held], recalled: bool) -> None:
@@ -138,8 +143,10 @@ class Rejoining(Part):
             self.replay_but(set(core.history.held))
             return
         self._replay_seen(None)
-        for group, offset in core.counts.items():
-            core.outbox.append(EnterGroup(group, offset))
+
+    def recall_gone(self) -> None:
+        """A graph has begun without this site: what was everywhere by then, the application has seen."""
+        self._replay_seen(None)
 
     def replay_but(self, waiting: set[MessageId]) -> None:
         """The application has seen the tail, but for what is not known to be everywhere."""

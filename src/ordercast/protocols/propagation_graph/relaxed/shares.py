@@ -185,9 +185,9 @@ class Shares(Part):
         asked = self._asked.get(packet.attempt)
         if packet.graph != core.number or sender != core.graph.manager or core.is_closed or asked is None:
             return
+        self._extend(asked + packet.left * self._shortened)
         if packet.started:
             core.run()
-        self._extend(asked + packet.left * self._shortened)
 
     def _extend(self, until: float) -> None:
         core = self._core

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.names import check_names
 from ordercast.protocols.propagation_graph.relaxed.packets import Back, Report
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ class Watching(Part):
         self._looking = False
         self._told_up_to = 0
         """How many of the others were told that this site is back."""
+        self._elsewhere: SiteId = ""
+        """Who goes on, where all whom this site knows have left."""
         self._watched: set[SiteId] = set()
         self._awaited: SiteId = ""
         """Who is to make the next graph."""
@@ -46,10 +49,19 @@ class Watching(Part):
         """A graph begins."""
         self.back.clear()
         self.accused.clear()
-        self._awaited = ""
+        self._awaited = self._elsewhere = ""
         for site in self._core.graph.present:
             self._patience.pop(site, None)
         self.watch()
+
+    def end(self) -> None:
+        """This site is in no graph."""
+        self.back.clear()
+        self.accused.clear()
+        self._awaited = self._elsewhere = ""
+        for site in sorted(self._watched):
+            self._core.detector.unwatch(site)
+        self._watched = set()
 
     def watch(self) -> None:
         """Watch the manager, the parent, those who do not acknowledge, and who is to make the next graph."""
@@ -82,7 +94,7 @@ class Watching(Part):
     @property
     def has_reason(self) -> bool:
         """Whether there should be another graph."""
-        return self._waits or bool(self.back or self.accused or self._suspected())
+        return self._waits or bool(self.back or self.accused or self._suspected()) or self._core.joining.has_reason
 
     @property
     def _waits(self) -> bool:
@@ -95,6 +107,11 @@ class Watching(Part):
         levels = core.routes.levels
         rest = sorted(core.graph.present, key=lambda site: (levels.get(site, 0), site))
         return [core.graph.manager, *(site for site in rest if site != core.graph.manager)]
+
+    def find_maker(self) -> SiteId:
+        """The first of them that is not silent."""
+        suspected = self._core.detector.suspected
+        return next((site for site in self.ranks() if site not in suspected), self._core.site)
 
     def look_soon(self) -> None:
         """See to it, now and again."""
@@ -110,18 +127,19 @@ class Watching(Part):
     def drive(self) -> None:
         """Make the next graph, or tell whoever should."""
         core = self._core
-        if core.lost_memory:
+        if core.lost_memory or core.is_outside:
             return
         if core.shares.has_failed:
             self.look_soon()
-            core.send(self._next_to_tell(), Back(core.number, core.is_closed))
+            if core.preparing.is_busy:
+                return
+            core.send(self._next_to_tell(), Back(core.number, core.is_closed, core.preparing.is_ready))
         if not self.has_reason:
             self._awaited = ""
             self.watch()
             return
         self.look_soon()
-        suspected = core.detector.suspected
-        first = next((site for site in self.ranks() if site not in suspected), core.site)
+        first = self.find_maker()
         if first not in self.ranks()[:2]:
             core.branch("backup-lost-too")
         self._awaited = first
@@ -133,9 +151,17 @@ class Watching(Part):
             back = {*self.back, core.site} if self._waits else self.back
             core.send((first,), Report(core.number, self._suspected(), tuple(sorted(back))))
 
+    def note_elsewhere(self, manager: SiteId) -> None:
+        """A site that has left says who goes on."""
+        check_names((manager,))
+        self._elsewhere = manager
+        self.look_soon()
+
     def _next_to_tell(self) -> tuple[SiteId, ...]:
         core = self._core
         others = tuple(site for site in core.graph.sites if site != core.site)
+        if self._elsewhere not in ("", *core.graph.sites):
+            others = (*others, self._elsewhere)
         if len(others) <= BACK_MAX:
             return others
         at = self._told_up_to % len(others)
@@ -156,11 +182,19 @@ class Watching(Part):
     def on_back(self, sender: SiteId, packet: Back, arrival: Arrival) -> None:
         """A site has failed and is there: whoever cannot go on in this graph is let in by the next one."""
         core = self._core
-        if sender not in core.graph.sites or packet.graph > core.number:
+        if packet.graph > core.number:
+            return
+        if sender not in core.graph.sites:
+            core.coordinator.tell(sender)  # it has left
+            return
+        if core.is_outside:
+            core.finding.point_on(sender)
             return
         if packet.graph == core.number and not packet.closed:
             return  # it waits for its share, which the manager gives it
         if packet.graph < core.number and sender in core.graph.present and core.coordinator.tell(sender):
+            return
+        if not packet.ready and core.preparing.offer(sender):
             return
         if not self._may_try(sender):
             return
