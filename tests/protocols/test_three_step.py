@@ -471,6 +471,7 @@ def test_a_cell_without_a_majority_blocks_its_messages_and_those_behind_and_othe
     [
         pytest.param(367, id="wanted-for-a-start-and-then-skipped"),
         pytest.param(582, id="final-before-it-was-fixed"),
+        pytest.param(2089, id="named-by-a-start-and-over-before-it-came"),
     ],
 )
 def test_what_is_over_is_neither_asked_for_nor_kept_for_ever(seed: int) -> None:

@@ -52,6 +52,7 @@ class Asking(Watch):
     def look(self) -> bool:
         """Ask about what has been here for long; forget what nobody has."""
         core = self._core
+        core.ordering.lacking.look()
         if self.tick % core.options.blocked_ticks == 0:
             core.absence.on_tick()
             core.returning.call_back()
@@ -64,8 +65,9 @@ class Asking(Watch):
         return True
 
     def is_needed(self) -> bool:
-        """While there are messages, or somebody who has to be called back."""
-        return super().is_needed() or self._core.returning.is_waiting
+        """While there are messages, or bodies for which a start waits, or somebody who has to be called back."""
+        core = self._core
+        return super().is_needed() or core.ordering.lacking.is_waiting or core.returning.is_waiting
 
     def _due(self, old: list[Entry]) -> Iterator[Entry]:
         """What to ask about now: the first that are not delivered here more often, because everything waits for them.

@@ -32,6 +32,7 @@ class Lacking:
                 core.multicast.want(message, (holder, *core.cellmates, message.source))
         if is_lacking:
             core.multicast.ask_at_once()
+            core.watching.keep_watching()
         return is_lacking
 
     def is_last(self, message: MessageId) -> bool:
@@ -44,6 +45,26 @@ class Lacking:
             return False
         self._messages.discard(message)
         return not self._messages
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a report or a start waits for a body."""
+        return bool(self._messages)
+
+    def look(self) -> None:
+        """Go on when what was lacking is over without ever having come.
+
+        (Else: a start names m; we are told to go on behind m, which is over, so that nothing is unfinished here and
+        nobody sends the start again; it is held, with all its places, as long as the process lives.)
+        """
+        core = self._core
+        if self._messages and self._has_all():
+            self._messages.clear()
+            core.primary.on_bodies()
+
+    def _has_all(self) -> bool:
+        core = self._core
+        return all(core.body(message) is not None or core.is_over(message) for message in self._messages)
 
     def clear(self) -> None:
         """An epoch has begun. (Else: what a start named, of which nobody has the body, is asked for as long as the
