@@ -8,10 +8,12 @@ import random
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import ordercast
 from ordercast import Context, NodeFailed, Replicated, UsageError
+from ordercast.blocks.state import Line, State
 from ordercast.node import replica_calls
 from ordercast.node.replica_digests import digest_steps
 from tests.node.cluster import make_configuration, open_nodes, run
@@ -146,6 +148,37 @@ def test_states_that_are_the_same_pass_whatever_the_order_of_their_sets() -> Non
             assert not any(node.internals.over.is_set() for node in nodes)
 
     run(main())
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """What cannot be compared with its like."""
+
+    left: int
+    right: int = 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "different"),
+    [
+        ({"q": {1: "a", 2: "b"}}, {"q": {2: "b", 1: "a"}}, {"q": {1: "b", 2: "a"}}),
+        ({"q": [{(1, 2): 3, (0, 2): 4}]}, {"q": [{(0, 2): 4, (1, 2): 3}]}, {"q": [{(1, 2): 3}]}),
+        ({"q": {Pair(1), Pair(2)}}, {"q": {Pair(2), Pair(1)}}, {"q": {Pair(1), Pair(2, 1)}}),
+        (
+            State(queues={"q": Line(1, {1: (b"x", 0), 2: (b"y", 0)})}),
+            State(queues={"q": Line(1, {2: (b"y", 0), 1: (b"x", 0)})}),
+            State(queues={"q": Line(1, {1: (b"x", 0), 2: (b"y", 1)})}),
+        ),
+        ({"q": State(queues={"q": Line(2)})}, {"q": State(queues={"q": Line(2)})}, {"q": State(queues={"q": Line(1)})}),
+    ],
+)
+def test_states_with_any_keys_within_are_compared(one: object, other: object, different: object) -> None:
+    told, same, else_ = (list(digest_steps(state))[-1] for state in (one, other, different))
+    assert told == same != else_
+
+
+def test_what_no_message_can_hold_is_no_state() -> None:
+    with pytest.raises(TypeError, match="a state cannot hold a object"):
+        list(digest_steps({"q": {1: object()}}))
 
 
 def test_a_replica_with_another_version_of_a_method_stops_and_names_the_offset(

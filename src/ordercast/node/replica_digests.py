@@ -36,7 +36,7 @@ CHECKS_MAX = 8
 
 DIGEST_BYTES = 16
 
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode_in_order = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 def digest_steps(state: Any) -> Iterator[bytes]:
@@ -49,6 +49,31 @@ def digest_steps(state: Any) -> Iterator[bytes]:
         total += int.from_bytes(digest.digest())
         yield b""
     yield (total % (1 << 8 * DIGEST_BYTES)).to_bytes(DIGEST_BYTES)
+
+
+def _encode(value: Any) -> bytes:
+    """The same bytes for the same value, whatever the order of its sets and dictionaries."""
+    try:
+        return _encode_in_order(value)
+    except TypeError:
+        # Only keys that are texts, and members of sets that can be compared, are put in order there.
+        return _encode_in_order(_put_in_order(value))
+
+
+def _put_in_order(value: Any) -> list[Any]:
+    """What a value is made of, each part as bytes, and those that have no order by their bytes."""
+    match value:
+        case dict():
+            return sorted((_encode(key), _encode(content)) for key, content in value.items())
+        case set() | frozenset():
+            return sorted(map(_encode, value))
+        case list() | tuple():
+            return list(map(_encode, value))
+        case msgspec.Struct():
+            return [_encode(getattr(value, name)) for name in value.__struct_fields__]
+        case _ if dataclasses.is_dataclass(value):
+            return [_encode(getattr(value, each.name)) for each in dataclasses.fields(value)]
+    raise TypeError(f"a state cannot hold a {type(value).__name__}")
 
 
 def _items(state: Any) -> Iterator[tuple[Any, Any]]:
