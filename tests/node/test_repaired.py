@@ -132,10 +132,16 @@ def test_who_was_away_during_the_repair_takes_the_process_back_later(tmp_path: P
         async with open_nodes(configuration, "ab") as nodes:
             for node in nodes:
                 await node.internals.wait_started()
+            while is_marked(tmp_path / "a"):  # until then it is told again that its log is lost
+                await asyncio.sleep(0)
+            for node in nodes:
                 node.kill()
         async with open_nodes(configuration) as nodes:
             a, _, c = nodes
-            assert starts[-1][1] != Recovered((), None, lost=True)
+            await a.internals.wait_started()
+            told = [event for name, event in starts if name == "a"]
+            assert told.count(Recovered((), None, lost=True)) == 1
+            assert told[-1] != Recovered((), None, lost=True)
             assert re.match(r"\d{10}$", str(a.incarnation))
             await c.wait_for_peers()
             assert c.status()["refused"] == {}
