@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from msgspec.structs import replace
 
 from ordercast.core import Arrangement, OptionValues, SiteId
 from ordercast.core.events import Arrival
 from ordercast.protocols.propagation_graph import PropagationGraph
-from ordercast.protocols.propagation_graph.relaxed.acceptor import Acceptor
 from ordercast.protocols.propagation_graph.relaxed.catching_up import CatchingUp
 from ordercast.protocols.propagation_graph.relaxed.coordinator import Coordinator
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
-from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Lineup, Listed
+from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.history import Held, HistoryKeeping
-from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Pass, Share, Took
+from ordercast.protocols.propagation_graph.relaxed.packets import Agreed, Grant, Pass, Renew, Share, Took
 from ordercast.protocols.propagation_graph.relaxed.pending import Pending
 from ordercast.protocols.propagation_graph.relaxed.records import Entered
 from ordercast.protocols.propagation_graph.relaxed.rejoining import Rejoining
@@ -54,8 +55,19 @@ def opens_before_old_shares_end(self: Coordinator) -> None:
 @mutant(NonAtomic, "coordinator._wait", caught_by="R2")
 def catches_up_before_old_shares_end(self: Coordinator) -> None:
     """What stands in the order is delivered as soon as the graph is chosen; nothing new before the old shares end."""
-    core = self._core
-    run, until = core.run, core.now + core.options.lease_seconds
+    core, waits = self._core, [0.0]
+    run, set_timer = core.run, core.set_timer
+
+    def note_wait(name: Hashable, seconds: float) -> None:
+        if name == "begin":
+            waits.append(seconds)
+        else:
+            set_timer(name, seconds)
+
+    core.set_timer = note_wait  # type: ignore[method-assign]
+    Coordinator._wait(self)
+    core.set_timer = set_timer  # type: ignore[method-assign]
+    until = core.now + waits[-1]
 
     def run_later() -> None:
         if core.now >= until:
@@ -73,12 +85,14 @@ def counts_a_share_from_its_arrival(self: Shares, sender: SiteId, packet: Share,
     Shares.on_share(self, sender, packet, arrival)
 
 
-@mutant(NonAtomic, "acceptor._may")
-def makes_graphs_for_two_managers(self: Acceptor, sender: SiteId, graph: int, ballot: int, lineup: Lineup) -> bool:
-    """What was promised to one who makes the next graph does not bind: another one makes another one."""
-    if graph == self.instance:
-        self.pledged = 0
-    return Acceptor._may(self, sender, graph, ballot, lineup)
+@mutant(NonAtomic, "shares.on_renew", caught_by="R2")
+def grants_the_lease_to_two_managers(self: Shares, sender: SiteId, packet: Renew, arrival: Arrival) -> None:
+    """A site that has promised somebody else to stop goes on granting the old manager its lease."""
+    core = self._core
+    if core.is_closed and (packet.graph, sender) == (core.number, core.graph.manager):
+        core.send((sender,), Grant(packet.graph, packet.attempt, core.catching_up.is_done))
+        return
+    Shares.on_renew(self, sender, packet, arrival)
 
 
 @mutant(NonAtomic, "receive_pass")

@@ -215,6 +215,21 @@ def test_whoever_fails_is_awaited_until_somebody_has_not_kept_everything_or_a_gr
     assert (following.returned, following.undoing, following.awaited) == (("c",), (), ("d", "e"))
 
 
+def test_who_was_awaited_asks_nobody_who_has_left_but_comes_back_behind_a_gap() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    missed = Listed(_message(5).id, ("beta",), 1, "", 1)
+    groups = (("alpha", ("a", "b", "c")), ("beta", ("c",)))
+    graph = Graph(1, "a", tuple("abd"), ("c", "e"), groups, order=(missed,), awaited=("c",), leaving=("d",))
+    core.step(0.1, Received("b", Begin(graph)))
+    histories = {site: _history(core, *((missed,) if site == "d" else ())) for site in "abd"}
+    gone = compose(core, histories)
+    assert (gone.present, gone.awaited, gone.order) == (("a", "b"), (), ())
+    both = compose(core, histories | {"b": _history(core, missed)})
+    assert (both.present, both.awaited) == (("a", "b"), ("c",))
+    assert [item.holders for item in both.order] == [("b",)]
+
+
 def test_a_tail_that_nobody_else_can_have_keeps_its_place_and_another_one_comes_last() -> None:
     core = _site("a")
     core.step(0.0, Started())
