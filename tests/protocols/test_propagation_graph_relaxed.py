@@ -159,6 +159,15 @@ def test_a_stopped_site_counts_as_failed_and_comes_back_behind_what_it_missed() 
     assert max(time for time, _ in _deliveries(run, "c")) > 4.0
 
 
+@pytest.mark.parametrize("site", ["a", "c"])
+def test_a_stopped_site_says_that_it_has_failed_before_it_finds_what_has_come_meanwhile(site: str) -> None:
+    """A live one, whose stop nobody else records, counts as failed from the end of its lease on, and not from a packet
+    on that it finds."""
+    run = _run(Pause(from_=2.0, to=4.0, sites=(site,)))
+    kinds = [row["kind"] for row in run.table().to_pylist() if row["site"] == site]
+    assert kinds[kinds.index("awake") + 1] == "fail"
+
+
 def _listed(*names: str) -> list[Listed]:
     return [Listed(MessageId(name, 0, 1), ("g",), 1, "r", 1) for name in names]
 

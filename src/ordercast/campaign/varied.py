@@ -121,11 +121,13 @@ def _with_tail(scenario: Scenario, fragile: tuple[SiteId, ...], random: Random) 
         return scenario
     if len(sites) < 2 or not scenario.groups:
         return scenario  # all of them come later
-    failing = random.choice(sites)
+    memberships = {site: sum(site in members for members in scenario.groups.values()) for site in sites}
+    # Who is in most groups orders most.
+    failing = random.choice([site for site in sites if memberships[site] == max(memberships.values())])
     others = [site for site in sites if site != failing]
-    deaf = random.sample(others, random.randint(max(1, len(others) - 1), len(others)))
+    deaf = others if random.random() < 0.75 else random.sample(others, random.randint(1, len(others)))
     begin = random.uniform(0.1, 0.5) * scenario.duration
-    ahead = log_uniform(random, 0.02, 0.4)
+    ahead = log_uniform(random, 0.05, 0.4)
     end = begin + ahead + log_uniform(random, 0.5, 0.35 * scenario.duration)
     cut_off, back = round(begin + ahead, 4), round(end, 4)
     along = random.sample(others, random.randint(0, (len(sites) - 1) // 2))
@@ -135,18 +137,21 @@ def _with_tail(scenario: Scenario, fragile: tuple[SiteId, ...], random: Random) 
     if failing in fragile and "pause" in contract.faults:
         kinds.append(Pause(from_=cut_off, to=back, sites=(failing,)))
     cut = Cut(from_=round(begin, 4), to=back, sites=(failing,), peers=tuple(sorted(deaf)))
+    chosen = [group for group, members in scenario.groups.items() if failing in members]
+    group = random.choice(chosen or sorted(scenario.groups))
+    sources = [source for source in first.sources if source != failing] or [failing]
     bursts = tuple(
         Workload(
             sources=(source,),
-            groups=tuple(scenario.groups),
-            choose=1,
-            count=random.randint(1, 4),
-            rate=round(log_uniform(random, 5.0, 500.0), 1),
-            start=round(begin + random.uniform(0.0, ahead), 4),
+            groups=(group,),
+            count=random.randint(1, 3),
+            rate=round(log_uniform(random, 20.0, 500.0), 1),
+            start=round(begin + random.uniform(0.0, 0.7 * ahead), 4),
         )
-        for source in random.sample(sorted(first.sources), min(3, len(first.sources)))
+        for source in random.sample(sources, min(3, len(sources)))
     )
-    faults = (*scenario.faults, cut, random.choice(kinds))
+    # In half of these runs nothing else is wrong, for who is out already has no tail.
+    faults = (*(scenario.faults if random.random() < 0.5 else ()), cut, random.choice(kinds))
     return replace(scenario, faults=faults, workloads=(*scenario.workloads, *bursts))
 
 

@@ -200,7 +200,7 @@ class Composition:
         offsets = self._count()
         return Graph(
             before.number + 1,
-            next((site for site in (core.site, *present) if site in present and site not in leaving), core.site),
+            self._find_manager(present, leaving),
             present,
             away,
             roster.groups,
@@ -218,6 +218,11 @@ class Composition:
             leaving,
             roster.moved,
         )
+
+    def _find_manager(self, present: tuple[SiteId, ...], leaving: tuple[SiteId, ...]) -> SiteId:
+        """Whoever makes the graph, or another one, if there is one, who does not leave with it, or has left."""
+        candidates = [site for site in (self._core.site, *present) if site in present]
+        return next((site for site in candidates if site not in leaving), candidates[0])
 
     def _find_holders(self, item: Listed) -> tuple[SiteId, ...]:
         """Whom to ask for it."""
