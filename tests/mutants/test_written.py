@@ -28,10 +28,15 @@ def violated(run: Simulation) -> set[str]:
 
 @pytest.mark.parametrize("name", WRITTEN)
 def test_the_written_run_catches_the_mutant_and_not_what_it_is_made_of(name: str) -> None:
-    (mutant,) = [mutant for mutant in MUTANTS if mutant.name == name and mutant.protocol is relaxed.NonAtomic]
+    known = [*relaxed.ONLY_WRITTEN, *(mutant for mutant in MUTANTS if mutant.protocol is relaxed.NonAtomic)]
+    (mutant,) = [mutant for mutant in known if mutant.name == name]
     written = WRITTEN[name]
     assert written.violated in violated(written.run(mutant.broken))
     assert not violated(written.run(find_protocol("propagation-graph")))
+
+
+def test_every_mutant_that_needs_a_written_run_has_one() -> None:
+    assert {mutant.name for mutant in relaxed.ONLY_WRITTEN} <= WRITTEN.keys()
 
 
 def keeps_its_share_for_ever(self: Shares, until: float) -> None:
