@@ -99,6 +99,18 @@ def test_processes_of_selective_total_order_come_back_as_strangers() -> None:
         assert "awake" in trial.table.column("kind").to_pylist()
 
 
+def test_sites_fail_with_a_tail_that_is_theirs_alone_where_that_is_an_exception_of_what_is_claimed() -> None:
+    scenarios = drawn("propagation-graph", "tail")
+    assert {scenario.options["delivery"] for scenario in scenarios} == {"non-atomic"}
+    assert {scenario.faults[-1].kind for scenario in scenarios} == {"partition", "crash", "pause"}
+    for scenario in scenarios:
+        scenario.check()
+        cut, fault = scenario.faults[-2:]
+        assert cut.from_ < fault.from_
+        assert cut.to == fault.to
+    assert not drawn("sequencer", "tail")
+
+
 @pytest.mark.parametrize(
     ("storage", "complaint"),
     [

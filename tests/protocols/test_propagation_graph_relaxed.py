@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw, draw_scenario
 from ordercast.campaign.outcome import Outcome, run_draw, run_scenario
+from ordercast.check import judge
 from ordercast.core import Context, MessageId, Multicast, Packet, UsageError, WireError
 from ordercast.core.effects import (
     Append,
@@ -50,7 +51,7 @@ from ordercast.protocols.propagation_graph.relaxed.packets import (
 )
 from ordercast.protocols.propagation_graph.relaxed.records import Dropped, Placed
 from ordercast.sim import Simulation, Workload
-from ordercast.sim.faults import AnyFault, Crash, Loss, Partition, Pause
+from ordercast.sim.faults import AnyFault, Crash, Cut, Loss, Partition, Pause
 from ordercast.sim.networks import PointToPoint
 from ordercast.sim.scenario import parse_scenario
 
@@ -158,6 +159,15 @@ def test_a_stopped_site_counts_as_failed_and_comes_back_behind_what_it_missed() 
     assert max(time for time, _ in _deliveries(run, "c")) > 4.0
 
 
+@pytest.mark.parametrize("site", ["a", "c"])
+def test_a_stopped_site_says_that_it_has_failed_before_it_finds_what_has_come_meanwhile(site: str) -> None:
+    """A live one, whose stop nobody else records, counts as failed from the end of its lease on, and not from a packet
+    on that it finds."""
+    run = _run(Pause(from_=2.0, to=4.0, sites=(site,)))
+    kinds = [row["kind"] for row in run.table().to_pylist() if row["site"] == site]
+    assert kinds[kinds.index("awake") + 1] == "fail"
+
+
 def _listed(*names: str) -> list[Listed]:
     return [Listed(MessageId(name, 0, 1), ("g",), 1, "r", 1) for name in names]
 
@@ -183,6 +193,32 @@ def test_a_lease_that_is_too_short_for_the_network_is_told_in_one_line() -> None
     core.step(0.5, TimerFired("renew"))
     core.step(0.6, Received("b", Grant(0, 2, True)))
     assert [effect.reason for effect in core.outbox if isinstance(effect, Blocked) and effect.by == "lease"] == [""]
+
+
+def test_who_begins_a_graph_that_was_chosen_without_it_counts_as_failed_before_the_others_deliver() -> None:
+    """b and a, the manager, do not hear each other. b chooses a graph without a, and a, which has stopped since, finds
+    that choice. What a had delivered before comes again in another order."""
+    cut_off = [Cut(from_=0.75, to=5.5, sites=(one,), peers=(other,)) for one, other in ("ab", "ba")]
+    run = Simulation(
+        find_protocol("propagation-graph"),
+        groups={"alpha": tuple("abcde")},
+        network=PointToPoint(processing=0.0001, latency=0.01),
+        workloads=[
+            Workload(sources=(source,), groups=("alpha",), count=1, rate=10.0, arrivals="regular", start=start)
+            for source, start in (("d", 1.1), ("c", 1.12))
+        ],
+        faults=[*cut_off, Cut(from_=1.15, to=1.35, sites=("a",), peers=tuple("cde"))],
+        options=PropagationGraphOptions(delivery="non-atomic", lease_seconds=2.0, retransmit_seconds=0.3),
+        duration=7.0,
+        settle=3.0,
+        seed=1,
+    ).execute()
+    first, others = _deliveries(run, "a"), _deliveries(run, "b")
+    assert [message for _, message in first] == [message for _, message in reversed(others)]
+    failed = [row["time"] for row in run.table().to_pylist() if row["kind"] == "fail" and row["site"] == "a"]
+    assert len(others) == 2
+    assert failed[0] < others[0][0]
+    assert judge(run.header(), run.table())["R2"].verdict == "holds"
 
 
 def test_those_who_are_away_count_for_the_majority() -> None:

@@ -19,6 +19,7 @@ from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
 from ordercast.protocols.propagation_graph.relaxed.packets import Begin, History, Renew, Share
 from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed
+from ordercast.protocols.propagation_graph.rosters import Wish
 
 GROUPS = {"alpha": ("a", "b", "c", "d", "e"), "beta": ("c", "d", "e"), "gamma": ("a", "b")}
 SORTED = tuple(sorted(GROUPS.items()))
@@ -213,6 +214,33 @@ def test_whoever_fails_is_awaited_until_somebody_has_not_kept_everything_or_a_gr
     del histories["d"], histories["e"]  # of beta nobody is left
     following = compose(core, histories)
     assert (following.returned, following.undoing, following.awaited) == (("c",), (), ("d", "e"))
+
+
+def test_who_was_awaited_asks_nobody_who_has_left_but_comes_back_behind_a_gap() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    missed = Listed(_message(5).id, ("beta",), 1, "", 1)
+    groups = (("alpha", ("a", "b", "c")), ("beta", ("c",)))
+    graph = Graph(1, "a", tuple("abd"), ("c", "e"), groups, order=(missed,), awaited=("c",), leaving=("d",))
+    core.step(0.1, Received("b", Begin(graph)))
+    histories = {site: _history(core, *((missed,) if site == "d" else ())) for site in "abd"}
+    gone = compose(core, histories)
+    assert (gone.present, gone.awaited, gone.order) == (("a", "b"), (), ())
+    both = compose(core, histories | {"b": _history(core, missed)})
+    assert (both.present, both.awaited) == (("a", "b"), ("c",))
+    assert [item.holders for item in both.order] == [("b",)]
+
+
+def test_when_all_who_stay_leave_with_the_next_graph_one_of_them_manages_it_and_not_one_who_has_left() -> None:
+    core = _site("a")
+    core.step(0.0, Started())
+    graph = Graph(1, "b", tuple("abc"), tuple("de"), (("alpha", ("b", "c")),), leaving=("a",))
+    core.step(0.1, Received("b", Begin(graph)))
+    for site in "bc":
+        core.joining.want(site, Wish((), ("alpha",)), 1)
+    following = compose(core, {site: _history(core) for site in "abc"})
+    assert following.leaving == ("b", "c")
+    assert (following.manager, following.present) == ("b", ("b", "c"))
 
 
 def test_a_tail_that_nobody_else_can_have_keeps_its_place_and_another_one_comes_last() -> None:

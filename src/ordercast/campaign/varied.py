@@ -1,5 +1,5 @@
 """Variations of the ordinary run: checkpoints every few records, no log at all, a group of one, a thousand messages,
-processes that come back as strangers.
+processes that come back as strangers, sites that fail with a tail of deliveries that is theirs alone.
 
 Each befalls a share of the seeds, decided and drawn by a stream of its own, so that all other runs are as they would be
 without.
@@ -13,8 +13,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ordercast.core import GroupId, SiteId, UsageError, random_stream
-from ordercast.sim.faults import Crash
+from ordercast.core import GroupId, SiteId, UsageError, log_uniform, random_stream
+from ordercast.sim.faults import AnyFault, Crash, Cut, Partition, Pause
 from ordercast.sim.memory_faults import MemoryFault
 from ordercast.sim.scenario import Scenario, needs_log
 from ordercast.sim.workload import Workload
@@ -31,6 +31,9 @@ LONG_MESSAGES: Final = 1_100
 LONG_SETTLE_SECONDS: Final = 100.0
 """More to settle: with a window of one message, a thousand of them take that long."""
 RETURN_SHARE: Final = 1 / 3
+TAIL_SHARE: Final = 1 / 3
+TAIL_PROPERTIES: Final = frozenset({"R2", "R3"})
+"""They make an exception for the last deliveries of a site that fails."""
 
 Vary = Callable[[Scenario, tuple[SiteId, ...], Random], Scenario]
 
@@ -108,12 +111,57 @@ def _with_return(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Rando
     return replace(scenario, faults=tuple(returning if fault is back else fault for fault in scenario.faults))
 
 
+def _with_tail(scenario: Scenario, fragile: tuple[SiteId, ...], random: Random) -> Scenario:
+    """From a moment before it fails nobody hears a site any more, while others multicast: what it delivers then, nobody
+    else has, and it comes again from its sources, in an order of its own. (Random faults hardly ever bring that about:
+    what is on its way when a site crashes still arrives.)"""
+    contract, first = scenario.contract, scenario.workloads[0]
+    sites = tuple(sorted({*scenario.extra_sites, *(site for group in scenario.groups.values() for site in group)}))
+    if TAIL_PROPERTIES.isdisjoint(contract.guarantees) or not {"cut", "partition"} <= {*contract.faults}:
+        return scenario
+    if len(sites) < 2 or not scenario.groups:
+        return scenario  # all of them come later
+    memberships = {site: sum(site in members for members in scenario.groups.values()) for site in sites}
+    # Who is in most groups orders most.
+    failing = random.choice([site for site in sites if memberships[site] == max(memberships.values())])
+    others = [site for site in sites if site != failing]
+    deaf = others if random.random() < 0.75 else random.sample(others, random.randint(1, len(others)))
+    begin = random.uniform(0.1, 0.5) * scenario.duration
+    ahead = log_uniform(random, 0.05, 0.4)
+    end = begin + ahead + log_uniform(random, 0.5, 0.35 * scenario.duration)
+    cut_off, back = round(begin + ahead, 4), round(end, 4)
+    along = random.sample(others, random.randint(0, (len(sites) - 1) // 2))
+    kinds: list[AnyFault] = [Partition(from_=cut_off, to=back, parts=(tuple(sorted((failing, *along))),))]
+    if failing in fragile and "crash" in contract.faults:
+        kinds.append(Crash(from_=cut_off, to=back, sites=(failing,)))
+    if failing in fragile and "pause" in contract.faults:
+        kinds.append(Pause(from_=cut_off, to=back, sites=(failing,)))
+    cut = Cut(from_=round(begin, 4), to=back, sites=(failing,), peers=tuple(sorted(deaf)))
+    chosen = [group for group, members in scenario.groups.items() if failing in members]
+    group = random.choice(chosen or sorted(scenario.groups))
+    sources = [source for source in first.sources if source != failing] or [failing]
+    bursts = tuple(
+        Workload(
+            sources=(source,),
+            groups=(group,),
+            count=random.randint(1, 3),
+            rate=round(log_uniform(random, 20.0, 500.0), 1),
+            start=round(begin + random.uniform(0.0, 0.7 * ahead), 4),
+        )
+        for source in random.sample(sources, min(3, len(sources)))
+    )
+    # In half of these runs nothing else is wrong, for who is out already has no tail.
+    faults = (*(scenario.faults if random.random() < 0.5 else ()), cut, random.choice(kinds))
+    return replace(scenario, faults=faults, workloads=(*scenario.workloads, *bursts))
+
+
 _VARIATIONS: Final[dict[str, tuple[float, Vary]]] = {
     "checkpoints": (CHECKPOINT_SHARE, _with_checkpoints),
     "no log": (NO_LOG_SHARE, _without_log),
     "group of one": (GROUP_OF_ONE_SHARE, _with_group_of_one),
     "long": (LONG_SHARE, _made_long),
     "return": (RETURN_SHARE, _with_return),
+    "tail": (TAIL_SHARE, _with_tail),
 }
 
 

@@ -158,6 +158,10 @@ class Protocol(ABC):
         `Redeliver` or `Withdraw`. Asked where `guards_deliveries` says so."""
         return True
 
+    def look_at_clock(self, now: float) -> None:
+        """See whether something has ended at a time that is past, and want it done. Asked where `guards_deliveries`
+        says so, before the trace gets a row: a process that was stopped finds packets before its timers."""
+
     def attach(self, part: AnyPart) -> AnyPart:
         """Hand the part what it handles from now on; what the core or an earlier part handles stays there."""
         for found, handlers in (

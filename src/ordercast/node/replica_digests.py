@@ -36,6 +36,9 @@ CHECKS_MAX = 8
 
 DIGEST_BYTES = 16
 
+TAILS = frozenset({"R2", "R3"})
+"""They make an exception for the last deliveries of a process that fails."""
+
 _encode_in_order = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -98,8 +101,9 @@ def _items(state: Any) -> Iterator[tuple[Any, Any]]:
 class _Comparison:
     """What was told about one place of the order."""
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, offset: int, place: str) -> None:
         self.offset = offset
+        self.place = place
         self.told: dict[SiteId, bytes] = {}
         self.named: set[SiteId] = set()
 
@@ -119,6 +123,8 @@ class Digests:
         self._process = internals.process
         self._group = group
         self._send = send
+        self._may_differ = not TAILS.isdisjoint(internals.engine.contract.guarantees)
+        """Whether a process that fails may have delivered a check at another place than the others."""
         self._mark = f"the state of {group} is wrong"
         """Stands beside the log of a replica that differed: its next start takes the state of the others."""
         self._checks: dict[tuple[SiteId, int], _Comparison] = {}
@@ -156,24 +162,29 @@ class Digests:
             self._send(Check(self._process, self._number))
         self.start(calls)
 
-    def on_check(self, check: Check, offset: int, calls: int) -> Callable[[Sequence[bytes] | None], None]:
-        """The states are compared as they are here; what is given back takes this replica's digest."""
+    def on_check(self, check: Check, offset: int, view: str, calls: int) -> Callable[[Sequence[bytes] | None], None]:
+        """The states are compared as they are here; what is given back takes this replica's digest.
+
+        Only where the check is at the same place. (Else: a and b are cut off with the check in their tail; the others
+        deliver it again, behind other calls, and stop, for two have told another digest before they do.)
+        """
         self._calls, began = calls, time.perf_counter()
-        self._checks[check.process, check.number] = _Comparison(offset)
+        place = f"{view}:{offset}" if self._may_differ else ""
+        self._checks[check.process, check.number] = _Comparison(offset, place)
         while len(self._checks) > CHECKS_MAX:
             del self._checks[next(iter(self._checks))]
 
         def tell(pieces: Sequence[bytes] | None) -> None:
             if pieces is not None and not self._internals.over.is_set():
                 self._pause = max(CHECK_SECONDS, (time.perf_counter() - began) / COST_MAX)
-                self._send(Digest(self._process, check.process, check.number, b"".join(pieces)))
+                self._send(Digest(self._process, check.process, check.number, b"".join(pieces), place))
 
         return tell
 
     def on_digest(self, digest: Digest) -> None:
         """A replica has told its digest, this one too."""
         comparison = self._checks.get((digest.checker, digest.number))
-        if comparison is None:
+        if comparison is None or comparison.place != digest.place:
             return
         comparison.told[digest.process] = digest.digest
         own, right = comparison.told.get(self._process), comparison.right(self._internals.views.members(self._group))

@@ -230,7 +230,7 @@ class Machine(Generic[State]):
             self.lineage.note_replica(message.process)
             self._versions.on_announce(message)
         elif isinstance(message, Check):
-            self._on_check(offset, message)
+            self._on_check(offset, delivery.view, message)
         elif isinstance(message, Digest):
             self._digests.on_digest(message)
         elif isinstance(message, Stand):
@@ -363,11 +363,11 @@ class Machine(Generic[State]):
 
         self._packing = Packing(self.state, done, steps, self.internals.failed)
 
-    def _on_check(self, offset: int, check: Check) -> None:
+    def _on_check(self, offset: int, view: str, check: Check) -> None:
         """All compare their states; whoever is busy with its own is left out this time."""
         if self.state is not None and self._packing is None and self.is_live and not self._lacking:
             self.applied = offset + 1
-            self._pack(self._digests.on_check(check, offset, self.lineage.calls), digest_steps)
+            self._pack(self._digests.on_check(check, offset, view, self.lineage.calls), digest_steps)
 
     def _thaw(self) -> None:
         """Apply what has waited while the state was packed, until there is something to pack again."""

@@ -107,6 +107,9 @@ class Digest(msgspec.Struct, frozen=True, tag="digest", array_like=True):
     checker: SiteId
     number: Number
     digest: Annotated[bytes, msgspec.Meta(max_length=64)]
+    place: Annotated[str, msgspec.Meta(max_length=300)] = ""
+    """Where the check was delivered, if that may differ: the last deliveries of a process that fails come again to the
+    others, at other places."""
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask", array_like=True):

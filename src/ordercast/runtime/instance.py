@@ -183,6 +183,8 @@ class Instance:
             effect_types.CancelTimer: partial(driver.cancel_timer, self),
             effect_types.Append: self._append,
             effect_types.Checkpoint: self._stamp_checkpoint,
+            # Since a time that is past: what waits for the log comes after it.
+            effect_types.DeclareFailed: self._declare_failed,
         }
         self._in_order: dict[type[Effect], Callable[[Any], None]] = {
             effect_types.Send: partial(driver.send, self),
@@ -201,7 +203,6 @@ class Instance:
             effect_types.ServiceUnavailable: partial(driver.service_unavailable, self),
             effect_types.Credit: partial(driver.credit, self),
             effect_types.Blocked: partial(driver.blocked, self),
-            effect_types.DeclareFailed: self._declare_failed,
             effect_types.DeclareRecovered: partial(driver.recovered, self),
             _WriteCheckpoint: self._write_checkpoint,
             _Announce: self._announce,
@@ -215,6 +216,8 @@ class Instance:
             self._in_order[effect_types.Redeliver] = self._redeliver
             self._in_order[effect_types.Withdraw] = lambda _effect: self._withheld.clear()
         self._any = self._at_once | self._in_order
+        self._looks = core.guards_deliveries and recorder is not None
+        """Whether the core looks at the clock before the trace gets a row."""
 
     # ------------------------------------------------------------------ events
     def start(self, now: float, lost: bool = False) -> None:
@@ -248,6 +251,8 @@ class Instance:
                 self._last_address = (groups, destinations)
         number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)
+        if self._looks:
+            self._look_at_clock(now)
         multicast = Multicast(message, groups, payload, destinations, count)
         self.core.step(now, MulticastRequested(multicast))
         # Only now: a core that refuses the request leaves no hole in the numbers.
@@ -295,6 +300,8 @@ class Instance:
         """A packet reaches the instance. A network that has described and numbered it hands that in."""
         recorder = self._recorder
         if recorder is not None:
+            if self._looks:
+                self._look_at_clock(now)
             if envelope is None:
                 envelope = describe(sender, self.name, packet)
             recorder.receive(self._driver.trace_time(), envelope, number, arrival.cost)
@@ -315,6 +322,13 @@ class Instance:
         if self.core.outbox:
             self._interpret()
 
+    def _look_at_clock(self, now: float) -> None:
+        """(Else: a process is stopped for ten seconds, and its lease has ended in the first; it records packets that it
+        finds, and only then that it has counted as failed, which is not earlier than the row before.)"""
+        self.core.look_at_clock(now)
+        if self.core.outbox:
+            self._interpret()
+
     def _note_wire_error(self, what: str, error: WireError) -> None:
         self.wire_errors += 1
         if not self.first_wire_error:
@@ -324,6 +338,8 @@ class Instance:
         """The log is stable up to a position: release the effects that waited for it."""
         self._sync_running = False
         self._log.sync(position)
+        if self._looks:
+            self._look_at_clock(self._driver.seconds_since(0.0))
         held = self._held
         while held and held[0][0] <= position:
             effect = held.popleft()[1]

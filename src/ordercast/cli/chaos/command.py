@@ -237,9 +237,10 @@ def _has_one_order(contract: Contract) -> bool:
 
 
 def _keeps_replicas(contract: Contract) -> bool:
-    """Whether the books can be a replicated state: all have one order, or whoever has had another one gets the state of
-    the others; and who comes back has its place in it."""
-    return (_has_one_order(contract) or "R2" in contract.guarantees) and "crash" in contract.faults
+    """Whether the books can be a replicated state: all have one order, or whoever has had another one, which stands or
+    is taken back, gets the state of the others; and who comes back has its place in it."""
+    has_a_tail = "R2" in contract.guarantees or "R3" in contract.guarantees
+    return (_has_one_order(contract) or has_a_tail) and "crash" in contract.faults
 
 
 def repeat_command(options: Mapping[str, Any]) -> str:

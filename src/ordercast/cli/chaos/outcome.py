@@ -38,7 +38,7 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
     contract = find_protocol(cluster.protocol).contract
     promised = contract.with_options(contract.options(**cluster.options)).guarantees
     # Whoever has delivered a tail in another order gets the books of the others.
-    ordered = "multiple-source-order" in promised or "R2" in promised
+    ordered = not {"multiple-source-order", "R2", "R3"}.isdisjoint(promised)
     verdict = judge_run(
         cluster,
         plan,

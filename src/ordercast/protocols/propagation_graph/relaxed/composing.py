@@ -43,6 +43,9 @@ class Composition:
             if histories[site].number == graph.number and (histories[site].running or site not in graph.returned)
         ]
         self._ran = any(histories[site].running for site in self._survivors)
+        self._roster = core.joining.following(histories)
+        self._gone = self._find_gone()
+        """Those who have left, and are not in the graph that follows."""
         self._settled: Last = {}
         for history in histories.values():
             for each in history.settled:
@@ -64,18 +67,26 @@ class Composition:
         self.order = [*self._find_begun(), *self._merge()]
         self._keep_tails()
 
+    def _find_gone(self) -> set[SiteId]:
+        gone = {site for site in self._before.leaving if self._ran and not self._roster.groups_of(site)}
+        new = {*self._roster.sites}.difference(self._before.sites)
+        if not {*self._there, *new} - gone:
+            gone.discard(self._core.site)  # the last one stays: it is the one that newcomers find
+        return gone
+
     def _settle(self, source: SiteId, groups: Address, last: tuple[int, int]) -> None:
         self._settled[source, groups] = max(last, self._settled.get((source, groups), last))
 
     def _has_lost_something(self) -> bool:
-        """Whether something is not here that those who are awaited miss: a site has not kept it all; or nobody has what
-        the graph began with (others have come back behind it); or of a group nobody is here who has had all of it since
-        then. (x, alone in g, delivers m, tells its source so, and dies; c, which is in g and comes back, would never
-        hear of m, nor that it lacks anything.)"""
+        """Whether something is not here that those who are awaited miss: a site has not kept it all; or nobody who
+        stays has what the graph began with (others have come back behind it); or of a group nobody is here who has had
+        all of it since then. (x, alone in g, delivers m, tells its source so, and dies; c, which is in g and comes
+        back, would never hear of m, nor that it lacks anything. Or: x leaves, and c asks it for m when it is gone.)"""
         graph, survivors = self._before, {*self._survivors}
         if not all(self._histories[site].kept for site in survivors):
             return True
-        if self._ran and graph.awaited and any(item.id not in self._holders for item in graph.order):
+        missed = graph.order if self._ran and graph.awaited else ()
+        if any(self._gone.issuperset(self._holders.get(item.id, ())) for item in missed):
             return True
         knew = {*graph.present} if self._ran else {*graph.present} - {*graph.returned}
         groups = (knew.intersection(members) for _, members in graph.groups)
@@ -169,11 +180,8 @@ class Composition:
     def graph(self) -> Graph:
         """The graph that follows: with those who are new, without those who have left."""
         core, before = self._core, self._before
-        roster = core.joining.following(self._histories)
-        gone = {site for site in before.leaving if self._ran and not roster.groups_of(site)}
+        roster, gone = self._roster, self._gone
         new = {*roster.sites}.difference(before.sites)
-        if not {*self._there, *new} - gone:
-            gone.discard(core.site)  # the last one stays: it is the one that newcomers find
         present = tuple(sorted({*self._there}.difference(gone) | new))
         away = tuple(site for site in before.sites if site not in self._histories and site not in gone)
         returned = tuple(site for site in present if site not in self._survivors)
@@ -192,7 +200,7 @@ class Composition:
         offsets = self._count()
         return Graph(
             before.number + 1,
-            next((site for site in (core.site, *present) if site in present and site not in leaving), core.site),
+            self._find_manager(present, leaving),
             present,
             away,
             roster.groups,
@@ -200,7 +208,7 @@ class Composition:
             tuple(sorted((group, offsets[group]) for group, _members in roster.groups if group in offsets)),
             tuple(Settled(source, groups, *last) for (source, groups), last in sorted(self._known(away).items())),
             tuple(
-                Listed(item.id, item.groups, item.count, "", place, tuple(self._holders[item.id][:HOLDERS_MAX]))
+                Listed(item.id, item.groups, item.count, "", place, self._find_holders(item))
                 for place, item in enumerate(self.order, 1)
             ),
             self._reasons(away),
@@ -210,6 +218,15 @@ class Composition:
             leaving,
             roster.moved,
         )
+
+    def _find_manager(self, present: tuple[SiteId, ...], leaving: tuple[SiteId, ...]) -> SiteId:
+        """Whoever makes the graph, or another one, if there is one, who does not leave with it, or has left."""
+        candidates = [site for site in (self._core.site, *present) if site in present]
+        return next((site for site in candidates if site not in leaving), candidates[0])
+
+    def _find_holders(self, item: Listed) -> tuple[SiteId, ...]:
+        """Whom to ask for it."""
+        return tuple(site for site in self._holders[item.id] if site not in self._gone)[:HOLDERS_MAX]
 
     def _can_undo(self, site: SiteId) -> bool:
         """Whether a site that is not among the survivors has, or can get, all that the others have had: it was there

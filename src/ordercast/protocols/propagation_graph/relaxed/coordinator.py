@@ -230,15 +230,20 @@ class Coordinator(Part):
                 self._wait()
 
     def _wait(self) -> None:
-        """Until nobody delivers anything in the old graph any more. Whoever has told its history has stopped."""
-        core, graph = self._core, self._core.graph
-        if self._replaces > graph.number:
+        """Until nobody delivers anything in the old graph any more, and who is not in the next one counts as failed.
+        Whoever has told its history has stopped; if the choice is an earlier one, and without it, its share is to end
+        all the same. (Else: b chooses a graph without a, the manager, and cannot reach it; a hears that the others have
+        stopped, finds that choice, and begins it at once. The others deliver m m' while a, which has delivered m' m,
+        counts as there.)"""
+        core, graph, chosen = self._core, self._core.graph, self._chosen
+        if chosen is None or self._replaces > graph.number:
             self.on_begin_timeout()  # it was open before
             return
-        manager = self._histories.get(graph.manager)
+        manager = self._histories.get(graph.manager) if graph.manager in chosen.present else None
         drift = core.options.drift_max
         if manager is not None and manager.number == graph.number and manager.shares_left is not None:
-            left = [seconds for site, seconds in manager.shares_left if site not in self._histories]
+            along = {*self._histories}.intersection(chosen.present)
+            left = [seconds for site, seconds in manager.shares_left if site not in along]
         else:
             left = [history.grant_left for history in self._histories.values()]
         seconds = max(left, default=0.0) * (1 + drift) / (1 - drift)

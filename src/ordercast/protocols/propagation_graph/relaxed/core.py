@@ -130,11 +130,15 @@ class RelaxedGraph(PropagationGraph):
         """Whether the share of this site lasts, and nobody has gone on without it since."""
         return int(effect.view or 0) >= self._alive_since and self.shares.is_held(now)
 
+    def look_at_clock(self, now: float) -> None:
+        """Whether the share has ended."""
+        self.now = now
+        self.shares.check()
+
     def step(self, now: float, event: Event) -> None:
         """Whatever happens: first, whether the share has ended. (A process that was stopped finds packets before its
         timer.)"""
-        self.now = now
-        self.shares.check()
+        self.look_at_clock(now)
         super().step(now, event)
 
     # ------------------------------------------------------------------ what cannot be done
