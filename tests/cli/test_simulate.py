@@ -63,6 +63,14 @@ def test_a_diagram_only_when_it_is_small_unless_asked_for(capsys: pytest.Capture
     assert " more\n" in forced
 
 
+def test_the_run_of_a_partition_shows_views_and_who_comes_along(capsys: pytest.CaptureFixture[str]) -> None:
+    output = output_of(capsys, "simulate", "intergroup-partition")
+    assert "→ a " in output
+    assert output.count("→ b,c,d ") == 3
+    assert "→ a+b,c,d " in output
+    assert output.count("→ b,c,d+a") == 3
+
+
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(output_of(capsys, "simulate", "fan-2-crash", "--seed", "5", "--json"))
     assert document["scenario"] == "fan-2-crash"

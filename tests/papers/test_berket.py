@@ -3,6 +3,9 @@ without Spark)."""
 
 from __future__ import annotations
 
+from statistics import fmean
+from typing import cast
+
 import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -157,7 +160,14 @@ def changed() -> pd.DataFrame:
         for change in membership_runs.CHANGES
         for senders, receivers in ((4, 0), (8, 0), (16, 0), (4, 50))
     ]
-    return rows(membership.ARTEFACT, [(point, membership_runs.run_change(point, 1)) for point in points])
+    return rows(membership.ARTEFACT, [(point, _on_average(point)) for point in points])
+
+
+def _on_average(point: Point) -> dict[str, float | None]:
+    """Of as many runs as the artefact has, where chance has a say."""
+    seeds = range(membership.REPETITIONS if point["change"] == "merge" else 1)
+    runs = [membership_runs.run_change(point, seed) for seed in seeds]
+    return {name: fmean(cast(float, run[name]) for run in runs) for name in membership_runs.MEASURES}
 
 
 def test_a_change_of_the_sender_group_costs_what_the_senders_are(changed: pd.DataFrame) -> None:
@@ -169,13 +179,14 @@ def test_a_change_of_the_sender_group_costs_what_the_senders_are(changed: pd.Dat
 def test_a_verdict_about_changes_follows_the_data(changed: pd.DataFrame) -> None:
     for column, value, failing in (
         ("received", 1.0, 0),
-        ("packets", 100.0, 2),
-        ("views", 4.0, 3),
-        ("change_seconds", 99.0, 4),
+        ("packets_max", 100.0, 2),
+        ("views_max", 4.0, 3),
+        ("change_seconds_max", 99.0, 4),
     ):
         worse = changed.copy()
         worse.loc[
-            (worse.senders == 16) & (worse.change == "PAdd" if column == "packets" else worse.change != "merge"), column
+            (worse.senders == 16) & (worse.change == "PAdd" if column == "packets_max" else worse.change != "merge"),
+            column,
         ] = value
         assert verdicts(membership.ARTEFACT, worse).index(False) == failing
 

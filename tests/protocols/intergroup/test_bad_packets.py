@@ -52,7 +52,7 @@ def memory(desk: Desk) -> tuple[Any, ...]:
     core = desk.core
     group = core.process_groups["g"]
     streams = [(len(stream.early), stream.high, stream.passed, stream.heard) for stream in group.others]
-    return len(group.buffer), streams, len(core.repair._scheduled), core.repair._tickets, core.activation._handshakes
+    return len(group.buffer), streams, len(core.repair._scheduled), core.repair.tickets, core.activation._handshakes
 
 
 @pytest.mark.parametrize("what", BAD)
@@ -68,7 +68,7 @@ def test_what_no_sound_process_sends_is_refused_and_forgotten(what: str) -> None
 def test_a_number_beyond_all_measure_makes_one_ticket() -> None:
     desk = Desk()
     desk.receive("b", keep_alive(10**15, 100))
-    ((request,),) = [tickets.values() for tickets in desk.core.repair._tickets.values()]
+    ((request,),) = [tickets.values() for tickets in desk.core.repair.tickets.values()]
     assert len(list(request.missing.intervals())) == 1
 
 

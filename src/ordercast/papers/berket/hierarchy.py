@@ -152,12 +152,12 @@ measures nothing of it: its experiments have up to sixteen processes.
 1 ms within a region, 15 ms and 8 hops between two of a continent, 80 ms and 24 hops between continents (BOUNDARY_TTL is
 16). A control message every 5 s; LOCAL_TARGET_SIZE 40, about the root of 2,000, because what a child hears grows with
 the square of its local group, and what a coordinator hears with the square of the number of coordinators; thresholds
-from half to one and a half of what that makes. LOW_STATE_CHNG_PARAM is 10 s; HIGH_STATE_CHNG_PARAM, which the
-application sets (2.5), is 15 s for up to 200 sites and 40 s for more: with 40 s, some coordinators among 50 and 200
-sites still change after 120 s. All sites start at once. After 120 s the hierarchy is looked at, and bytes are counted
-for the next 180 s (packets as encoded, headers of datagrams not counted). *crash*: three coordinators of ten crash
-after 120 s and stay away. *partition*: half of the sites (of the regions, where there are several) are cut off from 120
-to 220 s. Both are looked at every second until 520 s.
+from half to one and a half of what that makes. LOW_STATE_CHNG_PARAM and HIGH_STATE_CHNG_PARAM, which the application
+sets (2.5), are 5 s and 10 s for up to 200 sites, 10 s and 40 s for more: with longer ones, some coordinators among 50
+and 200 sites still change after 120 s. All sites start at once. After 120 s the hierarchy is looked at, and bytes are
+counted for the next 180 s (packets as encoded, headers of datagrams not counted). *crash*: three coordinators of ten
+crash after 120 s and stay away. *partition*: half of the sites (of the regions, where there are several) are cut off
+from 120 to 220 s. Both are looked at every second until 520 s.
 """,
     experiment=experiment,
     draw=draw,

@@ -84,23 +84,24 @@ def options(sites: int, regions: int) -> Options:
     """Thresholds around the number of coordinators that gives each of them LOCAL_TARGET_SIZE children, and each
     continent one of its own; times in proportion to the time between control messages."""
     wanted = max(2, round(sites / LOCAL_TARGET_SIZE), min(regions, sites, CONTINENTS))
-    period = CONTROL_SECONDS
+    period, few = CONTROL_SECONDS, sites <= FEW_SITES
     return find_protocol("intergroup").contract.options(
         views="fixed",
         control_seconds_min=period,
         local_target_size=LOCAL_TARGET_SIZE,
         coordinators_low=max(1, wanted // 2),
-        # What is wanted is the middle of both: whoever starts becomes a coordinator until there are so many.
-        coordinators_high=max(wanted + 2, 3 * wanted // 2),
+        # What is wanted is the middle of both: whoever starts becomes a coordinator until there are so many. Rounded
+        # up, or one too many of five would leave, its children be far from theirs, and one of those take its place.
+        coordinators_high=max(wanted + 2, -(-3 * wanted // 2)),
         check_seconds=period,
         silence_seconds=4 * period,
         stale_seconds=6 * period,
-        state_change_low_seconds=2 * period,
-        # The more sites there are, the longer the interval in which they decide one after the other. Few do not need
-        # eight periods: the timer of a NEUTRAL coordinator would be 50 to 90 s, and whoever is one too many in the
-        # second round, because others have left in the first, would leave after the 120 s. With four, a continent that
-        # a partition has left without a coordinator gets one just when the parts meet again.
-        state_change_high_seconds=(3 if sites <= FEW_SITES else 8) * period,
+        # The more sites there are, the longer the interval in which they decide one after the other. Few decide within
+        # two periods: with three, as many as there are too many at the start leave in forty seconds each, and are not
+        # done after the 120 s; with eight, a continent that a partition has left without a coordinator gets one just
+        # when the parts meet again.
+        state_change_low_seconds=period if few else 2 * period,
+        state_change_high_seconds=2 * period if few else 8 * period,
     )
 
 

@@ -19,6 +19,9 @@ MANY = {4: CHANGES, 16: CHANGES, 64: ("crash",)}
 """Senders -> changes with receivers: those that are done within minutes."""
 FLAT = 0.1
 """By so much packets may differ between no receivers and five hundred."""
+REPETITIONS = 5
+"""When two parts hear each other again, chance decides how many of their members propose a view at the same moment: a
+packet more or less of twenty."""
 LARGE = 8
 """From so many senders on the power is told: below, what is said again counts more than who says it."""
 
@@ -37,8 +40,8 @@ def experiment(fast: bool) -> Experiment:
         grid={"change": CHANGES, "senders": SENDERS, "receivers": RECEIVERS},
         function="ordercast.papers.berket.membership_runs:run_change",
         measures=[Measure(name) for name in MEASURES],
-        repetitions_min=1,
-        repetitions_max=1 if fast else 2,
+        repetitions_min=REPETITIONS,
+        repetitions_max=REPETITIONS,
         where=sensible,
     )
 
@@ -59,8 +62,11 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
     shared = some.index.intersection(alone.index)
     apart = float((some[shared] / alone.reindex(some[shared].index) - 1).abs().max()) if len(shared) else 0.0
     crashes = data[data.change == "crash"]
-    worst = (data.change_seconds / data.bound_seconds).max()
-    slowest = crashes.loc[crashes.change_seconds.idxmax()]
+    worst = (data.change_seconds_max / data.bound_seconds_min).max()
+    slowest = crashes.loc[crashes.change_seconds_max.idxmax()]
+    voluntary = data[data.change.isin(("PAdd", "PLeave"))]
+    merges = data[data.change == "merge"]
+    others = data[data.change != "merge"]
     return [
         Check(
             "5.4: what senders hear in a repair grows with the square of their number",
@@ -74,23 +80,23 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
         Check(
             "1.2, chapter 5: a change costs the same, however many receivers there are",
             apart <= FLAT,
-            f"packets of the membership differ by {apart:.1%} at the most from those without receivers; control "
-            f"messages, which grow with them, are counted apart ({int(data.control.max())} at most)",
+            f"packets of the membership, on average, differ by {apart:.1%} at the most from those without receivers; "
+            f"control messages, which grow with them, are counted apart ({int(data.control_max.max())} at most)",
         ),
         Check(
             "5.2.2: a PAdd or PLeave needs no repair",
-            bool((data[data.change.isin(("PAdd", "PLeave"))].packets <= 8).all()),
-            f"{int(data[data.change.isin(('PAdd', 'PLeave'))].packets.max())} packets at the most",
+            bool((voluntary.packets_max <= 8).all()),
+            f"{int(voluntary.packets_max.max())} packets at the most",
         ),
         Check(
             "after a crash, a PAdd or a PLeave there is exactly one view, after a merge there are at most three",
-            bool((data[data.change != "merge"].views == 1).all() and (data.views <= 3).all()),
-            f"views after a merge: {int(data[data.change == 'merge'].views.max())}",
+            bool((others.views_min == 1).all() and (others.views_max == 1).all() and (merges.views_max <= 3).all()),
+            f"views after a merge: {int(merges.views_max.max())} at the most",
         ),
         Check(
             "from a crash to the last new view: at most detection, 6 distance_max and cut_seconds",
-            bool((data.change_seconds <= data.bound_seconds).all()),
-            f"{worst:.0%} of the bound at the most; the slowest crash {slowest.change_seconds:.2f} s of "
+            bool((data.change_seconds_max <= data.bound_seconds_min).all()),
+            f"{worst:.0%} of the bound at the most; the slowest crash {slowest.change_seconds_max:.2f} s of "
             f"{slowest.bound_seconds:.2f} s, {int(slowest.senders)} senders and {int(slowest.receivers)} receivers",
         ),
     ]
@@ -104,7 +110,9 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
         alone = rows[rows.receivers == 0].sort_values("senders")
         for name, line in (("packets", "-"), ("received", ":")):
             label = f"{change}, multicasts" if name == "packets" else f"{change}, heard by senders"
-            left.plot(alone.senders, alone[name], marker + line, color=colour, markersize=4, linewidth=1, label=label)
+            # The last of two senders goes on without a word, and a logarithm of that is no point.
+            said = alone[alone[name] > 0]
+            left.plot(said.senders, said[name], marker + line, color=colour, markersize=4, linewidth=1, label=label)
         some = rows[rows.senders == 16].sort_values("receivers")
         right.plot(
             some.receivers, some.change_seconds, marker + "-", color=colour, markersize=4, linewidth=1, label=change

@@ -38,6 +38,10 @@ class GroupClock:
 
     def observe(self, timestamp: int, now: float) -> None:
         """Somebody has sent something at that time: ours is not earlier, from now on."""
-        if timestamp > self.time and timestamp > self.read(now):
-            self._offset += timestamp - self.time
-            self.time = timestamp
+        if timestamp > self.time:
+            # As after `read`, without a call for each packet.
+            local = int(now * UNITS) + self._offset
+            if local < timestamp:
+                self._offset += timestamp - local
+                local = timestamp
+            self.time = local

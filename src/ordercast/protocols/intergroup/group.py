@@ -71,9 +71,9 @@ class ProcessGroup:
         self.own = self.streams.get(self._site) if self._site in senders.members else None
         """The stream of this process, when it is a sender."""
         self.others = tuple(self.streams[sender] for sender in senders.members if sender != self._site)
-        self._slowest: Stream | None = None
+        self.slowest: Stream | None = None
         """The one of them that has passed the least, and how far it was when they were compared."""
-        self._slowest_passed = 0
+        self.slowest_passed = 0
 
     def is_new(self, source: SiteId, number: int, service: Service) -> bool:
         """Whether the application has not got this message of a process that multicasts through proxies, nor a later
@@ -91,27 +91,38 @@ class ProcessGroup:
 
     def take(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
-        if self.member is not None:
-            self.member.take(stream, data)
-        self.service.take(stream, data)
+        member = self.member
+        if member is not None:
+            if data.change is None:
+                member.order.put(stream, data)
+            else:
+                member.take(stream, data)
+        if not self.service.follows_group:
+            self.service.take(stream, data)
 
     def advance(self) -> None:
         """Some sender's time has passed on."""
-        if self.member is not None:
-            self.member.advance()
+        member = self.member
+        if member is not None:
+            order = member.order
+            order.advance()
+            if order.halted:
+                member.go_on()
+            if self.service.follows_group:
+                return
         self.service.advance()
 
     def passed(self, own_time: int) -> int:
         """Nothing with a timestamp up to this is still to come in the group. What this process sends is later than its
         clock."""
-        slowest = self._slowest
+        slowest = self.slowest
         # No sender's time runs backwards: while the slowest one stands still, the others need not be asked.
-        if slowest is not None and slowest.passed == self._slowest_passed:
-            return self._slowest_passed
+        if slowest is not None and slowest.passed == self.slowest_passed:
+            return self.slowest_passed
         if not self.others:
             return own_time
-        self._slowest = slowest = min(self.others, key=_passed)
-        self._slowest_passed = slowest.passed
+        self.slowest = slowest = min(self.others, key=_passed)
+        self.slowest_passed = slowest.passed
         return slowest.passed
 
     def heard(self, own_time: int) -> int:

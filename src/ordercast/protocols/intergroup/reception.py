@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import Part, SiteId, WireError
 from ordercast.core.events import Arrival
-from ordercast.protocols.intergroup.packets import Data, KeepAlive, check_time
+from ordercast.protocols.intergroup.packets import TIMESTAMP_MAX, Data, KeepAlive, check_time
 
 if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
@@ -30,9 +30,14 @@ class Reception(Part):
         core = self._core
         if sender == core.site:
             return
-        group = core.group_on(arrival)
-        stream = self.find(group, sender, packet)
+        group = core.channels.get(arrival.channel) or core.group_on(arrival)
+        if group.member is None:
+            stream: Stream | None = self.check(group, sender, packet)
+        else:
+            self._check_data(group, sender, packet)
+            stream = group.member.hear(sender, packet.view)
         if stream is None:
+            self._keep_for_later(group, sender, packet)
             return
         stream.coordinator = packet.coordinator
         core.clock.observe(packet.timestamp, core.now)
@@ -44,23 +49,24 @@ class Reception(Part):
             group.service.arrive(stream, packet)
         self.follow(group, stream, packet)
         group.advance()
-        core.transmission.answer(group, timestamp)
+        if core.options.answer_senders_max:
+            core.transmission.answer(group, timestamp)
 
-    def find(self, group: ProcessGroup, source: SiteId, data: Data, *, again: bool = False) -> Stream | None:
-        """The stream to which a message belongs; None when it belongs to another view."""
+    def find_again(self, group: ProcessGroup, source: SiteId, data: Data) -> Stream | None:
+        """The stream to which a message that is repaired belongs; None when it belongs to another view."""
         if group.member is None:
             return self.check(group, source, data)
         self._check_data(group, source, data)
-        if again:
-            is_ours = data.view == group.senders.epoch and not group.member.is_out
-            stream = group.streams.get(source) if is_ours else None
-        else:
-            stream = group.member.hear(source, data.view)
+        is_ours = data.view == group.senders.epoch and not group.member.is_out
+        stream = group.streams.get(source) if is_ours else None
         if stream is None:
-            # It may be of the next view.
-            self._core.branch("other-view")
-            group.buffer.keep(source, data)
+            self._keep_for_later(group, source, data)
         return stream
+
+    def _keep_for_later(self, group: ProcessGroup, source: SiteId, data: Data) -> None:
+        """It may be of the next view."""
+        self._core.branch("other-view")
+        group.buffer.keep(source, data)
 
     def catch_up(self, group: ProcessGroup, stream: Stream) -> None:
         """A source is followed from some number on: take what has come of it already."""
@@ -83,13 +89,15 @@ class Reception(Part):
 
     def _check_data(self, group: ProcessGroup, sender: SiteId, data: Data) -> None:
         multicast, proxied = data.multicast, data.proxied
-        if data.sender != sender or multicast.groups != group.address or data.seq < 1:
+        numbered_by = multicast.id.source if proxied is None else proxied.proxy
+        if numbered_by != sender or multicast.groups != group.address or data.seq < 1:
             raise WireError(f"{multicast.id} is no message of {sender} to {group.name}")
         if proxied is not None and (
             group.member is None or data.change is not None or proxied.number < 1 or multicast.id.source == sender
         ):
             raise WireError(f"{sender} is no proxy of {multicast.id.source} in {group.name}")
-        check_time(data.timestamp)
+        if not 0 <= data.timestamp < TIMESTAMP_MAX:
+            check_time(data.timestamp)
 
     def on_keep_alive(self, sender: SiteId, packet: KeepAlive, arrival: Arrival) -> None:
         """A sender is there, and says how far it is."""
@@ -144,7 +152,8 @@ class Reception(Part):
                 return
         if seq > stream.high:
             stream.high = seq
-        core.repair.note_arrived(group, stream, seq)
+        if core.repair.tickets:
+            core.repair.note_arrived(group, stream, seq)
 
     def pass_on(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
         """It has its turn, and what was stored behind it."""
@@ -152,6 +161,8 @@ class Reception(Part):
         while following is not None:
             stream.pass_on(following)
             group.take(stream, following)
+            if not stream.early and stream.parked_time <= stream.passed:
+                return
             following = stream.following()
 
     def detect(self, group: ProcessGroup, stream: Stream, seq: int) -> None:

@@ -84,7 +84,7 @@ class Repair(Part):
         self._core = core
         self.requests = RequestParameters()
         self.repairs = RepairParameters()
-        self._tickets: dict[tuple[GroupId, SiteId], dict[int, Ticket]] = {}
+        self.tickets: dict[tuple[GroupId, SiteId], dict[int, Ticket]] = {}
         """Group and sender -> the first number of what was found missing together -> the ticket."""
         self._scheduled: dict[MessageName, Scheduled] = {}
         self._held_down: dict[MessageName, tuple[float, float]] = {}
@@ -108,7 +108,7 @@ class Repair(Part):
         acknowledged: bool = False,
     ) -> None:
         """Schedule a request, for what this process has not acknowledged, or may have."""
-        tickets = self._tickets.setdefault((group.name, sender), {})
+        tickets = self.tickets.setdefault((group.name, sender), {})
         first = next(iter(missing))
         if len(tickets) >= TICKETS_MAX:
             # The last one takes what is missing besides.
@@ -131,7 +131,7 @@ class Repair(Part):
     def on_request_timeout(self, group_name: GroupId, sender: SiteId, first: int) -> None:
         """Nobody else has asked: we do, and again until it comes."""
         core = self._core
-        ticket = self._tickets.get((group_name, sender), {}).get(first)
+        ticket = self.tickets.get((group_name, sender), {}).get(first)
         if ticket is None or group_name not in core.process_groups:
             return
         core.branch("requested" if ticket.attempt == 0 else "requested-again")
@@ -147,7 +147,7 @@ class Repair(Part):
 
     def note_arrived(self, group: ProcessGroup, stream: Stream, seq: int) -> None:
         """A message has come: nobody needs to be asked for it."""
-        tickets = self._tickets.get((group.name, stream.sender)) if self._tickets else None
+        tickets = self.tickets.get((group.name, stream.sender))
         if not tickets:
             return
         for first, ticket in tickets.items():
@@ -160,13 +160,13 @@ class Repair(Part):
 
     def forget(self, group: ProcessGroup, sender: SiteId) -> None:
         """Nothing of the sender is missed any more."""
-        for first in self._tickets.pop((group.name, sender), {}):
+        for first in self.tickets.pop((group.name, sender), {}):
             self._core.cancel_timer(("request", group.name, sender, first))
 
     def forget_group(self, group: ProcessGroup) -> None:
         """Nothing of a group is missed any more, and nothing is repaired."""
-        for name, sender in [key for key in self._tickets if key[0] == group.name]:
-            for first in self._tickets.pop((name, sender)):
+        for name, sender in [key for key in self.tickets if key[0] == group.name]:
+            for first in self.tickets.pop((name, sender)):
                 self._core.cancel_timer(("request", name, sender, first))
         for name_of in [key for key in self._scheduled if key[0] == group.name]:
             del self._scheduled[name_of]
@@ -178,7 +178,7 @@ class Repair(Part):
         At most once until half of the new time is over. (At each request: ten receivers that share a loss make it
         59,049 times as long.)
         """
-        for first, ticket in self._tickets.get((group, sender), {}).items():
+        for first, ticket in self.tickets.get((group, sender), {}).items():
             if ticket.missing - asked:
                 continue
             core = self._core
@@ -257,7 +257,7 @@ class Repair(Part):
         group = core.group_on(arrival)
         data = packet.original
         source = data.sender
-        stream = core.reception.find(group, source, data, again=True)
+        stream = core.reception.find_again(group, source, data)
         self._note_repaired((group.name, source, data.seq), core.control.distance(sender))
         if source == core.site or stream is None:
             return

@@ -30,6 +30,8 @@ class Service:
     """Whether its sources are followed: whatever they send is asked for until it comes."""
     promises: ClassVar[tuple[str, ...]] = ()
     """The properties that hold for what is delivered with it."""
+    follows_group: ClassVar[bool] = False
+    """Whether it only delivers what has its turn among all senders (`settle`), and `take` and `advance` do nothing."""
 
     def __init__(self, core: InterGroup, group: ProcessGroup, sources: frozenset[SiteId] | None) -> None:
         self._core = core

@@ -60,7 +60,7 @@ class Changes:
         member.core.transmission.drop_waiting(member.group)
         self._farewell = member.core.transmission.send_change(member.group, PLeave())
         self._farewells = FAREWELLS
-        member.advance()
+        member.group.advance()
 
     # ------------------------------------------------------------------ taking them
     def expect(self, change: PAdd) -> None:

@@ -240,15 +240,12 @@ class Member(InRole):
             self.changes.expect(data.change)
         self.order.put(stream, data)
 
-    def advance(self) -> None:
-        """Some sender's time has passed on."""
-        order = self.order
-        order.advance()
-        if order.halted:
-            if self.repair is not None:
-                self.repair.go_on()
-            elif self.reception is not None:
-                self.reception.go_on()
+    def go_on(self) -> None:
+        """Something has come while nothing is delivered."""
+        if self.repair is not None:
+            self.repair.go_on()
+        elif self.reception is not None:
+            self.reception.go_on()
 
     def on_change(self, sender: SiteId, data: Data) -> None:
         """A PAdd or a PLeave has its turn in the order of the group."""

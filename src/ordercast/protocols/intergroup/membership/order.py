@@ -78,9 +78,16 @@ class ViewOrder:
         """Settle what nothing can come before."""
         queue, group = self._queue, self._member.group
         while not self.halted:
-            horizon = group.passed(self._member.core.clock.time)
-            if not group.senders.members:
+            slowest = group.slowest
+            if slowest is not None and slowest.passed == group.slowest_passed:
+                # As `passed` says, without a call: most packets do not come from the slowest sender.
+                horizon = group.slowest_passed
+                if horizon <= self.reached and (not queue or queue[0][0] > horizon):
+                    return
+            elif not group.senders.members:
                 return
+            else:
+                horizon = group.passed(self._member.core.clock.time)
             while queue and queue[0][0] <= horizon:
                 entry = heappop(queue)
                 self._settle(entry)
@@ -139,7 +146,7 @@ class ViewOrder:
 
     def _settle(self, entry: Entry) -> None:
         timestamp, sender, seq, stream, data = entry
-        place = entry[:2]
+        place = (timestamp, sender)
         if place <= self.last:
             raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
         self.last = place
@@ -158,7 +165,12 @@ class ViewOrder:
         if data.proxied is not None and not self._member.on_proxied(data, data.proxied):
             return
         self.count += data.multicast.count
-        group.service.settle(stream, data)
+        service = group.service
+        # Most services deliver it here, and most messages are new.
+        if service.follows_group and seq > stream.delivered:
+            self._member.core.hand_over(group, stream, data, service)
+        else:
+            service.settle(stream, data)
 
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""

@@ -21,6 +21,7 @@ class TimestampInViews(Service):
     name = GroupTimestamp.name
     reliable = True
     promises = GroupTimestamp.promises
+    follows_group = True
 
     def settle(self, stream: Stream, data: Data) -> None:
         """Deliver it, unless a service before has."""
