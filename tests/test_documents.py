@@ -112,6 +112,8 @@ def test_a_sentence_that_names_protocols_names_those_of_which_it_is_true(
 def test_every_page_can_be_reached_from_the_readme() -> None:
     linked = re.findall(r"\((docs/[\w-]+\.md)\)", text_of("README.md"))
     assert {f"docs/{page.name}" for page in (PROJECT / "docs").glob("*.md")} <= set(linked)
+    blocks = re.findall(r"\((blocks/\w+\.md)\)", text_of("docs/blocks.md"))
+    assert {f"blocks/{page.name}" for page in (PROJECT / "docs" / "blocks").glob("*.md")} == set(blocks)
 
 
 def test_the_tests_that_the_page_on_threats_names_are_there() -> None:

@@ -1,10 +1,13 @@
-"""What type checkers say of programs: nothing of the examples, and something of a wrong payload."""
+"""What type checkers say of programs: nothing of the examples and of what documents show, and something of a wrong
+payload."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from mypy import api
+
+from tests.documents.blocks import iterate_blocks
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,6 +43,12 @@ def test_mypy_accepts_every_example_and_refuses_a_wrong_payload_for_a_typed_grou
     wrong = tmp_path / "wrong.py"
     wrong.write_text(WRONG)
     examples = [str(path) for path in sorted((ROOT / "examples").glob("*.py"))]
+    # (What is shown of Spark and of simulations is run by tests.)
+    shown = [block for block in iterate_blocks("python") if "ordercast.open" in block.text or "connect(" in block.text]
+    for number, block in enumerate(shown):
+        (tmp_path / f"shown_{number}.py").write_text(f"# {block}\n{block.text}")
+        examples.append(str(tmp_path / f"shown_{number}.py"))
+    assert len(shown) > 10
     said, complaint, _ = api.run(["--strict", "--config-file", str(ROOT / "pyproject.toml"), *examples, str(wrong)])
     assert complaint == ""
     errors = [line.partition(": error: ") for line in said.splitlines() if ": error: " in line]

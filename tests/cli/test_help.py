@@ -12,7 +12,7 @@ from ordercast.cli import main
 from ordercast.cli.commands import COMMANDS
 from tests.support import run_ordercast
 
-ANY_TYPE = re.compile(r"<(bool|str|int|float|path)[^>]*>", re.IGNORECASE)
+ANY_TYPE = re.compile(r"<(bool|str|int|float|path|list)[^>]*>", re.IGNORECASE)
 
 
 @pytest.mark.parametrize("command", ["", *COMMANDS])
@@ -62,3 +62,7 @@ def test_the_core_installation_makes_keys_and_configurations(tmp_path: Path) -> 
     assert misused.returncode == 2
     assert "frob" in misused.stderr
     assert run_ordercast("key", blocked=blocked).returncode == 0
+    for words in ((), ("--help",)):
+        shown = run_ordercast(*words, blocked=blocked)
+        assert shown.returncode == 0
+        assert "pip install 'ordercast[cli]'" in " ".join(shown.stdout.split())

@@ -42,6 +42,8 @@ def test_status_tells_who_is_up_how_far_its_groups_are_and_what_waits(tmp_path: 
             assert re.fullmatch(r"  credit for \d+ bundles, round trip \d+\.\d ms", lines[4])
             assert lines[5].startswith("  g: offset 1, 4 a second, ")
             assert lines[-1].startswith("c: down, or not on this machine (")
+            answers["a"]["blocked"] = "waits for c"
+            assert describe(answers)[:2] == [lines[0], "  blocked: waits for c"]
             answers["b"]["offsets"]["g"] = 0
             assert "  g: offset 0, 1 behind" in "\n".join(describe(answers))
 

@@ -71,3 +71,20 @@ def test_a_program_without_an_event_loop_asks_and_replicates() -> None:
         replica = node.replicate(ordercast.Replicated(Counter()), "h", timeout=10.0)
         assert [replica.call(Counter.add, 2), replica.call(Counter.add, 3)] == [2, 5]
         assert replica.read(lambda counter: counter.value, linearizable=True) == 5
+        replica.on_question(bytes.lower)
+        assert replica.ask(b"WHO?", wait="first") == {"a": b"who?"}
+
+
+def test_replicas_and_whoever_holds_blocks_ask_each_other_in_their_group() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab")) as nodes:
+            shared = [ordercast.Shared() for _ in nodes]
+            with pytest.raises(ordercast.UsageError, match="join first"):
+                shared[0].on_question(bytes.upper)
+            await asyncio.gather(*(each.join(node, "g") for each, node in zip(shared, nodes, strict=True)))
+            for each in shared:
+                each.on_question(bytes.upper)
+            assert await shared[1].ask(b"who?", wait="all") == {"a": b"WHO?", "b": b"WHO?"}
+            assert await shared[0].counter("n").add() == 1
+
+    run(main())

@@ -1,4 +1,4 @@
-"""Rules of locks, elections and queues, judged on Spark: sound rows keep all of them, each planted row breaks one."""
+"""Rules of building blocks, judged on Spark: sound rows keep all of them, each planted row breaks one."""
 
 from __future__ import annotations
 
@@ -37,6 +37,25 @@ SOUND: tuple[Row, ...] = (
     ("b", "queue", "given", 4, 4.0, 1),
     ("b", "queue", "finishing", 4, 4.1, 1),
     ("b", "queue", "done", 4, 4.2, 1),
+    ("a", "map", "changing", 1, 1.0, 1),
+    ("b", "map", "changing", 1, 1.01, 1),  # the first who comes changes it
+    ("a", "map", "changed", 1, 1.1, 1),
+    ("b", "map", "late", 1, 1.12, 1),
+    ("c", "map", "seen", 1, 1.13, 0),
+    ("b", "map", "changing", 2, 1.2, 2),  # killed before the answer
+    ("c", "map", "seen", 2, 1.3, 0),
+    ("c", "map", "reading", 0, 1.4, 1),
+    ("a", "map", "changing", 3, 1.41, 2),
+    ("a", "map", "changed", 3, 1.5, 2),  # while somebody reads, who may see it or not
+    ("c", "map", "read", 2, 1.6, 1),
+    ("c", "map", "seen", 3, 1.7, 0),
+    ("a", "map", "left", 3, 9.0, 0),
+    ("a", "counter", "changing", 0, 1.0, 3),
+    ("a", "counter", "changed", 1, 1.1, 3),
+    ("b", "counter", "reading", 0, 1.2, 3),
+    ("b", "counter", "read", 1, 1.3, 3),
+    ("a", "counter", "left", 1, 9.0, 0),
+    ("a", "question", "answered", 3, 1.0, 2),
 )
 
 PLANTED: dict[str, tuple[Row, ...]] = {
@@ -46,6 +65,14 @@ PLANTED: dict[str, tuple[Row, ...]] = {
     "one-worker": (("c", "queue", "given", 1, 2.1, 2),),
     "done-once": (("a", "queue", "done", 1, 2.6, 1),),
     "nothing-lost": (("a", "queue", "put", 5, 5.0, 0),),
+    "one-change": (
+        ("c", "map", "changing", 3, 1.45, 2),
+        ("c", "map", "changed", 3, 1.55, 2),
+    ),
+    "in-time": (("b", "counter", "reading", 0, 1.2, 4), ("b", "counter", "read", 0, 1.3, 4)),
+    "no-change-lost": (("a", "counter", "left", 3, 9.1, 0),),
+    "watched": (("c", "map", "seen", 2, 1.8, 0),),
+    "answered": (("b", "question", "answered", 1, 2.0, 2),),
 }
 
 
@@ -64,7 +91,18 @@ def test_sound_rows_keep_every_rule_and_a_line_that_was_cut_off_says_nothing(
     judged = judge_uses(spark, tmp_path)
     assert [rule.name for rule in judged.rules] == [*RULES]
     assert not judged.broken
-    assert judged.counts == {"grants": 2, "terms": 2, "writes_refused": 1, "items_done": 2, "items_given_again": 1}
+    assert judged.counts == {
+        "grants": 2,
+        "terms": 2,
+        "writes_refused": 1,
+        "items_done": 2,
+        "items_given_again": 1,
+        "swaps": 2,
+        "swaps_late": 1,
+        "changes_seen": 3,
+        "additions": 1,
+        "questions": 1,
+    }
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
 from ordercast.blocks.election import Election
@@ -9,8 +10,9 @@ from ordercast.blocks.lock import Lock
 from ordercast.blocks.map import Map
 from ordercast.blocks.queue import Counter, Queue
 from ordercast.blocks.state import State
-from ordercast.core import GroupId, UsageError
+from ordercast.core import GroupId, SiteId, UsageError
 from ordercast.node import Node, Replicated
+from ordercast.node.asking import Wait
 
 Value = TypeVar("Value")
 
@@ -42,6 +44,14 @@ class Shared:
     async def leave(self, timeout: float | None = None) -> None:
         """Hold them no more, as `Replicated.leave` says."""
         await self.replica.leave(timeout)
+
+    async def ask(self, question: bytes, *, wait: Wait = "majority", timeout: float = 5.0) -> dict[SiteId, bytes]:
+        """Ask the members of the group, as `Group.ask` does; member -> its answer."""
+        return await self.replica.ask(question, wait=wait, timeout=timeout)
+
+    def on_question(self, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions to the group with a function, as `Group.on_question` does."""
+        self.replica.on_question(answer)
 
     def _name(self) -> str:
         if not self._process:

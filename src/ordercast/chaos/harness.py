@@ -77,6 +77,8 @@ class Cluster(msgspec.Struct, frozen=True):
     offsets."""
     logged: bool = True
     """Whether processes keep a log. Else whoever starts again is another process."""
+    blocks: tuple[str, ...] = ()
+    """Which building blocks its processes use, if any; none named: all."""
     drift: Mapping[str, Any] = {}
     """Options with which a process must not be let in; none: one with other groups is tried."""
 
@@ -162,7 +164,7 @@ class Harness:
 
     def _more_work(self, _process: SiteId) -> dict[str, Any]:
         """What a process is told beside the usual."""
-        return {}
+        return {"blocks": self._cluster.blocks}
 
     async def run(self) -> Outcome:
         """Everything, from the start to the end; nothing is left running, whatever happens."""

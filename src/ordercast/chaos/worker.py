@@ -42,6 +42,8 @@ class Work(msgspec.Struct, frozen=True):
     """How many replicas a side must have to go on, where sides may go on apart."""
     duplication: float = 0.0
     """Shares of its own datagrams, which it loses and repeats itself, where no relay can."""
+    blocks: tuple[str, ...] = ()
+    """Which building blocks it uses, where it is a user of these; none named: all."""
 
 
 class Receipts:

@@ -37,7 +37,7 @@ def _find_runner(words: Sequence[str]) -> Callable[[Sequence[str]], int]:
     try:
         from ordercast.cli.app import run
     except ModuleNotFoundError as error:
-        if not words or words[0] not in CORE_COMMANDS or extra_of(error.name or "") != "cli":
+        if {*words[:1]} - {*CORE_COMMANDS, "--help", "--version"} or extra_of(error.name or "") != "cli":
             raise
         from ordercast.cli.plain import run
     return run

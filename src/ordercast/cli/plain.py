@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import ordercast
 from ordercast.core.errors import UsageError
 
 KEY = """The key that the processes of a cluster share.
@@ -43,6 +44,8 @@ CONFIG_SHOW = """Show every value that counts, and where it came from: the file,
 
 Example: ORDERCAST_MAX_DATAGRAM=1450 ordercast config show bank.toml"""
 
+MORE = "All other commands need the extra [cli]: pip install 'ordercast[cli]'"
+
 COMMANDS = ("config", "key")
 """Those that are in the core installation."""
 
@@ -56,17 +59,25 @@ class _Parser(argparse.ArgumentParser):
 
 def run(words: Sequence[str]) -> int:
     """Run one of these commands; its exit code."""
-    parser = _Parser(prog="ordercast")
-    commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
-    _add_key(commands.add_parser("key", description=KEY, formatter_class=argparse.RawDescriptionHelpFormatter))
-    _add_config(commands.add_parser("config", description=CONFIG, formatter_class=argparse.RawDescriptionHelpFormatter))
+    parser = _Parser(prog="ordercast", description="What the core installation has of the command.", epilog=MORE)
+    parser.add_argument("--version", action="version", version=f"ordercast {ordercast.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+    for name, description, add in (("key", KEY, _add_key), ("config", CONFIG, _add_config)):
+        add(
+            commands.add_parser(
+                name,
+                help=description.partition("\n")[0],
+                description=description,
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
     try:
         given = vars(parser.parse_args(list(words)))
+        if "work" not in given:
+            parser.parse_args([*words[:1], "--help"])
     except SystemExit as error:  # after --help
         return int(error.code or 0)
     del given["command"]
-    if "work" not in given:
-        parser.parse_args([words[0], "--help"])
     work: Callable[..., int] = given.pop("work")
     return work(**given)
 

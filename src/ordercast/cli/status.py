@@ -63,7 +63,7 @@ def status(
         if as_json:
             print(json.dumps({"processes": answers}), flush=True)
         else:
-            print("\n".join(describe(answers)), flush=True)
+            print("\n".join([*([time.strftime("--- %H:%M:%S")] if watch else []), *describe(answers)]), flush=True)
         if not watch:
             return NOT_UP if any(not each["up"] or each["blocked"] for each in answers.values()) else 0
         time.sleep(WATCH_SECONDS)
@@ -106,12 +106,13 @@ def describe(answers: dict[str, dict[str, Any]]) -> list[str]:
         if not answer["up"]:
             lines.append(f"{name}: down, or not on this machine ({answer['why']})")
             continue
-        state = f"blocked: {answer['blocked']}" if answer["blocked"] else "up"
         peers = ", ".join(answer["peers"]) or "nobody"
         lines.append(
-            f"{name}: {state} for {answer['up_seconds']:.0f} s, {answer['protocol']}, talks with {peers}; "
+            f"{name}: up for {answer['up_seconds']:.0f} s, {answer['protocol']}, talks with {peers}; "
             f"{answer['memory_bytes'] / 1e6:.0f} MB"
         )
+        if answer["blocked"]:
+            lines.append(f"  blocked: {answer['blocked']}")
         lines += [f"  {line}" for line in _describe_work(answer)]
         for group, offset in answer["offsets"].items():
             waiting = answer["waiting"].get(group, 0)

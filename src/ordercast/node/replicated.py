@@ -16,9 +16,11 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from ordercast.core import GroupId, UsageError
+from ordercast.core import GroupId, SiteId, UsageError
+from ordercast.node.asking import Wait
 from ordercast.node.engine import Engine
 from ordercast.node.errors import GroupBlocked, NodeClosed
+from ordercast.node.group import Group
 from ordercast.node.node import Node
 from ordercast.node.replica_calls import NOT_SENT
 from ordercast.node.replica_context import Context
@@ -82,6 +84,13 @@ class Replicated(Generic[State]):
         if self._joined is None:
             raise UsageError("this replica is in no group: await its join first")
         return self._joined
+
+    @property
+    def _group(self) -> Group:
+        group = self._machine.group
+        if group is None:
+            raise UsageError("this replica is not in its group yet: await its join first")
+        return group
 
     # ------------------------------------------------------------------ in and out
     async def join(self, node: Node, group: GroupId, timeout: float | None = None) -> Replicated[State]:
@@ -203,6 +212,16 @@ class Replicated(Generic[State]):
         the state before, without waiting in between, and no change is missed. `NodeClosed` when there will be none."""
         await self._machine.wait_changed()
 
+    # ------------------------------------------------------------------ questions
+    async def ask(self, question: bytes, *, wait: Wait = "majority", timeout: float = 5.0) -> dict[SiteId, bytes]:
+        """Ask the replicas, as `Group.ask` does; member -> its answer."""
+        return await self._group.ask(question, wait=wait, timeout=timeout)
+
+    def on_question(self, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions to the group with a function, as `Group.on_question` does."""
+        self._group.on_question(answer)
+
+    # ------------------------------------------------------------------ inside
     async def _send_call(self, method: str, arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]) -> Any:
         machine = self._machine
         machine.calls.refuse_stalled(method)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
+from ordercast.core import SiteId
+from ordercast.node.asking import Wait
 from ordercast.node.replica_context import Context
 from ordercast.node.replicated import Replicated
 
@@ -46,6 +48,19 @@ class SynchronousReplica(Generic[State]):
         thread, between two calls."""
         result: Result = self._wait_for(self._replica.read(function, linearizable=linearizable))
         return result
+
+    def ask(self, question: bytes, *, wait: Wait = "majority", timeout: float = 5.0) -> dict[SiteId, bytes]:
+        """Ask the replicas, as `Group.ask` does; member -> its answer."""
+        answers: dict[SiteId, bytes] = self._wait_for(self._replica.ask(question, wait=wait, timeout=timeout))
+        return answers
+
+    def on_question(self, answer: Callable[[bytes], bytes]) -> None:
+        """Answer questions to the group with a function, which is called in the node's thread."""
+
+        async def begin() -> None:
+            self._replica.on_question(answer)
+
+        self._wait_for(begin())
 
     def leave(self, timeout: float | None = None) -> None:
         """Be a replica no more."""

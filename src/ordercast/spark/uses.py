@@ -1,5 +1,6 @@
-"""What processes did with locks, elections and queues (`ordercast.trace.uses`), judged: never two holders by fencing
-number, and each item of a queue to one member. Each step takes the rows and gives those that break a rule."""
+"""What processes did with building blocks (`ordercast.trace.uses`), judged: never two holders by fencing number, each
+item of a queue to one member, no change of a value lost, doubled or unseen, and as many answers as were asked for. Each
+step takes the rows and gives those that break a rule."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Judged(msgspec.Struct, frozen=True):
 
     rules: list[Rule]
     counts: dict[str, int]
-    """How much there was to judge: grants of locks, terms, writes that were refused, items, items given again."""
+    """How much there was to judge: grants of locks, terms, writes that were refused, items, changes, questions."""
 
     @property
     def broken(self) -> list[Rule]:
@@ -82,11 +83,63 @@ def find_doubled_items(uses: DataFrame) -> DataFrame:
 
 def find_lost_items(uses: DataFrame) -> DataFrame:
     """An item that was put, and that is neither done nor left. Who is killed before the answer may have done it."""
+    uses = uses.where(f.col("block") == "queue")
     outcome = uses.where(f.col("what").isin("done", "late")).select("number", "place", "holder")
     unknown = uses.where(f.col("what") == "finishing").join(outcome, ["number", "place", "holder"], "left_anti")
     known = uses.where(f.col("what").isin("done", "left")).select("number").union(unknown.select("number"))
     lost = uses.where(f.col("what") == "put").join(known, "number", "left_anti")
     return _shown(lost, "item {number}, put by {holder}")
+
+
+def find_shared_changes(uses: DataFrame) -> DataFrame:
+    """A change of a value that two have made: each is by one, so no two may have come to the same value."""
+    changed = uses.where(f.col("what") == "changed").groupBy("block", "number")
+    calls = changed.agg(f.sort_array(f.collect_list("holder")).alias("holder"))
+    return _shown(calls.where(f.size("holder") > 1), "{block} came to {number} by {holder}")
+
+
+def find_stale_calls(uses: DataFrame) -> DataFrame:
+    """A call that began when another one had returned, and whose answer is older than that one's."""
+    values = uses.where(f.col("block").isin("map", "counter"))
+    window = Window.partitionBy("block").orderBy("time").rowsBetween(*_BEFORE)
+    is_answer = f.col("what").isin("changed", "read")
+    known = values.withColumn("known", f.max(f.when(is_answer, f.col("number"))).over(window))
+    began = known.where(f.col("what").isin("changing", "reading")).select("block", "holder", "place", "known")
+    answers = values.where(is_answer).join(began, ["block", "holder", "place"])
+    # A change comes to a value that nobody had come to before.
+    old = f.col("number") < f.col("known") + f.when(f.col("what") == "changed", 1).otherwise(0)
+    return _shown(answers.where(old), "{block} {number} {what} by {holder}, after {known}")
+
+
+def find_lost_changes(uses: DataFrame) -> DataFrame:
+    """A value that is in the end less than the changes that were acknowledged, or more than those that were tried."""
+
+    def rows(*what: str) -> Column:
+        return f.count(f.when(f.col("what").isin(*what), True))
+
+    blocks = uses.where(f.col("block").isin("map", "counter")).groupBy("block")
+    counted = blocks.agg(
+        rows("changed").alias("changed"),
+        rows("changing").alias("tried"),
+        f.max(f.when(f.col("what") == "left", f.col("number"))).alias("left"),
+    )
+    left = f.coalesce("left", f.lit(0))
+    wrong = counted.withColumn("left", left).where((left < f.col("changed")) | (left > f.col("tried")))
+    return _shown(wrong, "{block} is {left}, after {changed} changes of {tried} that were tried")
+
+
+def find_unseen_changes(uses: DataFrame) -> DataFrame:
+    """A watch that has left out a change, or told it twice or too late."""
+    window = Window.partitionBy("block", "holder").orderBy("time")
+    seen = uses.where(f.col("what") == "seen").withColumn("last", f.lag("number").over(window))
+    return _shown(seen.where(f.col("number") != f.col("last") + 1), "{holder} saw {number} after {last}")
+
+
+def find_missing_answers(uses: DataFrame) -> DataFrame:
+    """A question that fewer have answered than were asked for, or with an answer to another question."""
+    questions = uses.where(f.col("block") == "question")
+    wrong = questions.where((f.col("what") == "mistaken") | (f.col("number") < f.col("place")))
+    return _shown(wrong, "{holder} has {number} answers of {place}, {what}")
 
 
 RULES: Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
@@ -96,6 +149,11 @@ RULES: Mapping[str, tuple[str, Callable[[DataFrame], DataFrame]]] = {
     "one-worker": ("every attempt at an item is given to one worker", find_shared_items),
     "done-once": ("no item is done twice", find_doubled_items),
     "nothing-lost": ("every item that was put is done, or still there", find_lost_items),
+    "one-change": ("every change of a key and of a counter is one call's", find_shared_changes),
+    "in-time": ("no call that began after another one's answer is answered with something older", find_stale_calls),
+    "no-change-lost": ("values are in the end what was acknowledged, and nothing that nobody tried", find_lost_changes),
+    "watched": ("whoever watches sees every change, one after the other", find_unseen_changes),
+    "answered": ("as many have answered the very question as were asked for", find_missing_answers),
 }
 
 
@@ -130,6 +188,11 @@ def _count(uses: DataFrame) -> dict[str, int]:
         "writes_refused": refused,
         "items_done": distinct("queue", "done"),
         "items_given_again": again,
+        "swaps": distinct("map", "changed"),
+        "swaps_late": uses.where((f.col("block") == "map") & (f.col("what") == "late")).count(),
+        "changes_seen": uses.where(f.col("what") == "seen").count(),
+        "additions": distinct("counter", "changed"),
+        "questions": uses.where(f.col("what") == "answered").count(),
     }
 
 

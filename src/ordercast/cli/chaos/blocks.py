@@ -1,7 +1,9 @@
-"""`ordercast chaos --blocks`: what came of locks, an election and a queue under faults, judged on Spark."""
+"""`ordercast chaos --blocks`: what came of building blocks under faults, judged on Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -14,11 +16,30 @@ from ordercast.trace.uses import FOLDER
 WORKER = "ordercast.chaos.blocks_worker"
 """What a process runs that uses building blocks."""
 
-NEEDED = ("grants", "terms", "items_done")
+
+class Block(StrEnum):
+    """What processes can be told to use."""
+
+    LOCK = "lock"
+    ELECTION = "election"
+    QUEUE = "queue"
+    MAP = "map"
+    COUNTER = "counter"
+    QUESTION = "question"
+
+
+NEEDED = {
+    Block.LOCK: ("grants",),
+    Block.ELECTION: ("terms",),
+    Block.QUEUE: ("items_done",),
+    Block.MAP: ("swaps", "changes_seen"),
+    Block.COUNTER: ("additions",),
+    Block.QUESTION: ("questions",),
+}
 """Without these there was nothing to judge."""
 
 
-def judge_blocks(outcome: Outcome, show_progress: bool) -> dict[str, Any]:
+def judge_blocks(outcome: Outcome, blocks: Sequence[Block], show_progress: bool) -> dict[str, Any]:
     """What the processes did with the blocks, by the rules: part of the JSON document."""
     # Imported here: whoever asks for no blocks needs no Spark.
     from ordercast.cli.spark_session import command_session
@@ -26,7 +47,7 @@ def judge_blocks(outcome: Outcome, show_progress: bool) -> dict[str, Any]:
 
     with command_session("chaos", None, show_progress) as spark:
         judged = judge_uses(spark, outcome.folder / FOLDER)
-    vacuous = [name for name in NEEDED if not judged.counts[name]]
+    vacuous = [name for block in blocks for name in NEEDED[block] if not judged.counts[name]]
     return {
         "rules": msgspec.to_builtins(judged.rules),
         "counts": judged.counts,
@@ -47,7 +68,9 @@ def show_blocks(people: Console, judged: dict[str, Any]) -> None:
     people.print(
         Text(
             f"{counts['grants']:,} grants of the lock, {counts['terms']:,} terms, {counts['writes_refused']:,} late "
-            f"writes refused; {counts['items_done']:,} items done, {counts['items_given_again']:,} given once more",
+            f"writes refused; {counts['items_done']:,} items done, {counts['items_given_again']:,} given once more; "
+            f"{counts['swaps']:,} changes of the map, {counts['swaps_late']:,} that came too late, "
+            f"{counts['changes_seen']:,} seen; {counts['additions']:,} additions; {counts['questions']:,} questions",
             "dim",
         )
     )

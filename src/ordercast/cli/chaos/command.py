@@ -21,7 +21,7 @@ from ordercast.chaos.harness import Cluster, Harness, Outcome
 from ordercast.chaos.open_harness import OpenHarness
 from ordercast.chaos.schedule import Join, Plan, draw_plan
 from ordercast.cli.chaos.blocks import WORKER as BLOCKS
-from ordercast.cli.chaos.blocks import judge_blocks, show_blocks
+from ordercast.cli.chaos.blocks import Block, judge_blocks, show_blocks
 from ordercast.cli.chaos.casting import Groups, make_groups, processes_of
 from ordercast.cli.chaos.clusters import make_terrain, options_for, show_crossings
 from ordercast.cli.chaos.outcome import describe, show_outcome, show_plan
@@ -60,8 +60,12 @@ def chaos(
         int, typer.Option(min=0, help="Processes that come and go: two become as many as --processes, and two again.")
     ] = 0,
     blocks: Annotated[
-        bool, typer.Option("--blocks", help="Use a lock, an election and a queue instead of a bank; judged on Spark.")
+        bool, typer.Option("--blocks", help="Use all building blocks instead of a bank; judged on Spark.")
     ] = False,
+    block: Annotated[
+        list[Block] | None,
+        typer.Option(metavar="NAME", help=f"The same with one of {', '.join(Block)}; may be repeated."),
+    ] = None,
     seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     deaths: Annotated[int, typer.Option(min=0, help="SIGKILL, and no new start, where fewer than half may die.")] = 0,
@@ -119,6 +123,7 @@ def chaos(
     Example: ordercast chaos --protocol token --seconds 60 --kills 6 --loss 0.2 --seed 7
     """
     command = repeat_command(locals())
+    used = list(Block) if blocks else block or []
     core = find_protocol(protocol)
     arranged = core.arrangement.unlisted if changes else core.arrangement.listed
     chosen = read_options(option or (), core)
@@ -128,7 +133,7 @@ def chaos(
     quorum = len(processes_of(members)) // 2 + 1 if contract.partitionable else None
     if deaths and (changes or not contract.minority_may_die or 2 * deaths >= len(processes_of(members))):
         raise UsageError("--deaths: of processes that stay, fewer than half may die, and only where the others go on")
-    if blocks:
+    if used:
         _check_blocks(contract, groups, changes)
     if changes:
         _check_changes(locals(), contract)
@@ -170,7 +175,8 @@ def chaos(
         quorum=quorum,
         logged=not contract.another_process,
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
-        worker=BLOCKS if blocks else _choose_worker(contract, bool(changes) or len(members) == 1),
+        blocks=tuple(used),
+        worker=BLOCKS if used else _choose_worker(contract, bool(changes) or len(members) == 1),
     )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     show_plan(people, plan, seed)
@@ -178,8 +184,8 @@ def chaos(
         outcome = run_cluster(cluster, plan, seed, folder, people)
         verified, page = verify_and_report(str(outcome.trace), report=report, show_progress=not as_json)
         document = describe(cluster, plan, outcome, verified) | {"command": command}
-        if blocks:
-            document["blocks"] = judge_blocks(outcome, show_progress=not as_json)
+        if used:
+            document["blocks"] = judge_blocks(outcome, used, show_progress=not as_json)
             document["fine"] = document["fine"] and document["blocks"]["fine"]
     if as_json:
         print(json.dumps(document, indent=2))
@@ -187,7 +193,7 @@ def chaos(
         show(people, verified.summary, verified.examples, page)
         if "crossings" in document:
             show_crossings(people, document["crossings"])
-        if blocks:
+        if used:
             show_blocks(people, document["blocks"])
         show_outcome(people, cluster, outcome, document)
         if not document["fine"]:
