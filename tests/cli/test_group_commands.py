@@ -140,6 +140,7 @@ def test_a_process_is_added_and_removed_while_the_cluster_runs(
             for words, complaint in (
                 (("processes", "add", "a", "127.0.0.1:9"), "give the new process another name"),
                 (("processes", "add", "b", show(b)), "b is a process already"),
+                (("processes", "add", "e", show(b)), f"has b at {show(b)}: give the new process its own port"),
                 (("processes", "add", "e", "127.0.0.1"), "has no port"),
                 (("processes", "add", "e e", "127.0.0.1:9"), "is no name"),
                 (("processes", "remove", "strange"), "there is no process 'strange'; known: a, b"),

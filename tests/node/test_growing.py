@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 import ordercast
 from ordercast.net.ports import free_ports
@@ -13,6 +16,14 @@ from tests.node.cluster import make_configuration, open_nodes, payloads, run
 
 async def until(is_so: Callable[[], bool]) -> None:
     while not is_so():
+        await asyncio.sleep(0)
+
+
+async def join_when_left(node: ordercast.Node) -> ordercast.Group:
+    """Whoever has given up to join may be let in all the same, and leaves then."""
+    while True:
+        with suppress(ordercast.UsageError):
+            return await node.join("g", timeout=25)
         await asyncio.sleep(0)
 
 
@@ -28,6 +39,10 @@ def test_a_process_is_added_takes_part_dies_and_is_removed(tmp_path: Path) -> No
             await groups[0].multicast(b"1")
             for group in groups:
                 assert await payloads(group, 1) == [b"1"]
+            engine = a.internals.engine
+            for where in (engine.address, c.internals.engine.address):
+                with pytest.raises(ordercast.UsageError, match="give the new process its own"):
+                    engine.add_process("d", where)
             for node in (a, b, c):
                 node.internals.engine.add_process("d", ("127.0.0.1", port))
             async with ordercast.open(new, "d") as d:
@@ -53,5 +68,47 @@ def test_a_process_is_added_takes_part_dies_and_is_removed(tmp_path: Path) -> No
                     assert await payloads(returned, 1) == [b"4"]
                     for node in (a, again, c):
                         node.kill()
+
+    run(main())
+
+
+def test_whoever_was_removed_and_comes_back_leaves_what_it_was_in_and_joins_it_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A founder: the configuration has it in the group, and the others have gone on without it for good."""
+    configuration = make_configuration(protocol="token", log_directory=str(tmp_path))
+    host, _, port = configuration["processes"]["b"].rpartition(":")
+
+    async def main() -> None:
+        async with open_nodes(configuration) as (a, b, c):
+            groups = [await node.join("g") for node in (a, b, c)]
+            await groups[0].multicast(b"1")
+            assert await payloads(groups[1], 1) == [b"1"]
+            b.kill()
+            await asyncio.wait_for(a.internals.remove_process("b"), 25)
+            await groups[0].multicast(b"2")
+            assert await payloads(groups[0], 2) == [b"1", b"2"]
+            async with ordercast.open(configuration, "b") as again:
+                returned = await again.join("g")
+                await until(lambda: "b is out of group g" in caplog.text)
+                assert await payloads(returned, 1) == [b"1"]
+                with pytest.raises(ordercast.UsageError, match="joined already"):
+                    await again.join("g")
+                await returned.leave(timeout=25)
+                a.internals.engine.add_process("b", (host, int(port)))
+                given_up = asyncio.create_task(again.join("g"))
+                branches = again.internals.engine.core.branches
+                await until(lambda: branches["came"] > 0)
+                given_up.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await given_up
+                joined = await join_when_left(again)
+                assert joined.members == ("a", "b", "c")
+                assert joined.offset == 2
+                await joined.multicast(b"3")
+                assert await payloads(joined, 1) == [b"3"]
+                assert await payloads(groups[2], 3) == [b"1", b"2", b"3"]
+                for node in (a, again, c):
+                    node.kill()
 
     run(main())

@@ -216,7 +216,7 @@ def test_a_state_that_nobody_else_has_goes_with_the_last_who_leaves_and_the_log_
             again = await Replicated(Book(), quorum=1).join(a, "quotes")
             await again.call(Book.add, "y")
             await again.leave()
-            assert "may go with it: is the last one in it" in caplog.text
+            assert "may go with it: nobody else is in it" in caplog.text
 
     run(main())
 

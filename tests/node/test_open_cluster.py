@@ -154,6 +154,16 @@ def test_a_multicast_address_that_cannot_be_joined_is_refused_in_one_line() -> N
     run(main())
 
 
+def test_an_interface_that_this_machine_has_not_is_refused_in_one_line() -> None:
+    async def main() -> None:
+        elsewhere = by_multicast(interface="203.0.113.7")
+        with pytest.raises(ordercast.UsageError, match=r"cannot listen on 203\.0\.113\.7 \(.*\): name an address of"):
+            async with ordercast.open(elsewhere, "a"):
+                pass
+
+    run(main())
+
+
 def test_a_founder_that_joins_a_larger_group_goes_on_at_its_offsets() -> None:
     meeting, first, second = free_ports(3)
 

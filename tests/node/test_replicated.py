@@ -486,6 +486,14 @@ def test_a_call_takes_no_longer_than_the_replicas_timeout() -> None:
         Replicated(Ledger(), timeout=0)
 
 
+def test_a_state_of_which_no_snapshot_can_be_made_is_refused_at_once() -> None:
+    class Plain:
+        def put(self) -> None: ...
+
+    with pytest.raises(ordercast.UsageError, match="and Plain is neither: write @dataclass above it"):
+        Replicated(Plain())
+
+
 def test_a_timeout_that_the_method_raises_is_its_result() -> None:
     @dataclass
     class Impatient:

@@ -63,6 +63,9 @@ def add(
     known = configuration.addresses.get(name)
     if known is not None and show_address(known) != where:
         raise UsageError(f"{config} has {name} at {show_address(known)}: give the new process another name")
+    for other, taken in configuration.addresses.items():
+        if other != name and show_address(taken) == where:
+            raise UsageError(f"{config} has {other} at {where}: give the new process its own port or address")
     request = {"command": "add-process", "name": name, "address": where}
     answer = ordercast.run(ask_once(control_path(config, process), request))
     line = f'{name} = "{where}"'

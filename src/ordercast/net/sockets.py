@@ -43,7 +43,7 @@ def resolve(host: str, port: int) -> Resolved:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise UsageError(f"there is no host {host!r} ({error.strerror or error}): correct [processes]") from None
+        raise UsageError(f"there is no host {host!r} ({error.strerror or error}): correct the address") from None
     family, _, _, _, address = found[0]
     return Resolved(family, address)  # type: ignore[arg-type]
 
@@ -56,10 +56,12 @@ def open_udp(where: Resolved, buffer_bytes: int) -> socket.socket:
         opened.bind(where.address)
     except OSError as error:
         opened.close()
-        place = f"{where.address[0]}:{where.address[1]}"
+        host, port = where.address[:2]
+        if not port:
+            raise UsageError(f"cannot listen on {host} ({error.strerror}): name an address of this machine") from None
         raise UsageError(
-            f"cannot listen on {place} ({error.strerror}): is the process running already, or is the address another "
-            f"machine's?"
+            f"cannot listen on {host}:{port} ({error.strerror}): is the process running already, or is the address "
+            f"another machine's?"
         ) from None
     set_buffers(opened, buffer_bytes)
     return opened

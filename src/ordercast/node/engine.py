@@ -18,7 +18,7 @@ from ordercast.net.packets import NET_INSTANCE, NET_PACKETS
 from ordercast.net.site import LiveSite
 from ordercast.net.sockets import resolve
 from ordercast.net.transport import Transport
-from ordercast.node.addresses import HostPort
+from ordercast.node.addresses import HostPort, show_address
 from ordercast.node.beacon_packets import BEACON_INSTANCE, BEACON_PACKETS
 from ordercast.node.configuration import Configuration
 from ordercast.node.journal import Attachment, Journal
@@ -281,6 +281,9 @@ class Engine:
         if name == self.process or name in self._others:
             raise UsageError(f"{name} is a process already: give the new one another name")
         resolved = resolve(*where)
+        for other in (self.process, *self._others):
+            if self.transport.address_of(other) == resolved.address:
+                raise UsageError(f"{show_address(where)} is the address of {other}: give the new process its own")
         self.endpoint.add_site(name)
         self.transport.set_address(name, resolved)
         self._others[name] = where

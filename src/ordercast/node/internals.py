@@ -33,6 +33,7 @@ from ordercast.node.journal import Attachment
 from ordercast.node.key_seeking import KeySeeking
 from ordercast.node.membership import Membership
 from ordercast.node.obstacles import Obstacles
+from ordercast.node.outside import Outside
 from ordercast.node.receipts import Receipts
 from ordercast.node.receiver import Receiver
 from ordercast.node.sender import Sender
@@ -103,8 +104,7 @@ class Internals:
         self._obstacles_in: dict[GroupId, Obstacles] = {}
         self._unknown: set[SiteId] = set()
         """Members of the last view of whom nobody has told where they are."""
-        self._outside: set[GroupId] = set()
-        """Groups that have gone on without this process, until it enters them again."""
+        self._outside = Outside(process, engine.is_configured)
         self._last_address: Address | None = None
         """It was in order, and most messages have the same one as the message before."""
         self._queue_bytes = configuration.queue_bytes
@@ -236,37 +236,35 @@ class Internals:
         group = effect.group
         if self.receiver.find(group) is not None:
             self.receiver.enter(group, effect.offset, elsewhere=group in self._outside)
-        elif not self.engine.is_configured(group):
+        elif not self._outside.stays_in(group):
             # (A configured one has an inbox from the start, unless the application has left it.)
             if self.membership.wants(group):
                 self.receiver.open(group, effect.offset)
             else:
                 with suppress(UsageError):
                     self.membership.give_up(group)
-        self._outside.discard(group)
+        self._outside.entered(group)
 
     def exit_group(self, instance: InstanceId, effect: ExitGroup) -> None:
         """This process has left a group, or the others have gone on without it."""
         self._last_address = None
         group = effect.group
         if self.membership.exited(group):
-            self.receiver.forget(group)
-            self.views.forget(group)
-            why = UsageError(f"group {group!r} was left: join it again")
-            self.senders.forget(group, why)
-            self.receipts.drop((group,), why)
-            self._key_seeking.stop(group)
-            obstacles = self._obstacles_in.pop(group, None)
-            if obstacles is not None:
-                obstacles.stop()
-            return
-        if self.receiver.find(group) is not None:
-            self._outside.add(group)
-            logger.warning(
-                "process %s is out of group %s, which has gone on without it: it goes on where the others are",
-                self.process,
-                group,
-            )
+            self._forget(group)
+        elif self.receiver.find(group) is not None:
+            self._outside.exited(group)
+
+    def _forget(self, group: GroupId) -> None:
+        """This process is out of a group, and its application knows it."""
+        self.receiver.forget(group)
+        self.views.forget(group)
+        why = UsageError(f"group {group!r} was left: join it again")
+        self.senders.forget(group, why)
+        self.receipts.drop((group,), why)
+        self._key_seeking.stop(group)
+        obstacles = self._obstacles_in.pop(group, None)
+        if obstacles is not None:
+            obstacles.stop()
 
     def join_refused(self, instance: InstanceId, effect: JoinRefused) -> None:
         """A join will not come about."""
@@ -294,10 +292,11 @@ class Internals:
         entered: list[GroupId] = []
         try:
             for name in names:
-                if not self.engine.is_configured(name):
+                if not self._outside.stays_in(name):
                     await self.wait_started()
                     await self.membership.wait_left(name)
-                    if self.process not in self.engine.groups.get(name, ()):
+                    # (The protocol may be in it, and what it says of that under way: of a join that was given up.)
+                    if self.process not in self.engine.groups.get(name, ()) or self.receiver.find(name) is None:
                         await self.membership.enter(name, role, service)
                         entered.append(name)
                         continue
@@ -333,7 +332,7 @@ class Internals:
         if self.engine.journal.stable or not self.is_dynamic:
             return
         mine = [name for name, members in self.engine.groups.items() if self.process in members]
-        joined = [name for name in mine if not self.engine.is_configured(name)]
+        joined = [name for name in mine if not self._outside.stays_in(name)]
         await self._hand_over(joined, is_patient=False)
         with suppress(OrdercastError, TimeoutError):
             async with asyncio.timeout(CLOSE_STILL_SECONDS):
@@ -354,7 +353,7 @@ class Internals:
         inbox = self.receiver.find(name)
         if inbox is None:
             raise UsageError(f"process {self.process} is not in group {name!r}: there is nothing to leave")
-        if self.engine.is_configured(name):
+        if self._outside.stays_in(name) and name not in self._outside:
             raise UsageError(f"the configuration has process {self.process} in group {name!r}, and there it stays")
         if len(inbox.groups) > 1:
             others = ", ".join(group for group in inbox.groups if group != name)
@@ -363,7 +362,7 @@ class Internals:
 
     async def leave(self, names: tuple[GroupId, ...], inbox: Inbox) -> None:
         """Take no more deliveries, and be out of those groups that no file puts this process into."""
-        joined = [name for name in names if not self.engine.is_configured(name)]
+        joined = [name for name in names if not self._outside.stays_in(name)]
         if inbox.closed:
             return
         exits: list[asyncio.Future[None]] = []
@@ -376,6 +375,8 @@ class Internals:
             if not self.over.is_set():
                 exits = [self.membership.give_up(name) for name in joined]
             self.receiver.release(inbox)
+            for name in self._outside.part(names):
+                self._forget(name)  # whoever was removed is out of it already
         for answer in exits:
             await asyncio.shield(answer)
 

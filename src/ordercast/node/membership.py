@@ -41,6 +41,7 @@ class Membership:
         self._refuse_failed()
         if group in self._joining:
             raise UsageError(f"group {group!r} is being joined already: wait for that")
+        was_abandoned = group in self._abandoned
         self._abandoned.pop(group, None)
         answer = self._joining[group] = self._loop.create_future()
         asked = False
@@ -57,6 +58,8 @@ class Membership:
                 self._abandoned[group] = None
                 with suppress(UsageError):
                     self.give_up(group)
+            elif was_abandoned and not asked:
+                self._abandoned[group] = None  # it is still on its way in, to leave
             raise
         finally:
             del self._joining[group]

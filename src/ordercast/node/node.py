@@ -247,6 +247,8 @@ class Node:
             raise UsageError("version=, encode= and decode= belong to a type=: name the type of the messages")
         if not names:
             raise UsageError("join which group?")
+        if timeout is not None and not timeout > 0:
+            raise UsageError(f"timeout={timeout}: to join takes some time; None is as long as it takes")
         internals = self.internals
         check_thread(internals.thread)
         for name in names:

@@ -32,7 +32,7 @@ async def hand_over(
     """
     if not lineage.others:
         if has_state():
-            _tell_lost(internals.process, group, lineage, "is the last one in it")
+            _tell_lost(internals.process, group, lineage, "nobody else is in it")
         return
     lineage.say_parting()
     loop = asyncio.get_running_loop()

@@ -128,6 +128,7 @@ class Schema:
             raise UsageError(
                 f"a version of {len(version)} characters: at most {VERSION_LENGTH_MAX}, it is in every call"
             )
+        _check_state(state_class)
         self.methods = {
             name: Method(function)
             for name, function in inspect.getmembers(state_class, inspect.isfunction)
@@ -149,6 +150,16 @@ class Schema:
         if method is None:
             raise NoSuchMethod(f"there is no method {call.method!r}")
         return method.unpack(call.arguments, call.named)
+
+
+def _check_state(state_class: type) -> None:
+    """What no bytes can be made of could be given to nobody, and stop the node with the first snapshot."""
+    with suppress(TypeError, NameError, RecursionError):
+        if isinstance(msgspec.inspect.type_info(state_class), msgspec.inspect.CustomType):
+            raise UsageError(
+                f"a state is a dataclass or a msgspec struct, of which a snapshot can be made, and "
+                f"{state_class.__name__} is neither: write @dataclass above it, and name its fields with their types"
+            )
 
 
 _PLAIN_KINDS = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
