@@ -106,7 +106,7 @@ class InterGroup(Protocol):
         self.clock = GroupClock()
         self._ranks = {site: rank for rank, site in enumerate(context.sites)}
         self.process_groups: dict[GroupId, ProcessGroup] = {}
-        self._channels: dict[str | None, ProcessGroup] = {}
+        self.channels: dict[str | None, ProcessGroup] = {}
         self._orders: dict[GroupId, TimestampOrder] = {}
         self.told = 0
         """The latest timestamp of a message of another process that the application has got, in any group."""
@@ -141,7 +141,7 @@ class InterGroup(Protocol):
         self._orders[name] = shared or TimestampOrder()
 
     def _add(self, group: ProcessGroup) -> ProcessGroup:
-        self.process_groups[group.name] = self._channels[group.channel] = group
+        self.process_groups[group.name] = self.channels[group.channel] = group
         return group
 
     # ------------------------------------------------------------------ views that change (see `dynamic.py`)
@@ -177,7 +177,7 @@ class InterGroup(Protocol):
         """A process that crashed has lost its numbers: it says nothing that the others would take for old, and stays
         out."""
         self.process_groups.clear()
-        self._channels.clear()
+        self.channels.clear()
         self.block("start", "this process has crashed and lost its numbers; it takes part again under another name")
 
     def on_multicast_requested(self, event: MulticastRequested) -> None:
@@ -211,14 +211,14 @@ class InterGroup(Protocol):
     # ------------------------------------------------------------------ for all parts
     def group_on(self, arrival: Arrival) -> ProcessGroup:
         """The group on whose channel a packet came."""
-        group = self._channels.get(arrival.channel)
+        group = self.channels.get(arrival.channel)
         if group is None:
             raise WireError(f"nothing of InterGroup travels on {arrival.channel}")
         return group
 
     def was_in(self, name: GroupId) -> bool:
         """Whether this process is in a group, or was: packets that are under way come later."""
-        return channel_of(name) in self._channels
+        return channel_of(name) in self.channels
 
     def order_of(self, group: ProcessGroup) -> TimestampOrder:
         """Where the messages of a group wait for their turn: with each other, or with those of all groups."""

@@ -30,7 +30,7 @@ class Reception(Part):
         core = self._core
         if sender == core.site:
             return
-        group = core.group_on(arrival)
+        group = core.channels.get(arrival.channel) or core.group_on(arrival)
         if group.member is None:
             stream: Stream | None = self.check(group, sender, packet)
         else:
