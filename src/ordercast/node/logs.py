@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any, TextIO
 
 LINES_A_SECOND = 10
-"""Of all lines together, on the average of a second. What is more is counted, and told with the next line that is
-written."""
+"""Of all lines together, in any second. What is more is counted, and told with the next line that is written."""
 
 KINDS_MAX = 1_000
 """Kinds of lines that are told apart; one kind is one place in the program."""
@@ -30,8 +30,8 @@ class NoFloods(logging.Filter):
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
         self._clock = clock
-        self._tokens = float(LINES_A_SECOND)
-        self._last = clock()
+        self._written: deque[float] = deque(maxlen=LINES_A_SECOND)
+        """When the last lines were."""
         self._since: dict[str, tuple[float, int]] = {}
         """Kind -> when its count began, and the count."""
         self._left_out = 0
@@ -39,12 +39,11 @@ class NoFloods(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is written; how many were not since the last one is in its `left_out`."""
         now = self._clock()
-        self._tokens = min(float(LINES_A_SECOND), self._tokens + (now - self._last) * LINES_A_SECOND)
-        self._last = now
-        if not self._is_wanted(f"{record.name} {record.levelno} {record.msg}", now) or self._tokens < 1:
+        is_flood = len(self._written) == LINES_A_SECOND and now - self._written[0] < 1.0
+        if not self._is_wanted(f"{record.name} {record.levelno} {record.msg}", now) or is_flood:
             self._left_out += 1
             return False
-        self._tokens -= 1
+        self._written.append(now)
         record.left_out = self._left_out
         if self._left_out:
             record.msg = f"{record.getMessage()} ({self._left_out} lines like this or others were left out)"
