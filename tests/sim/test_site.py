@@ -8,11 +8,8 @@ import pytest
 
 from ordercast.core import Record
 from ordercast.core.events import Consumed, Event
-from ordercast.protocols import find_protocol
 from ordercast.runtime import Instance
-from ordercast.sim import Simulation
 from ordercast.sim.kernel import EventQueue
-from ordercast.sim.networks import PointToPoint
 from ordercast.sim.site.clock import SiteClock
 from ordercast.sim.site.credit import CreditQueue, Request
 from ordercast.sim.site.disk import Disk
@@ -344,10 +341,3 @@ def test_what_a_crashed_instance_delivered_is_not_read() -> None:
     reader.deliver(after)
     machine.queue.run(1.0)
     assert (before.heard, after.heard) == ([], [(0.0, 1)])
-
-
-def test_a_site_has_no_more_attributes_than_python_keeps_in_the_object() -> None:
-    """Every event reads some of them, and a larger object costs each read more."""
-    for protocol in ("sequencer", "fan-3"):
-        simulation = Simulation(find_protocol(protocol), {"g": ("a", "b")}, PointToPoint(processing=0.0, latency=0.001))
-        assert all(len(vars(site)) <= 30 for site in simulation.sites.values())

@@ -51,15 +51,9 @@ if TYPE_CHECKING:
 REPAIR_SECONDS = 0.5
 """An operator who stands by."""
 
-TO_BE_REPAIRED, REPAIRED = "to be repaired", "repaired"
-"""What becomes of a site that has lost its log."""
-
 
 class SimulatedSite:
-    """One site. It is the driver of its instances (see `ordercast.runtime.Driver`).
-
-    Every event reads some of its attributes. It has 30 at the most: more of them CPython 3.11 does not keep in the
-    object itself, and finds each one more slowly."""
+    """One site. It is the driver of its instances (see `ordercast.runtime.Driver`)."""
 
     def __init__(
         self,
@@ -101,8 +95,9 @@ class SimulatedSite:
         self._recovering: set[InstanceId] = set()
         self._log_is_new = True
         """Whether there is nothing to recover from: to the instances this is a first start."""
-        self._loss = ""
-        """`TO_BE_REPAIRED`, when others refuse the site; or `REPAIRED`, and so there is nothing to recover from."""
+        self._log_is_lost = False
+        """Whether that is so because an operator has repaired the site."""
+        self._is_to_be_repaired = False
         self._last_packets: int | None = None
         """How many packets the site sends before it crashes; None: it does not crash by that."""
         self._random = random
@@ -148,7 +143,7 @@ class SimulatedSite:
             # An instance that starts for the first time does not say that it has recovered.
             self._note_recovered(name)
         else:
-            instance.start(now, self._loss == REPAIRED)
+            instance.start(now, self._log_is_lost)
 
     def crash(self, torn: bool = False, reason: str | None = None) -> None:
         """Stop at once: memory is gone, the log keeps what was synced (torn: and a random part of the rest)."""
@@ -196,7 +191,7 @@ class SimulatedSite:
         if self.simulation.contract.another_process:
             self.simulation.succeed(self)
             return
-        if self._loss == REPAIRED:
+        if self._log_is_lost:
             # The last start after the repair did not come far enough: what it has logged is half of the truth.
             self.disk.erase()
             self.began = self.incarnation + 1
@@ -212,22 +207,24 @@ class SimulatedSite:
         """Everything on the disk is gone; `repair`: an operator will see to it when the site has been refused."""
         self.disk.erase()
         # Nor does anything say that the site was being repaired.
-        self._log_is_new, self._loss = True, TO_BE_REPAIRED if repair else ""
+        self._log_is_new, self._log_is_lost = True, False
+        self._is_to_be_repaired = repair
 
     def refuse(self, why: str) -> None:
         """Others have told the site that it must not take part: it fails, and says why."""
         self.refused = why
         self.simulation.refusals[self.name] = why
         self.crash(reason=REFUSED)
-        if self._loss == TO_BE_REPAIRED:
+        if self._is_to_be_repaired:
             self._queue.schedule(self._queue.now + REPAIR_SECONDS, self._repair)
 
     def _repair(self) -> None:
         """An operator has declared the log lost: the site begins a new one, which the others accept."""
         self.refused = ""
+        self._is_to_be_repaired = False
         self.disk.erase()
         self.began = self.incarnation + 1
-        self._log_is_new, self._loss = False, REPAIRED
+        self._log_is_new, self._log_is_lost = False, True
         self.recover()
 
     def _recall(self) -> bytes:
@@ -482,7 +479,6 @@ class SimulatedSite:
         if name in self._recovering:
             self._recovering.discard(name)
             if not self._recovering:
-                if self._loss == REPAIRED:
-                    self._loss = ""
+                self._log_is_lost = False
                 if self.recorder is not None:
                     self.recorder.recover(self.processor.cursor)
