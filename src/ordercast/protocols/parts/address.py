@@ -57,6 +57,10 @@ class Addresses(Generic[AnyDestinations]):
         """Dst(m)."""
         return self._of_groups[multicast.groups, None]
 
+    def sites_of(self, multicast: Multicast) -> tuple[SiteId, ...]:
+        """The sites in Dst(m)."""
+        return self._of_groups[multicast.groups, None].sites
+
     def _find(self, groups: tuple[GroupId, ...], destinations: tuple[SiteId, ...] | None) -> AnyDestinations:
         if not groups or any(group not in self._context.groups for group in groups):
             raise WireError(f"unknown groups {groups}")

@@ -71,6 +71,8 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
         # for complete, and delivers what should come later.)
         self.ordinal = core.context.incarnation << 32
         """The last that was given."""
+        self.here = 0
+        """Those of which this site is a destination."""
         self._payload_bytes = 0
 
     def note(self, message: MessageId, address: Destinations) -> AnyKept | None:
@@ -88,6 +90,8 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
         self.ordinal += 1
         entry: AnyKept = self.make(message, address, self.ordinal, core.watching.tick)
         self[message] = entry
+        if core.site in address.sites:
+            self.here += 1
         core.watching.keep_watching()
         return entry
 
@@ -105,6 +109,8 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
             return False
         if entry.multicast is not None:
             self._payload_bytes -= len(entry.multicast.payload)
+        if self._core.site in entry.address.sites:
+            self.here -= 1
         return True
 
     @property

@@ -187,7 +187,7 @@ class ReliableMulticast(Part):
             raise WireError(f"{message.source} is not a site of the system")
         if self._host.site not in self._destinations(multicast):
             raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
-        finished = self.source(message.source)
+        finished = self.finished.get(message.source) or self.source(message.source)
         if data.floor > finished.floor or data.began != finished.began or finished.offered is not None:
             self._take_floor(finished, data)
         self.take(sender, multicast)
@@ -207,7 +207,8 @@ class ReliableMulticast(Part):
         message = multicast.id
         if self._find(message) is not None:
             return
-        if self.is_finished(message):
+        known = self.finished.get(message.source)
+        if known is not None and message in known:
             self._host.branch("old")
             self._on_old(sender, message)
             return
@@ -289,8 +290,10 @@ class ReliableMulticast(Part):
 
     def finish(self, message: MessageId) -> None:
         """Everyone has it: every copy that still comes is old."""
-        self.source(message.source).above.add((message.incarnation, message.number))
-        self.forget(message)
+        known = self.finished.get(message.source) or self.source(message.source)
+        known.above.add((message.incarnation, message.number))
+        if self._wanted or self._asked:
+            self.forget(message)
 
     def forget(self, message: MessageId) -> None:
         """Nobody has it, or everyone: it is not wanted any more."""

@@ -89,9 +89,9 @@ class Source(Part):
         (Not before a majority of the applications has taken it: a source whose messages are few waits with the next
         one until somebody has got round to saying so.)
         """
-        before = self._under_way
+        before, here = self._under_way, self._core.site
         for entry in entries:
-            if entry.message.source == self._core.site and not entry.taken:
+            if entry.message.source == here and not entry.taken:
                 self._take_back_credit(entry)
         if self._under_way < before:
             self.give_credit()
@@ -106,9 +106,9 @@ class Source(Part):
         It may be over before anybody said that it was taken. (Else: a message to the source alone is in the log as
         delivered; after a crash it is over at once, and its credit is gone for ever.)
         """
-        is_own = False
+        is_own, here = False, self._core.site
         for entry in entries:
-            if entry.message.source == self._core.site:
+            if entry.message.source == here:
                 is_own = True
                 if not entry.taken:
                     self._take_back_credit(entry)

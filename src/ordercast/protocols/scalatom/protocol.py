@@ -138,7 +138,7 @@ class Scalatom(Keeper):
                 self.link,
                 eager=options.relay_eagerly,
                 want_seconds=options.want_seconds,
-                destinations=lambda multicast: self.addresses.of(multicast).sites,
+                destinations=self.addresses.sites_of,
                 find=self.entries.body,
                 on_delivered=self.ordering.on_delivered,
                 on_old=self.keeping.on_old,

@@ -28,8 +28,8 @@ class Delivery(Handover):
         self._core = core
         self._final: list[Mark] = []
         """Messages with a final timestamp that are not delivered, as a heap; dead items are dropped later."""
-        self._open: deque[tuple[int, MessageId]] = deque()
-        """Places of our cell, by timestamp, from the first whose message has no final one."""
+        self.open: deque[tuple[int, MessageId]] = deque()
+        """Places of our cell, by timestamp, from the first whose message is not delivered and has no final one."""
         self._complete = 0
         """With what we have accepted, we have every place of S up to this timestamp."""
         self._pending: list[tuple[int, int]] = []
@@ -38,13 +38,9 @@ class Delivery(Handover):
     # ------------------------------------------------------------------ what is known
     def begin(self) -> None:
         """Another epoch has begun: its places come next."""
-        self._open.clear()
+        self.open.clear()
         self._complete = 0
         self._pending.clear()
-
-    def on_placed(self, entry: Entry, timestamp: int) -> None:
-        """A message that is not delivered stands at a place of our cell; timestamps ascend."""
-        self._open.append((timestamp, entry.message))
 
     def hear_primary(self, count: int, clock: int) -> bool:
         """The primary has said, in S, a clock with so many places; it counts when we have accepted these. Whether it
@@ -89,16 +85,17 @@ class Delivery(Handover):
         ready: list[Entry] = []
         keys: list[Mark] = []
         final, entries = self._final, core.entries
-        # (i) and (ii) hold for all that come before one for which they hold: mostly all of them.
+        # (i) to (iii) hold for all that come before one for which they hold: mostly all of them.
         past = final[-1][0]
         if not (self.is_primary_past(past) and self.is_quorum_past(past)):
             past = 0
+        lowest = past if self.is_lowest(past) else 0
         while final:
             entry = entries.get(final[0][1])
             if entry is None or entry.delivered:
                 heappop(final)
                 continue
-            if not self.is_next(entry, past):
+            if (entry.sequence > lowest or entry.multicast is None) and not self.is_next(entry, past):
                 break
             keys.append(heappop(final))
             if final and final[0][0] == entry.sequence:
@@ -135,7 +132,7 @@ class Delivery(Handover):
 
     def is_lowest(self, t: int) -> bool:
         """(iii): every other message with a timestamp up to t is delivered or has its final one."""
-        places = self._open
+        places = self.open
         while places:
             timestamp, message = places[0]
             entry = self._core.entries.get(message)
@@ -168,5 +165,5 @@ class Delivery(Handover):
             silent = [site for site, voice in voices.said.items() if voice.epoch != started or voice.clock < t]
             return f"{entry.message} waits for {', '.join(silent)}"
         if not self.is_lowest(t):
-            return f"{entry.message} waits for {self._open[0][1]}, which may come before it"
+            return f"{entry.message} waits for {self.open[0][1]}, which may come before it"
         return f"{entry.message} waits for an earlier message"

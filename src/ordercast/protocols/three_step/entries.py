@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from ordercast.core import MessageId
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.kept import Kept, KeptMessages
 from ordercast.protocols.parts.multicast import Data
-
-if TYPE_CHECKING:
-    from ordercast.protocols.three_step.protocol import ThreeStep
 
 
 class Standing(msgspec.Struct, frozen=True, gc=False):
@@ -57,23 +52,3 @@ class Entries(KeptMessages[Entry]):
     """Every message that is not over."""
 
     make = Entry
-    _core: ThreeStep
-
-    def __init__(self, core: ThreeStep) -> None:
-        super().__init__(core)
-        self.here = 0
-        """Those of which this site is a destination."""
-
-    def begin(self, message: MessageId, address: Destinations) -> Entry:
-        """What we know of a message that is neither known nor over."""
-        entry = super().begin(message, address)
-        if self._core.site in address.sites:
-            self.here += 1
-        return entry
-
-    def forget(self, entry: Entry) -> bool:
-        """A message is over; whether it was not before."""
-        was_kept = super().forget(entry)
-        if was_kept and self._core.site in entry.address.sites:
-            self.here -= 1
-        return was_kept

@@ -49,7 +49,8 @@ class Forwarding(Part):
         core, multicast = self._core, data.multicast
         core.multicast.on_data(sender, data, arrival)
         if (
-            sender == multicast.id.source
+            len(multicast.payload) < self._direct_bytes
+            and sender == multicast.id.source
             and sender in core.cellmates
             and self._is_small(multicast, core.addresses.of(multicast))
         ):

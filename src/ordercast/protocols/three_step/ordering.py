@@ -260,12 +260,13 @@ class Ordering(Part):
             acceptances.append(Acceptance(message, timestamp, multicast))
 
     def _stand(self, entry: Entry, place: int, timestamp: int) -> None:
+        core = self._core
         entry.place = place
         if self._unplaced:
             self._unplaced.pop(entry.message, None)
-        self.own_voices.stand_here(entry, self._core.primary.started, place, timestamp)
+        self.own_voices.stand_here(entry, core.primary.started, place, timestamp)
         if not entry.delivered:
-            self._core.delivery.on_placed(entry, timestamp)
+            core.delivery.open.append((timestamp, entry.message))
         self._complete.append(entry)
 
     def _raise_clock(self, leads: bool) -> dict[Destinations | None, MessageId]:
@@ -429,10 +430,11 @@ class Ordering(Part):
 
     def trim(self) -> None:
         """Places of messages that are over go, from the first on; the numbers go on."""
-        places, core = self.places, self._core
-        entries = core.entries
-        is_finished = core.multicast.is_finished
-        while places and (message := places[0].message) not in entries and is_finished(message):
+        places, entries, finished = self.places, self._core.entries, self._core.multicast.finished
+        while places and (message := places[0].message) not in entries:
+            known = finished.get(message.source)
+            if known is None or message not in known:
+                break
             places.popleft()
             self.base += 1
 

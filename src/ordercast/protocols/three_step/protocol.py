@@ -151,7 +151,7 @@ class ThreeStep(Keeper):
                 self.link,
                 eager=False,
                 want_seconds=options.want_seconds,
-                destinations=lambda multicast: self.addresses.of(multicast).sites,
+                destinations=self.addresses.sites_of,
                 find=self.entries.body,
                 on_delivered=self.on_delivered,
                 on_old=self.keeping.on_old,

@@ -67,9 +67,12 @@ class Taking(Keeping):
         if not self._unreported_count:
             core.set_timer("acknowledge", core.options.acknowledge_seconds)
         self._unreported_count += taken
+        address: Destinations | None = None
         for _ in range(taken):
             entry = given.popleft()
-            self._to_tell.update(entry.address.others)
+            if entry.address is not address:
+                address = entry.address
+                self._to_tell.update(address.others)
             source = entry.message.source
             if source not in entry.address.sites:
                 self._to_sources.setdefault(source, []).append(entry.message)
