@@ -14,11 +14,11 @@ from ordercast.core.effects import Credit, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.parts.multicast import Data
-from ordercast.protocols.parts.primary_packets import Place, Start
+from ordercast.protocols.parts.primary_packets import Collect, Place, Promise, Start
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
 from ordercast.protocols.three_step.ordering import Ordering
-from ordercast.protocols.three_step.packets import Answer, Ask, Placed, Propose, Taken, Word
+from ordercast.protocols.three_step.packets import Answer, Ask, Placed, Propose, Taken, Told, Word
 from ordercast.protocols.three_step.speaking import NEXT_SECONDS, WORD_SECONDS
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss, Partition
@@ -347,6 +347,38 @@ def test_a_start_is_looked_at_when_the_last_body_has_come_and_not_with_every_one
         b.receive("x", data("x", number))
     assert ordering.count == 500
     assert looked == [500, 500]
+
+
+def test_whoever_asks_about_much_is_sent_the_start_once_in_an_interval() -> None:
+    """(Else: who is back with thousands of messages in its log gets all places of the epoch with every answer.)"""
+    a = hand("a")
+    for epoch in (1, 2):
+        a.receive("c", Collect(3 * epoch))
+        a.receive("b", Promise(3 * epoch, 0, 0, (), 0))
+        starts = [
+            [packet for _, packet in sent(a.receive("b", Ask(3 * epoch, 0, 0, None, ()))) if isinstance(packet, Start)]
+            for _ in range(3)
+        ]
+        assert [len(told) for told in starts] == [1, 0, 0], epoch
+    a.step(TimerFired("watch"))
+    assert [type(packet) for _, packet in sent(a.receive("b", Ask(6, 0, 0, None, ())))].count(Start) == 1
+
+
+def test_whoever_is_answered_asks_on_about_what_the_other_has_not_taken() -> None:
+    """(Else: who cannot deliver yet asks about the same 128 messages as fast as it is answered.)"""
+    b = hand("b")
+    for number in range(1, 201):
+        b.receive("x", data("x", number))
+    for _ in range(2):
+        b.step(TimerFired("watch"))
+
+    def asks_on(first: int) -> list[int]:
+        told = tuple(Told(message("x", number), 0, True) for number in range(first, first + 128))
+        said = sent(b.receive("c", Answer(told, None, None)))
+        return [asked.message.number for _, packet in said if isinstance(packet, Ask) for asked in packet.asked]
+
+    assert asks_on(1) == list(range(129, 201))
+    assert asks_on(73) == []
 
 
 def test_whoever_lacks_many_places_is_sent_all_of_them() -> None:

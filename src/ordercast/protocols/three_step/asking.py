@@ -47,6 +47,8 @@ class Asking(Watch):
         self._core = core
         self._begun_tick = 0
         """When the last epoch began."""
+        self._start_told: dict[SiteId, tuple[int, int]] = {}
+        """Site of our cell -> the epoch whose start it was sent when it asked, and the interval."""
 
     # ------------------------------------------------------------------ watching
     def look(self) -> bool:
@@ -180,10 +182,20 @@ class Asking(Watch):
             return
         if core.primary.leads:
             if packet.started < core.primary.started:
-                core.primary.send_start(sender)
+                self._tell_start(sender)
             elif packet.count < core.ordering.count:
                 self._tell_missing(sender, packet.count)
         core.speaking.say((sender,), packet.served()[:1])
+
+    def _tell_start(self, site: SiteId) -> None:
+        """At the primary: send a site of our cell the start that it has not taken; once in an interval, however much it
+        asks about. (Else: who is back with thousands of messages gets all places with every answer.)"""
+        told = self._core.primary.started, self.tick
+        if self._start_told.get(site) != told:
+            self._start_told[site] = told
+            self._core.primary.send_start(site)
+            # The next interval comes though nothing is unfinished here.
+            self.keep_watching()
 
     def _tell_missing(self, site: SiteId, count: int) -> None:
         """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
@@ -191,13 +203,13 @@ class Asking(Watch):
         core, places = self._core, self._core.ordering.places
         first = count - core.ordering.base
         if first < 0 or len(places) - first > MISSING_MANY:
-            core.primary.send_start(site)
+            self._tell_start(site)
             return
         missing = [places[index] for index in range(first, min(len(places), first + MISSING_MAX))]
         known = (core.entries.get(place.message) for place in missing)
         found = [entry for entry in known if entry is not None]
         if len(found) < len(missing):
-            core.primary.send_start(site)
+            self._tell_start(site)
         else:
             core.ordering.tell_standings(site, found)
 
@@ -227,8 +239,13 @@ class Asking(Watch):
 
         (Else: a source outside, which knows no final timestamps, comes back with five thousand messages in its log,
         asks about 128 of them every 32 intervals, and may send nothing for two minutes.)
+
+        Not about what it has taken, as it has said. (Else: who is back waits for bodies of a start, and has 128
+        messages that it cannot deliver before; it asks about these as fast as it is answered, for half a minute.)
         """
-        rest = islice((entry for entry in self.old() if site in self._whom_to_ask(entry)), ASKED_MAX)
+        has_taken = self._core.keeping.has_taken
+        asks = (entry for entry in self.old() if site in self._whom_to_ask(entry) and not has_taken(site, entry))
+        rest = islice(asks, ASKED_MAX)
         asked = tuple(Asked(entry.message, entry.address.cells, entry.multicast is not None) for entry in rest)
         if asked:
             self._send(site, asked)
