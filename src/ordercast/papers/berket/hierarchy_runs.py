@@ -90,9 +90,10 @@ def options(sites: int, regions: int) -> Options:
         control_seconds_min=period,
         local_target_size=LOCAL_TARGET_SIZE,
         coordinators_low=max(1, wanted // 2),
-        # What is wanted is the middle of both: whoever starts becomes a coordinator until there are so many. Rounded
-        # up, or one too many of five would leave, its children be far from theirs, and one of those take its place.
-        coordinators_high=max(wanted + 2, -(-3 * wanted // 2)),
+        # What is wanted is the middle of both: whoever starts becomes a coordinator until there are so many. One more
+        # where there are several continents: or one too many of five leaves, its children are far from their new
+        # coordinator, and one of those takes its place.
+        coordinators_high=max(wanted + 2, 3 * wanted // 2 + (regions > 1)),
         check_seconds=period,
         silence_seconds=4 * period,
         stale_seconds=6 * period,

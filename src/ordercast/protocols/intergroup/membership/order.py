@@ -165,12 +165,7 @@ class ViewOrder:
         if data.proxied is not None and not self._member.on_proxied(data, data.proxied):
             return
         self.count += data.multicast.count
-        service = group.service
-        # Most services deliver it here, and most messages are new.
-        if service.follows_group and seq > stream.delivered:
-            self._member.core.hand_over(group, stream, data, service)
-        else:
-            service.settle(stream, data)
+        group.service.settle(stream, data)
 
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""
