@@ -10,7 +10,7 @@ import pytest
 
 from ordercast.cli import main
 from ordercast.cli.chaos.casting import make_groups
-from ordercast.cli.chaos.command import OUTPUT, chaos, read_options, repeat_command
+from ordercast.cli.chaos.command import BRANCH, OUTPUT, REPLICA, chaos, choose_worker, read_options, repeat_command
 from ordercast.protocols import find_protocol
 
 
@@ -75,3 +75,11 @@ def test_what_cannot_happen_on_one_channel_is_refused_in_one_line(
 ) -> None:
     assert main(["chaos", "--protocol", "selective-total", "--seconds", "1", *asked]) == 2
     assert f"ordercast chaos: {what} on one channel" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rejoin", ["skip", "rollback"])
+def test_books_are_a_replicated_state_where_a_process_that_fails_may_have_another_tail(rejoin: str) -> None:
+    contract = find_protocol("propagation-graph").contract
+    options = contract.options(delivery="non-atomic", rejoin=rejoin)
+    assert choose_worker(contract.with_options(options), False) == REPLICA
+    assert choose_worker(contract, False) == BRANCH

@@ -72,11 +72,11 @@ def catches_up_before_old_shares_end(self: Coordinator) -> None:
     core, waits = self._core, [0.0]
     run, set_timer = core.run, core.set_timer
 
-    def note_wait(name: Hashable, seconds: float) -> None:
-        if name == "begin":
-            waits.append(seconds)
+    def note_wait(timer: Hashable, after_seconds: float) -> None:
+        if timer == "begin":
+            waits.append(after_seconds)
         else:
-            set_timer(name, seconds)
+            set_timer(timer, after_seconds)
 
     core.set_timer = note_wait  # type: ignore[method-assign]
     Coordinator._wait(self)

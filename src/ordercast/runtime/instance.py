@@ -15,9 +15,7 @@ import msgspec
 from ordercast.core import (
     LATER,
     Address,
-    Context,
     GroupId,
-    InstanceId,
     MessageId,
     Multicast,
     Packet,
@@ -28,7 +26,6 @@ from ordercast.core import (
 from ordercast.core import Protocol as ProtocolCore
 from ordercast.core import effects as effect_types
 from ordercast.core.address import check_address
-from ordercast.core.effects import Effect
 from ordercast.core.events import (
     Arrival,
     Event,
@@ -116,14 +113,14 @@ class Driver(Protocol):
         """The instance takes part fully again, after a crash or after it has declared itself failed."""
 
 
-class _Announce(Effect, frozen=True):
+class _Announce(effect_types.Effect, frozen=True):
     """Internal: record that a message is multicast, at its place among the effects."""
 
     multicast: Multicast
     service: str | None
 
 
-class _WriteCheckpoint(Effect, frozen=True):
+class _WriteCheckpoint(effect_types.Effect, frozen=True):
     """Internal: a checkpoint with the position in the log that it stands for."""
 
     state: Record
@@ -133,7 +130,7 @@ class _WriteCheckpoint(Effect, frozen=True):
 _LEAVES_THE_SITE = (effect_types.Send, effect_types.Broadcast, effect_types.Deliver)
 
 
-def _do_nothing(_effect: Effect) -> None:
+def _do_nothing(_effect: effect_types.Effect) -> None:
     """For an instance that has halted."""
 
 
@@ -158,8 +155,8 @@ class Instance:
         check_invariants: bool = False,
     ) -> None:
         self.core = core
-        self.context: Context = core.context
-        self.name: InstanceId = core.context.instance
+        self.context = core.context
+        self.name = core.context.instance
         self.alive = True
         self.wire_errors = 0
         self.first_wire_error = ""
@@ -175,18 +172,17 @@ class Instance:
         """It was in order, and most messages have the same one as the message before. (Where groups come and go, it may
         no longer be.)"""
         # Effects that may not leave the site before the log is stable up to a position, in order.
-        self._held: deque[tuple[int, Effect]] = deque()
+        self._held: deque[tuple[int, effect_types.Effect]] = deque()
         self._sync_running = False
         # Called without a Python function in between: these are on the way of every packet.
-        self._at_once: dict[type[Effect], Callable[[Any], None]] = {
+        self._at_once: dict[type[effect_types.Effect], Callable[[Any], None]] = {
             effect_types.SetTimer: partial(driver.set_timer, self),
             effect_types.CancelTimer: partial(driver.cancel_timer, self),
             effect_types.Append: self._append,
             effect_types.Checkpoint: self._stamp_checkpoint,
-            # Since a time that is past: what waits for the log comes after it.
             effect_types.DeclareFailed: self._declare_failed,
         }
-        self._in_order: dict[type[Effect], Callable[[Any], None]] = {
+        self._in_order: dict[type[effect_types.Effect], Callable[[Any], None]] = {
             effect_types.Send: partial(driver.send, self),
             effect_types.Broadcast: partial(driver.broadcast, self),
             effect_types.JoinChannel: partial(driver.join_channel, self),
@@ -216,8 +212,6 @@ class Instance:
             self._in_order[effect_types.Redeliver] = self._redeliver
             self._in_order[effect_types.Withdraw] = lambda _effect: self._withheld.clear()
         self._any = self._at_once | self._in_order
-        self._looks = core.guards_deliveries and recorder is not None
-        """Whether the core looks at the clock before the trace gets a row."""
 
     # ------------------------------------------------------------------ events
     def start(self, now: float, lost: bool = False) -> None:
@@ -251,8 +245,7 @@ class Instance:
                 self._last_address = (groups, destinations)
         number = self._numbers.last + 1
         message = MessageId(self.context.site, self.context.incarnation, number)
-        if self._looks:
-            self._look_at_clock(now)
+        self._look_at_clock(now)
         multicast = Multicast(message, groups, payload, destinations, count)
         self.core.step(now, MulticastRequested(multicast))
         # Only now: a core that refuses the request leaves no hole in the numbers.
@@ -300,8 +293,7 @@ class Instance:
         """A packet reaches the instance. A network that has described and numbered it hands that in."""
         recorder = self._recorder
         if recorder is not None:
-            if self._looks:
-                self._look_at_clock(now)
+            self._look_at_clock(now)
             if envelope is None:
                 envelope = describe(sender, self.name, packet)
             recorder.receive(self._driver.trace_time(), envelope, number, arrival.cost)
@@ -323,11 +315,11 @@ class Instance:
             self._interpret()
 
     def _look_at_clock(self, now: float) -> None:
-        """(Else: a process is stopped for ten seconds, and its lease has ended in the first; it records packets that it
-        finds, and only then that it has counted as failed, which is not earlier than the row before.)"""
-        self.core.look_at_clock(now)
-        if self.core.outbox:
-            self._interpret()
+        """Before the trace gets a row: who was stopped beyond its lease has failed before it finds packets."""
+        if self.core.guards_deliveries and self._recorder is not None:
+            self.core.look_at_clock(now)
+            if self.core.outbox:
+                self._interpret()
 
     def _note_wire_error(self, what: str, error: WireError) -> None:
         self.wire_errors += 1
@@ -338,11 +330,9 @@ class Instance:
         """The log is stable up to a position: release the effects that waited for it."""
         self._sync_running = False
         self._log.sync(position)
-        if self._looks:
-            self._look_at_clock(self._driver.seconds_since(0.0))
-        held = self._held
-        while held and held[0][0] <= position:
-            effect = held.popleft()[1]
+        self._look_at_clock(self._driver.seconds_since(0.0))
+        while self._held and self._held[0][0] <= position:
+            effect = self._held.popleft()[1]
             self._in_order[type(effect)](effect)
         if self._log.position > self._log.synced:
             self._sync()
@@ -353,7 +343,7 @@ class Instance:
         self._held.clear()
 
     # ------------------------------------------------------------------ for whoever tries the instance
-    def intercept(self, kind: type[Effect], around: Callable[[Callable[[Any], None], Any], None]) -> None:
+    def intercept(self, kind: type[effect_types.Effect], around: Callable[[Callable[[Any], None], Any], None]) -> None:
         """From now on `around` gets every effect of a kind, with what would be done about it."""
         for handlers in (self._at_once, self._in_order, self._any):
             if kind in handlers:

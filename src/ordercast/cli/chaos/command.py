@@ -176,7 +176,7 @@ def chaos(
         logged=not contract.another_process,
         drift={"sequencer": names[-1]} if "sequencer" in contract.options.shared else {},
         blocks=tuple(used),
-        worker=BLOCKS if used else _choose_worker(contract, bool(changes) or len(members) == 1),
+        worker=BLOCKS if used else choose_worker(contract, bool(changes) or len(members) == 1),
     )
     people = Console(stderr=True, highlight=False) if as_json else make_console()
     show_plan(people, plan, seed)
@@ -230,7 +230,7 @@ def _asked(given: float | None, usual: float, contract: Contract) -> float:
     return 0 if contract.one_channel else usual
 
 
-def _choose_worker(contract: Contract, one_or_changing: bool) -> str:
+def choose_worker(contract: Contract, one_or_changing: bool) -> str:
     """In several groups that stay as they are, orders go to some of them at a time, and the books are of all; unless
     the others go on without whoever fails, which then needs their books, group by group."""
     if _keeps_replicas(contract) and (one_or_changing or not _has_one_order(contract)):

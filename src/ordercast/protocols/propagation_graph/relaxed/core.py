@@ -7,22 +7,8 @@ from itertools import count
 from typing import Any
 
 from ordercast.core import Context, GroupId, MessageId, Multicast, Packet, SiteId, UsageError, WireError
-from ordercast.core.effects import (
-    Credit,
-    Deliver,
-    ExitGroup,
-    Redeliver,
-    Replay,
-    Send,
-)
-from ordercast.core.events import (
-    Arrival,
-    Event,
-    MulticastRequested,
-    Recovered,
-    RemovalRequested,
-    Started,
-)
+from ordercast.core.effects import Credit, Deliver, ExitGroup, Redeliver, Replay, Send
+from ordercast.core.events import Arrival, Event, MulticastRequested, Recovered, RemovalRequested, Started
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.propagation_graph.edges import IncomingEdge
 from ordercast.protocols.propagation_graph.packets import Submit
