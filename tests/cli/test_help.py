@@ -62,7 +62,7 @@ def test_the_core_installation_makes_keys_and_configurations(tmp_path: Path) -> 
     assert misused.returncode == 2
     assert "frob" in misused.stderr
     assert run_ordercast("key", blocked=blocked).returncode == 0
-    for words in ((), ("--help",)):
-        shown = run_ordercast(*words, blocked=blocked)
+    for asked in ((), ("--help",)):
+        shown = run_ordercast(*asked, blocked=blocked)
         assert shown.returncode == 0
         assert "pip install 'ordercast[cli]'" in " ".join(shown.stdout.split())
