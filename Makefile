@@ -22,9 +22,9 @@ install: $(STAMP) ## only prepare .venv
 demo: $(STAMP) ## the main job: a replicated bank, faults and all, then verified
 	$(ORDERCAST) demo
 
-test: $(STAMP) ## all tests, the fast ones first, then those that share one Spark session
+test: $(STAMP) ## all tests, the fast ones first, then those on Spark, with two sessions
 	$(PYTHON) -m pytest -n auto -m "not spark and not mutants"
-	$(PYTHON) -m pytest -m spark || { test $$? -eq 86 && $(PYTHON) -m pytest -m spark; } # 86: Java has ended
+	$(PYTHON) -m pytest -n 2 --dist loadfile -m spark || { test $$? -eq 3 && $(PYTHON) -m pytest -m spark; } # 3: the Java of a worker has ended
 
 check: $(STAMP) ## lint, format, types, house rules
 	$(PYTHON) -m ruff check

@@ -27,7 +27,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """What lies in the folder of Spark's tests is one of them: `make test` runs them in one process and session."""
+    """What lies in the folder of Spark's tests is one of them: `make test` runs them by file on two sessions."""
     if SPARK_FOLDER in item.path.parents and not item.get_closest_marker("own_process"):
         item.add_marker(pytest.mark.spark)
 
@@ -42,7 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 JAVA_ENDED = 86
-"""How pytest ends when the Java process behind the shared session is gone: `make test` begins the Spark tests anew."""
+"""How pytest ends when the Java process behind its shared session is gone. A worker of pytest-xdist is ended by it, and
+pytest ends with 3: then `make test` begins the Spark tests anew, in one process."""
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
