@@ -176,6 +176,31 @@ def test_who_was_away_while_everybody_else_changed_finds_those_who_came() -> Non
     assert play.views("c", "g")[-1].members == ("c", "d", "e")
 
 
+@pytest.mark.parametrize(
+    ("sites", "ms", "forming", "turns", "asking"), [("abc", 16, 14, 9, 15), ("abcde", 18, 23, 20, 35)]
+)
+def test_a_join_costs_what_the_readme_says(sites: str, ms: int, forming: int, turns: int, asking: int) -> None:
+    play = Play({"g": sites}, [change("join", 2.0, "x", "g")], silent=True)
+    is_in = play.seconds("x", EnterGroup)
+    assert round((is_in - 2.0) * 1000) == ms
+    sends = [row for row in play.simulation.table().to_pylist() if row["kind"] == "send"]
+    invited = next(row["time"] for row in sends if row["packet"] == "Invite")
+    until_in = [row["packet"] for row in sends if invited <= row["time"] <= is_in]
+    assert (len(until_in) - until_in.count("Acknowledge"), until_in.count("Acknowledge")) == (forming, turns)
+    assert sum(row["packet"] in ("Seek", "Presence") and row["time"] < invited for row in sends) == asking
+
+
+def test_a_leave_is_decided_in_a_few_steps_and_a_join_waits_for_a_site_that_is_down() -> None:
+    for sites, ms in (("abc", 10), ("abcde", 13)):
+        play = Play({"g": sites}, [change("leave", 2.0, sites[-1], "g")], silent=True)
+        decided = next(now for now, each in play.told["a"] if now > 2.0 and isinstance(each, InstallView))
+        assert round((decided - 2.0) * 1000) == ms
+        assert round((play.seconds(sites[-1], ExitGroup) - decided) * 1000) in range(45, 55)
+    crash = Crash(from_=1.0, to=6.0, sites=("c",))
+    play = Play({"g": "abc"}, [change("join", 3.0, "x", "g")], [crash], silent=True)
+    assert round(play.seconds("x", EnterGroup) - 3.0, 1) == 0.4
+
+
 def test_two_lineages_that_find_each_other_become_one() -> None:
     class Blind(Token):
         def on_discovered(self, event: Discovered) -> None:
