@@ -26,7 +26,7 @@ OTHER_SEEDS = {"intergroup": range(200), "propagation-graph": range(150), "three
 RARE = {
     *("caught-up-outside", "applicant-lost", "coming-failed", "left-behind"),
     *("behind", "kept-an-earlier-choice", "merged", "tail-kept", "nobody-there", "founded"),
-    *("absent-given-up", "nameless"),
+    *("absent-given-up", "nameless", "crashed-opening"),
 }
 """Branches that a run of a dozen seconds hardly ever reaches; `make campaign` tells about them."""
 RARE_IN_VIEWS = {

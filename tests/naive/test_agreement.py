@@ -1,6 +1,6 @@
 """The judges and the naive checkers agree on thousands of random traces, good and mutated.
 
-ORDERCAST_AGREEMENT sets the number of traces per property, 2,000 unless told otherwise (300 of groups that come and go:
+ORDERCAST_AGREEMENT sets the number of traces per property, 800 unless told otherwise (300 of groups that come and go:
 their traces take longer).
 """
 

@@ -164,6 +164,35 @@ def test_an_interface_that_this_machine_has_not_is_refused_in_one_line() -> None
     run(main())
 
 
+def test_a_group_that_has_ended_is_named_in_one_line_and_goes_on_with_whoever_joins_it_again() -> None:
+    seed, *rest = free_ports(3)
+
+    async def main() -> None:
+        others = [by_seeds(seed, listen=port) for port in rest]
+        async with joined(by_seeds(seed, listen=seed), *others, names="abc") as (nodes, groups):
+            rates = await nodes[2].join("rates", timeout=25)
+            await nodes[2].multicast(b"while it is there", ["quotes"])
+            for group in groups:
+                await group.leave(timeout=25)
+            await until(lambda: "quotes" not in nodes[2].internals.engine.groups)
+            for ask in (
+                groups[2].multicast(b"x"),
+                nodes[2].multicast(b"x", ["quotes"]),
+                nodes[2].internals.leave_named("quotes"),
+            ):
+                with pytest.raises(ordercast.UsageError, match="'quotes'") as refused:
+                    await ask
+                assert "\n" not in str(refused.value)
+            with pytest.raises(ordercast.UsageError, match="there is no group 'quotes'; known: rates"):
+                nodes[2].members("quotes")
+            await rates.multicast(b"the node goes on")
+            assert await payloads(rates, 1) == [b"the node goes on"]
+            again = await nodes[2].join("quotes", timeout=25)
+            assert (again.members, again.offset) == (("c",), 1), "no offset stands for two messages of one system"
+
+    run(main())
+
+
 def test_a_founder_that_joins_a_larger_group_goes_on_at_its_offsets() -> None:
     meeting, first, second = free_ports(3)
 

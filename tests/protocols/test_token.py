@@ -398,5 +398,7 @@ def test_random_faults_break_no_claim_and_every_branch_is_taken() -> None:
         run = random_run(Token, seed, (None, TINY, BIG_LISTS, SHORT)[seed % 4])
         assert broken_claims(run) == {}, f"seed {seed}"
         taken.update(run.branches)
-    # Nobody loses its log in these runs (test_token_loss), and nobody comes or goes (test_token_changes).
-    assert branches_never_taken(Token, taken) == set(Loss.branches) | BRANCHES_OF_CHANGES
+    # Nobody loses its log in these runs (test_token_loss), and nobody comes or goes (test_token_changes, which also
+    # lets the originator crash within the few milliseconds between its first `Install` and the first turn).
+    moments = {"crashed-installing", "crashed-opening"}
+    assert branches_never_taken(Token, taken) - moments == set(Loss.branches) | BRANCHES_OF_CHANGES

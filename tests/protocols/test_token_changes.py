@@ -16,6 +16,7 @@ from ordercast.core.events import (
     TimerFired,
 )
 from ordercast.protocols.classic.token import Token
+from ordercast.protocols.classic.token.attempt import Attempt
 from ordercast.protocols.classic.token.packets import (
     Acknowledge,
     Apply,
@@ -107,11 +108,35 @@ def test_the_last_one_ends_the_group_and_whoever_comes_after_it_begins_another()
     assert play.core("a").groups == {}
 
 
+def test_a_group_that_is_made_again_goes_on_at_its_offset_unless_too_many_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """(Without the bound: a system makes a group for every conversation, and everybody keeps all of their names, and
+    sends them to whoever comes.)"""
+    monkeypatch.setattr("ordercast.protocols.classic.token.ledger.COUNTED_MAX", 4)
+    names = [f"h{number}" for number in range(8)]
+    moves = [
+        each
+        for number, name in enumerate(names)
+        for each in (change("join", 1.0 + number, "ab", name), change("leave", 1.8 + number, "ab", name))
+    ]
+    again = [change("join", 10.0, "a", names[0]), change("join", 10.0, "a", names[-1])]
+    crash = Crash(from_=5.0, to=9.5, sites=("c",))
+    play = Play({"g": "abc"}, [*moves, *again], [crash], duration=12.0)
+    assert all(play.entries("a", name)[0].offset == 0 for name in names)
+    assert play.entries("a", names[0])[-1].offset == 0
+    assert play.entries("a", names[-1])[-1].offset > 0
+    kept = [play.core(site).ledger.counts for site in SITES]
+    assert kept[0] == kept[1] == kept[2]
+    assert len(kept[0]) <= 6, "the last change makes two of them"
+
+
 def test_a_joiner_that_dies_before_it_is_in_comes_when_it_is_back() -> None:
     for milliseconds in (1, 4, 8, 12, 16):
         crash = Crash(from_=2.0 + milliseconds / 1000, to=3.0, sites=("d",))
         play = Play({"g": "abc"}, [change("join", 2.0, "d", "g")], [crash])
         assert play.views("a", "g")[-1].members == (*SITES, "d")
+        assert play.simulation.branches["joiner-crashed"] == (milliseconds < 16), "it is in by then"
 
 
 def test_a_leaver_that_dies_while_it_leaves_learns_of_it_when_it_is_back() -> None:
@@ -119,19 +144,25 @@ def test_a_leaver_that_dies_while_it_leaves_learns_of_it_when_it_is_back() -> No
         crash = Crash(from_=2.0 + milliseconds / 1000, to=4.0, sites=("c",))
         play = Play({"g": "abc"}, [change("leave", 2.0, "c", "g")], [crash])
         assert play.core("c").system.outside
+        assert play.simulation.branches["leaver-crashed"] == (milliseconds < 60), "it is out by then"
 
 
 def test_the_originator_can_die_in_every_step() -> None:
+    steps: list[str] = []
     for milliseconds in range(2, 24, 2):
         crash = Crash(from_=2.0 + milliseconds / 1000, to=4.0, sites=("a",))
         play = Play({"g": "abc"}, [change("join", 2.0, "d", "g")], [crash])
         assert play.views("b", "g")[-1].members == (*SITES, "d")
+        steps += [branch for branch in play.simulation.branches if branch in Attempt.branches]
+    crashed = [step for step in dict.fromkeys(steps) if step.startswith("crashed-")]
+    assert crashed == ["crashed-inviting", "crashed-admitting", "crashed-installing", "crashed-opening"]
 
 
 def test_a_minority_changes_nothing_until_it_is_whole_again() -> None:
     cut = Partition(parts=(("a", "d"), ("b", "c")), from_=1.9, to=5.0)
     play = Play({"g": "abc"}, [change("join", 2.0, "d", "g")], [cut])
     assert play.seconds("d", EnterGroup) > 5.0
+    assert play.simulation.branches["no-majority-for-change"] > 0
 
 
 def test_who_was_away_while_everybody_else_changed_finds_those_who_came() -> None:
@@ -143,6 +174,31 @@ def test_who_was_away_while_everybody_else_changed_finds_those_who_came() -> Non
     play = Play({"g": "abc"}, changes, [Crash(from_=0.5, to=6.0, sites=("c",))], duration=9.0)
     assert play.core("c").system.roster.names == ("c", "d", "e")
     assert play.views("c", "g")[-1].members == ("c", "d", "e")
+
+
+@pytest.mark.parametrize(
+    ("sites", "ms", "forming", "turns", "asking"), [("abc", 16, 14, 9, 15), ("abcde", 18, 23, 20, 35)]
+)
+def test_a_join_costs_what_the_readme_says(sites: str, ms: int, forming: int, turns: int, asking: int) -> None:
+    play = Play({"g": sites}, [change("join", 2.0, "x", "g")], silent=True)
+    is_in = play.seconds("x", EnterGroup)
+    assert round((is_in - 2.0) * 1000) == ms
+    sends = [row for row in play.simulation.table().to_pylist() if row["kind"] == "send"]
+    invited = next(row["time"] for row in sends if row["packet"] == "Invite")
+    until_in = [row["packet"] for row in sends if invited <= row["time"] <= is_in]
+    assert (len(until_in) - until_in.count("Acknowledge"), until_in.count("Acknowledge")) == (forming, turns)
+    assert sum(row["packet"] in ("Seek", "Presence") and row["time"] < invited for row in sends) == asking
+
+
+def test_a_leave_is_decided_in_a_few_steps_and_a_join_waits_for_a_site_that_is_down() -> None:
+    for sites, ms in (("abc", 10), ("abcde", 13)):
+        play = Play({"g": sites}, [change("leave", 2.0, sites[-1], "g")], silent=True)
+        decided = next(now for now, each in play.told["a"] if now > 2.0 and isinstance(each, InstallView))
+        assert round((decided - 2.0) * 1000) == ms
+        assert round((play.seconds(sites[-1], ExitGroup) - decided) * 1000) in range(45, 55)
+    crash = Crash(from_=1.0, to=6.0, sites=("c",))
+    play = Play({"g": "abc"}, [change("join", 3.0, "x", "g")], [crash], silent=True)
+    assert round(play.seconds("x", EnterGroup) - 3.0, 1) == 0.4
 
 
 def test_two_lineages_that_find_each_other_become_one() -> None:

@@ -33,6 +33,10 @@ BRANCHES_OF_CHANGES = {
     "change-void",
     "change-put-off",
     "applicant-lost",
+    "several-come",
+    "changed-without-some",
+    "no-majority-for-change",
+    "crashed-admitting",
 }
 """Those that no run takes in which nobody joins or leaves."""
 

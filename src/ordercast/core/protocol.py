@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any, ClassVar, TypeVar
 
@@ -344,3 +344,8 @@ class Protocol(ABC):
     def branch(self, name: str) -> None:
         """Count that a branch of note was taken (see `Contract.branches`)."""
         self.branches[name] += 1
+
+    def branches_of_crash(self) -> Iterable[str]:
+        """The branches of note that are taken when this instance crashes now: what it is in the middle of. Whoever
+        simulates the crash asks for them, for the instance has no step left in which it could count."""
+        return ()

@@ -168,6 +168,7 @@ class SimulatedSite:
         instance = self.instances.pop(name, None)
         if instance is None:
             return
+        self.simulation.branches.update(instance.core.branches_of_crash())
         instance.crash()
         self.simulation.collect(instance)
         self.disk.crash(name, torn)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal
 
 from ordercast.core import Part
@@ -17,7 +17,7 @@ class Attempt(Part):
     """This site's own one; there is at most one at a time."""
 
     timers = ("reform",)
-    branches = ("attempt-failed",)
+    branches = ("attempt-failed", "crashed-inviting", "crashed-admitting", "crashed-installing", "crashed-opening")
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -50,6 +50,13 @@ class Attempt(Part):
     def note_progress(self) -> None:
         """Something has come: the rounds count anew."""
         self.rounds = 0
+
+    def branches_of_crash(self) -> Iterator[str]:
+        """The originator crashes while the others wait for it: for the list to begin, and no longer."""
+        if self.stage == "installing" and not self._core.ring.alive:
+            yield "crashed-opening" if self._core.reformation.is_confirmed else "crashed-installing"
+        elif self.stage in ("inviting", "admitting"):
+            yield f"crashed-{self.stage}"
 
     def on_reform_timeout(self) -> None:
         """A round of the current stage is over."""

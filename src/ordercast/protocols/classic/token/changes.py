@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, Part, SiteId, UsageError, WireError
@@ -29,7 +30,16 @@ class Changes(Part):
     packets = (Apply,)
     timers = ("change",)
     records = (Wished, Gone)
-    branches = ("applied-to", "leave-asked", "gone", "last-one-left", "given-up")
+    branches = (
+        "applied-to",
+        "leave-asked",
+        "gone",
+        "last-one-left",
+        "given-up",
+        "joiner-crashed",
+        "leaver-crashed",
+        "crashed-while-somebody-comes",
+    )
 
     def __init__(self, core: Token) -> None:
         self._core = core
@@ -277,6 +287,16 @@ class Changes(Part):
         core.append(Gone())
         self.recall_gone(Gone())
         core.begin_outside()
+
+    def branches_of_crash(self) -> Iterator[str]:
+        """This site crashes while it wants something, or while others want to come to its list."""
+        core, wishes = self._core, self._wishes.values()
+        if True in wishes and (core.system.outside or core.joining.is_tentative):
+            yield "joiner-crashed"
+        if not core.system.outside and (False in wishes or core.system.is_leaving):
+            yield "leaver-crashed"
+        if self._applicants:
+            yield "crashed-while-somebody-comes"
 
     # ------------------------------------------------------------------ stable storage
     def recall_wished(self, record: Wished) -> None:

@@ -24,6 +24,10 @@ from ordercast.protocols.classic.token.turns import (
     begins_life,
     life_start,
 )
+from ordercast.protocols.parts.names import GROUPS_MAX
+
+COUNTED_MAX = 2 * GROUPS_MAX
+"""Groups whose messages have been counted: all that a roster can have, and as many again that have ended."""
 
 
 class Ledger(Part):
@@ -294,6 +298,7 @@ class Ledger(Part):
             roster = read_roster(entry.multicasts[0])
             _enrol(self._committed_ordered, self.committed_roster, roster)
             self.committed_roster = roster
+            self._forget_ended(roster)
             return
         for run in turn.runs:
             self._committed_ordered[run.first.source] = run.source_number + run.count - 1
@@ -301,6 +306,16 @@ class Ledger(Part):
         for multicast in entry.multicasts:
             for group in multicast.groups:
                 counts[group] = counts.get(group, 0) + multicast.count
+
+    def _forget_ended(self, roster: Roster) -> None:
+        """Who joins a group again that has ended goes on from where it was; but of groups that are made and left for
+        ever not all can be remembered. What is forgotten is decided by the order, and so the same everywhere."""
+        too_many = len(self.counts) - COUNTED_MAX
+        if too_many > 0:
+            there = {group for group, _members in roster.groups}
+            ended = [group for group in self.counts if group not in there]
+            for group in ended[:too_many]:
+                del self.counts[group]
 
     def _push(self, entry: Entry) -> None:
         turn = entry.turn

@@ -26,6 +26,7 @@ class Probing(Part):
     branches = (
         "suspected",
         "no-majority",
+        "no-majority-for-change",
         "recovered-in-place",
         "stale-version",
         "member-gone",
@@ -88,6 +89,8 @@ class Probing(Part):
             self._decide()
         elif core.attempt.rounds > core.options.retries:
             core.branch("no-majority")
+            if self.is_for_change:
+                core.branch("no-majority-for-change")
             if alone:
                 core.lookup.ask_whether_gone()
             elif self._is_left_behind():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, AtRest, Context, Contract, GroupId, Protocol, SiteId
@@ -181,6 +181,11 @@ class Token(Protocol):
     def on_removal_requested(self, event: RemovalRequested) -> None:
         """An operator wants a site out of every group."""
         self.changes.remove(event.site)
+
+    def branches_of_crash(self) -> Iterator[str]:
+        """What it interrupts of an attempt to form a list, and of changes."""
+        yield from self.attempt.branches_of_crash()
+        yield from self.changes.branches_of_crash()
 
     def begin_anew(self) -> None:
         """Forget all that belongs to a list: this site is in none. What it wishes, and whom it has found, stays."""

@@ -57,6 +57,8 @@ class Reformation(Part):
         "not-resilient",
         "roster-changed",
         "several-changes",
+        "several-come",
+        "changed-without-some",
         "change-repeated",
         "change-void",
         "change-put-off",
@@ -301,6 +303,10 @@ class Reformation(Part):
         core.branch("roster-changed")
         if len({*wanted.sites} ^ {*roster.sites}) > 1:
             core.branch("several-changes")
+        if len(coming) > 1:
+            core.branch("several-come")
+        if not joins.keys() >= {*roster.names}:
+            core.branch("changed-without-some")
         self._coming = coming
         return replace(wanted, merged=tuple(sorted(coming & self._merging))), roster
 
@@ -383,6 +389,11 @@ class Reformation(Part):
                 core.ring.open(proposal.version)
             else:
                 core.send((first,), Open(proposal.version))
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether so many have installed the proposed list that it can begin."""
+        return self._proposal is not None and self._is_installed(self._proposal)
 
     def _is_installed(self, proposal: Install) -> bool:
         """Whether a majority has installed it; where it brings a new roster, of the roster before as well."""
