@@ -40,7 +40,7 @@ _CELLS = Plan((_PARTS, _SCALATOM, _THREE_STEP), ("scalatom", "three-step"))
 _RULES = "protocols/parts/test_consensus_rules.py"
 _RETURNS = "protocols/parts/test_consensus_returns.py"
 _CONSENSUS = Plan((_RULES, _RETURNS, _PARTS, _STEPS), (f"{HOSTS}:ConsensusHost", "scalatom"), ("consensus",))
-_PRIMARY_RULES = "protocols/parts/test_primary_rules.py"
+_PRIMARY_RULES = "protocols/parts/test_primary_*.py"
 _PRIMARY = Plan(
     (_PRIMARY_RULES, _PARTS, _THREE_STEP),
     ("tests.protocols.parts.primary_host:PrimaryHost", "three-step"),
