@@ -32,7 +32,8 @@ class Verdict(msgspec.Struct, frozen=True):
     all_witnesses: list[Witness] = []
     excused: int = 0
     """What would be a witness, and the property allows: for R2, pairs that a site delivered otherwise and then
-    failed. As many as were looked at."""
+    failed. As many as were looked at. Campaigns count it to know that the exception is met; it is no part of the rows
+    in which verdicts of a trace are kept."""
 
     def as_json(self) -> dict[str, Any]:
         """The object that `ordercast verify --json` prints."""
