@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
-from ordercast.campaign import Outcome, Profile, Violation, campaign, run_campaign, run_scenario, run_seed
+from ordercast.campaign import Outcome, Profile, Report, Violation, campaign, run_campaign, run_scenario, run_seed
 from ordercast.campaign.draw import draw_scenario
 from ordercast.campaign.outcome import CRASH, RUNAWAY, STARVED, WIRE_ERROR
 from ordercast.campaign.state import State, code_version
@@ -90,6 +90,13 @@ def test_what_was_never_reached_is_told() -> None:
     assert absent
     assert {f"fault {kind}" for kind in absent} <= set(report.unreached()["fan-1"])
     assert all(report.faults()[kind] == 0 for kind in absent)
+
+
+def test_runs_in_which_an_exception_was_seen_are_counted_once_each() -> None:
+    seen = [{"R2": 3}, {}, {"R2": 1, "R2-single-source": 1}]
+    report = Report(tuple(Outcome("fan-0", seed, excused=excused) for seed, excused in enumerate(seen)))
+    assert report.excused() == {"R2": 2, "R2-single-source": 1}
+    assert report.as_json(1.0)["excused"] == {"R2": 2, "R2-single-source": 1}
 
 
 # ---------------------------------------------------------------------- what goes wrong in a core

@@ -82,6 +82,14 @@ def test_an_excused_pair_does_not_hide_another_one() -> None:
     rows += "b deliver p\nb deliver q\nb deliver m\nb deliver n"
     verdict = verdict_of("R2", rows)
     assert [witness.messages for witness in verdict.all_witnesses] == [("m", "n")]
+    assert verdict.excused == 1
+
+
+def test_what_r2_excuses_is_counted_and_what_it_forbids_is_not() -> None:
+    assert verdict_of("R2", ALLOWED_ANOMALY).excused == 1
+    assert verdict_of("R2-single-source", ALLOWED_ANOMALY).excused == 1
+    assert verdict_of("R2", FORBIDDEN_TWIN).excused == 0
+    assert verdict_of("R2", AGREED).excused == 0
 
 
 def test_a_failure_at_the_very_time_of_a_delivery_is_no_excuse() -> None:
