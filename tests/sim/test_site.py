@@ -285,31 +285,42 @@ def request(text: bytes) -> Request:
 
 def test_an_instance_that_never_gave_credit_takes_everything_in_order() -> None:
     queue = CreditQueue()
-    assert queue.take("main") is None
+    assert queue.take() is None
     for text in (b"1", b"2"):
-        queue.put("main", request(text))
-    assert [queue.take("main"), queue.take("main"), queue.take("main")] == [request(b"1"), request(b"2"), None]
+        queue.put(request(text))
+    assert [queue.take(), queue.take(), queue.take()] == [request(b"1"), request(b"2"), None]
 
 
 def test_each_message_costs_one_credit_and_without_credit_it_waits() -> None:
     queue = CreditQueue()
     for text in (b"1", b"2", b"3"):
-        queue.put("main", request(text))
-    assert queue.give("main", 2) == 2
-    assert [queue.take("main"), queue.take("main"), queue.take("main")] == [request(b"1"), request(b"2"), None]
-    assert queue.give("main", 5) == 1, "so many go on as wait"
-    assert queue.take("main") == request(b"3")
+        queue.put(request(text))
+    assert queue.give(2) == 2
+    assert [queue.take(), queue.take(), queue.take()] == [request(b"1"), request(b"2"), None]
+    assert (len(queue), queue.least()) == (1, 0)
+    assert queue.give(5) == 1, "so many go on as wait"
+    assert queue.take() == request(b"3")
 
 
-def test_credit_and_messages_belong_to_an_instance_and_go_with_it() -> None:
+def test_credit_for_single_groups_lets_messages_past_those_that_wait_for_other_groups() -> None:
     queue = CreditQueue()
-    queue.give("main", 0)
-    for instance in ("main", "control"):
-        queue.put(instance, request(b"1"))
-    assert (queue.take("main"), queue.take("control")) == (None, request(b"1"))
-    queue.forget("main")
-    queue.put("main", request(b"2"))
-    assert queue.take("main") == request(b"2"), "the next incarnation has given no credit yet"
+    to_f, to_g, to_both = (Request(b"", groups, None) for groups in (("f",), ("g",), ("f", "g")))
+    for each in (to_f, to_both, to_g):
+        queue.put(each)
+    assert queue.give(0, "f") == 0
+    assert queue.give(1, "g") == 1, "of the two messages to g, one"
+    assert [queue.take(), queue.take()] == [to_g, None]
+    assert queue.give(2, "f") == 2
+    assert [queue.take(), queue.take()] == [to_f, None], "the message to both still waits for g"
+    queue.give(1, "g")
+    queue.give(0)
+    assert queue.take() is None, "nor does it go when all groups together have none"
+    queue.give(1)
+    assert queue.take() == to_both
+    queue.give_back(to_both)
+    queue.put(to_both)
+    assert queue.take() == to_both, "what was given back is for the next message"
+    assert (len(queue), queue.least()) == (0, 0)
 
 
 # ---------------------------------------------------------------------- the application: what it reads

@@ -6,10 +6,7 @@ from collections import deque
 
 import msgspec
 
-from ordercast.core import Address, GroupId, InstanceId, SiteId
-
-Account = tuple[InstanceId, GroupId | None]
-"""Credit for one group, or for all together."""
+from ordercast.core import Address, GroupId, SiteId
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -21,88 +18,88 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class CreditQueue:
-    """Messages that wait at the application of each instance. An instance that never gave credit takes them all; one
+    """Messages that wait at the application of one instance. An instance that never gave credit takes them all; one
     that gives it for single groups takes a message when each of its groups has some, past those that have to wait."""
 
     def __init__(self) -> None:
-        self._credit: dict[Account, int] = {}
-        self._by_group: set[InstanceId] = set()
-        """Instances that give credit for single groups: with the others, nobody need look at a message's groups."""
-        self._waiting: dict[InstanceId, dict[Address, deque[tuple[int, Request]]]] = {}
-        """By address, for those to one address wait for the same credit; each with its place among all."""
+        self._credit: int | None = None
+        """For all groups together; None where there is no such account."""
+        self._credit_of: dict[GroupId, int] = {}
+        """For single groups."""
+        self._waiting: deque[Request] = deque()
+        """While there is no credit for single groups: then nobody need look at a message's groups."""
+        self._by_address: dict[Address, deque[tuple[int, Request]]] = {}
+        """Afterwards, for those to one address wait for the same credit; each with its place among all."""
         self._place = 0
 
-    def put(self, instance: InstanceId, request: Request) -> None:
+    def put(self, request: Request) -> None:
         """The application has one more message."""
+        if self._credit_of:
+            self._put_by_address(request)
+        else:
+            self._waiting.append(request)
+
+    def _put_by_address(self, request: Request) -> None:
         self._place += 1
         address = (request.groups, request.destinations)
-        addresses = self._waiting.setdefault(instance, {})
-        if address not in addresses:
-            addresses[address] = deque()
-        addresses[address].append((self._place, request))
+        self._by_address.setdefault(address, deque()).append((self._place, request))
 
-    def give(self, instance: InstanceId, available: int, group: GroupId | None = None) -> int:
+    def give(self, available: int, group: GroupId | None = None) -> int:
         """The instance takes so many from now on; how many of those wait already."""
-        self._credit[instance, group] = available
-        if group is not None:
-            self._by_group.add(instance)
-        addresses = self._waiting.get(instance)
-        if not addresses:
-            return 0
-        return min(available, sum(len(those) for (to, _), those in addresses.items() if group is None or group in to))
+        if group is None:
+            self._credit = available
+            return min(available, len(self))
+        self._credit_of[group] = available
+        while self._waiting:
+            self._put_by_address(self._waiting.popleft())
+        return min(available, sum(len(those) for (to, _), those in self._by_address.items() if group in to))
 
-    def take(self, instance: InstanceId) -> Request | None:
+    def take(self) -> Request | None:
         """The next message that the instance takes, for one credit of each account; None when there is none."""
-        addresses = self._waiting.get(instance)
-        left = self._credit.get((instance, None))
-        if not addresses or (left is not None and left <= 0):
+        if self._credit is not None and self._credit <= 0:
             return None
-        if instance not in self._by_group:
-            if left is not None:
-                self._credit[instance, None] = left - 1
-            longest = next(iter(addresses)) if len(addresses) == 1 else min(addresses, key=lambda to: addresses[to][0])
-            return self._pop(addresses, longest)
+        if self._credit_of:
+            return self._take_by_address()
+        if not self._waiting:
+            return None
+        if self._credit is not None:
+            self._credit -= 1
+        return self._waiting.popleft()
+
+    def _take_by_address(self) -> Request | None:
         first: tuple[int, Address] | None = None
-        for address, those in addresses.items():
+        for address, those in self._by_address.items():
             place = those[0][0]
-            if (first is None or place < first[0]) and self._has_credit(instance, address):
+            if (first is None or place < first[0]) and all(self._credit_of.get(group, 1) > 0 for group in address[0]):
                 first = place, address
         if first is None:
             return None
-        for account in self._accounts(instance, first[1]):
-            self._credit[account] -= 1
-        return self._pop(addresses, first[1])
-
-    def _pop(self, addresses: dict[Address, deque[tuple[int, Request]]], address: Address) -> Request:
-        those = addresses[address]
+        those = self._by_address[first[1]]
         _, request = those.popleft()
         if not those:
-            del addresses[address]
+            del self._by_address[first[1]]
+        self._charge(request, 1)
         return request
 
-    def give_back(self, instance: InstanceId, request: Request) -> None:
+    def give_back(self, request: Request) -> None:
         """The instance has refused a message that it was to take."""
-        for account in self._accounts(instance, (request.groups, request.destinations)):
-            self._credit[account] += 1
+        self._charge(request, -1)
 
-    def _has_credit(self, instance: InstanceId, address: Address) -> bool:
-        return all(self._credit[account] > 0 for account in self._accounts(instance, address))
-
-    def _accounts(self, instance: InstanceId, address: Address) -> list[Account]:
-        if instance not in self._by_group:
-            return [(instance, None)] if (instance, None) in self._credit else []
-        return [account for group in (None, *address[0]) if (account := (instance, group)) in self._credit]
+    def _charge(self, request: Request, credit: int) -> None:
+        if self._credit is not None:
+            self._credit -= credit
+        if self._credit_of:
+            for group in request.groups:
+                if group in self._credit_of:
+                    self._credit_of[group] -= credit
 
     def least(self) -> int | None:
         """Of all accounts; None when there are none."""
-        return min(self._credit.values(), default=None)
+        together = () if self._credit is None else (self._credit,)
+        return min((*together, *self._credit_of.values()), default=None)
 
-    def count(self) -> int:
+    def __len__(self) -> int:
         """How many messages wait."""
-        return sum(len(those) for addresses in self._waiting.values() for those in addresses.values())
-
-    def forget(self, instance: InstanceId) -> None:
-        """The instance has crashed, and its application with it."""
-        self._credit = {account: credit for account, credit in self._credit.items() if account[0] != instance}
-        self._by_group.discard(instance)
-        self._waiting.pop(instance, None)
+        if self._by_address:
+            return sum(map(len, self._by_address.values()))
+        return len(self._waiting)

@@ -96,7 +96,9 @@ class RollCall:
 
     def _send(self, to: tuple[SiteId, ...], answers: int | None, refusal: str) -> None:
         site = self._site
-        greeting = Greeting(site.incarnation, self._position, site.began, self._agreement.digests, answers, refusal)
+        greeting = Greeting(
+            site.incarnation, self._position, site.log_history.began, self._agreement.digests, answers, refusal
+        )
         site.simulation.network.send(site, to, greeting, INSTANCE)
 
     def _lives(self, life: int) -> bool:

@@ -37,6 +37,7 @@ from ordercast.sim.flight import Flight
 from ordercast.sim.site.clock import SiteClock
 from ordercast.sim.site.credit import CreditQueue, Request
 from ordercast.sim.site.disk import Disk
+from ordercast.sim.site.log_history import LogHistory
 from ordercast.sim.site.membership import Membership
 from ordercast.sim.site.processor import Processor
 from ordercast.sim.site.reader import Reader
@@ -77,8 +78,6 @@ class SimulatedSite:
         self.instances: dict[InstanceId, Instance] = {}
         self.blocked_reasons: list[str] = []
         self.options = simulation.options
-        self.began = 0
-        """The incarnation with which the log began: 0, or the first one after a repair."""
         self.refused = ""
         """Why the site was told that it must not take part; it stays down then."""
         self._network = simulation.network
@@ -88,16 +87,12 @@ class SimulatedSite:
         self.roll_call = RollCall(self) if simulation.calls_the_roll else None
         recall = None if self.roll_call is None else self._recall
         self.disk = Disk(queue, self.processor, simulation.sync_seconds, random, recall)
+        self.log_history = LogHistory()
         self.reader = Reader(queue, self.processor)
         self._timers = Timers(queue, self.clock, self.processor, self._fire)
-        self._requests = CreditQueue()
+        self._requests: dict[InstanceId, CreditQueue] = {}
         self.membership = Membership(self)
         self._recovering: set[InstanceId] = set()
-        self._log_is_new = True
-        """Whether there is nothing to recover from: to the instances this is a first start."""
-        self._log_is_lost = False
-        """Whether that is so because an operator has repaired the site."""
-        self._is_to_be_repaired = False
         self._last_packets: int | None = None
         """How many packets the site sends before it crashes; None: it does not crash by that."""
         self._random = random
@@ -123,7 +118,7 @@ class SimulatedSite:
     def start_instances(self) -> None:
         """Start every instance now."""
         self._start(tuple(self.simulation.protocols))
-        self._log_is_new = False
+        self.log_history.is_new = False
         if self.simulation.contract.dynamic:
             self.simulation.announce(self)
 
@@ -132,18 +127,19 @@ class SimulatedSite:
         check = self.simulation.check_invariants
         for name in names:
             core = self.simulation.make_core(self, name)
+            self._requests[name] = CreditQueue()
             self.instances[name] = Instance(core, self, self.disk.log(name), self.recorder, numbers, check)
         for name in names:
             self.processor.run(self._start_instance, name)
 
     def _start_instance(self, now: float, name: InstanceId) -> None:
         instance = self.instances[name]
-        if self._log_is_new:
+        if self.log_history.is_new:
             instance.handle(now, Started())
             # An instance that starts for the first time does not say that it has recovered.
             self._note_recovered(name)
         else:
-            instance.start(now, self._log_is_lost)
+            instance.start(now, self.log_history.is_repaired)
 
     def crash(self, torn: bool = False, reason: str | None = None) -> None:
         """Stop at once: memory is gone, the log keeps what was synced (torn: and a random part of the rest)."""
@@ -173,7 +169,7 @@ class SimulatedSite:
         self.simulation.collect(instance)
         self.disk.crash(name, torn)
         self._timers.forget(name)
-        self._requests.forget(name)
+        del self._requests[name]
         self.reader.forget(name)
         self._network.leave_all(self.name, name)
 
@@ -192,10 +188,10 @@ class SimulatedSite:
         if self.simulation.contract.another_process:
             self.simulation.succeed(self)
             return
-        if self._log_is_lost:
+        if self.log_history.is_repaired:
             # The last start after the repair did not come far enough: what it has logged is half of the truth.
             self.disk.erase()
-            self.began = self.incarnation + 1
+            self.log_history.began = self.incarnation + 1
         self.up = True
         self.incarnation += 1
         self._recovering = set(self.simulation.protocols)
@@ -207,25 +203,21 @@ class SimulatedSite:
     def lose_log(self, repair: bool = False) -> None:
         """Everything on the disk is gone; `repair`: an operator will see to it when the site has been refused."""
         self.disk.erase()
-        # Nor does anything say that the site was being repaired.
-        self._log_is_new, self._log_is_lost = True, False
-        self._is_to_be_repaired = repair
+        self.log_history.lose(repair)
 
     def refuse(self, why: str) -> None:
         """Others have told the site that it must not take part: it fails, and says why."""
         self.refused = why
         self.simulation.refusals[self.name] = why
         self.crash(reason=REFUSED)
-        if self._is_to_be_repaired:
+        if self.log_history.awaits_operator:
             self._queue.schedule(self._queue.now + REPAIR_SECONDS, self._repair)
 
     def _repair(self) -> None:
         """An operator has declared the log lost: the site begins a new one, which the others accept."""
         self.refused = ""
-        self._is_to_be_repaired = False
         self.disk.erase()
-        self.began = self.incarnation + 1
-        self._log_is_new, self._log_is_lost = False, True
+        self.log_history.repair(self.incarnation + 1)
         self.recover()
 
     def _recall(self) -> bytes:
@@ -337,12 +329,15 @@ class SimulatedSite:
         """The application multicasts; without credit the message waits at the application, which is down when its
         instance is."""
         if instance in self.instances:
-            self._requests.put(instance, Request(payload, groups, destinations))
+            self._requests[instance].put(Request(payload, groups, destinations))
             self.processor.do(self._release, instance)
 
     def _release(self, now: float, name: InstanceId) -> None:
-        while (request := self._requests.take(name)) is not None:
-            instance = self.instances[name]
+        instance = self.instances.get(name)
+        if instance is None:
+            return
+        requests = self._requests[name]
+        while (request := requests.take()) is not None:
             try:
                 instance.request(now, request.payload, request.groups, request.destinations)
                 self.simulation.multicasts += 1
@@ -353,7 +348,7 @@ class SimulatedSite:
                     raise
                 # The application multicasts to a group that is not there, or in which the site is not, yet or any
                 # more. The credit is for the next one.
-                self._requests.give_back(name, request)
+                requests.give_back(request)
                 self.simulation.refused_messages += 1
 
     def _release_waiting(self, instance: Instance) -> None:
@@ -363,12 +358,13 @@ class SimulatedSite:
     @property
     def waiting_messages(self) -> int:
         """Messages of the application that no instance takes."""
-        return self._requests.count()
+        return sum(map(len, self._requests.values()))
 
     @property
     def least_credit(self) -> int | None:
         """The least that an instance takes now, of any account; None where none is kept."""
-        return self._requests.least()
+        accounts = (requests.least() for requests in self._requests.values())
+        return min((least for least in accounts if least is not None), default=None)
 
     # ------------------------------------------------------------------ driver: what instances want done
     def trace_time(self) -> float:
@@ -456,7 +452,7 @@ class SimulatedSite:
 
     def credit(self, instance: Instance, effect: Credit) -> None:
         """The application may send so many more; what waited goes on."""
-        for _ in range(self._requests.give(instance.name, effect.available, effect.group)):
+        for _ in range(self._requests[instance.name].give(effect.available, effect.group)):
             self._queue.schedule(self.processor.cursor, self._release_waiting, instance)
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
@@ -480,6 +476,6 @@ class SimulatedSite:
         if name in self._recovering:
             self._recovering.discard(name)
             if not self._recovering:
-                self._log_is_lost = False
+                self.log_history.is_repaired = False
                 if self.recorder is not None:
                     self.recorder.recover(self.processor.cursor)
