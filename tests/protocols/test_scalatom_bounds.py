@@ -62,7 +62,7 @@ def kept(core: Protocol) -> dict[str, int]:
         "letters": sum(len(peer.kept) for peer in core.link.peers.values()),
         "deferred": sum(map(len, core.confirming.deferred.values())),
         "wanted": len(core.multicast._wanted),
-        "own messages": len(core.source._own),
+        "own messages": len(core.source.own),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ordercast.core import GroupId, InvariantViolation, Part
 from ordercast.core.effects import Deliver, Replay
 from ordercast.protocols.parts.kept import Keeper, Kept
@@ -20,23 +22,27 @@ class Handover(Part):
         }
         """How many application messages were delivered in each group of our cell up to there: the same everywhere."""
 
-    def hand_over(self, entry: Kept, effect: type[Deliver] | type[Replay]) -> None:
-        """Deliver a message, or deliver it again from the log."""
-        core = self._host
-        if entry.multicast is None:
-            raise InvariantViolation(f"{entry.message} is delivered without a body")
-        mark = entry.key
-        if self.mark is not None and mark <= self.mark:
-            raise InvariantViolation(f"{mark} is delivered after {self.mark}")
-        self.mark = mark
-        entry.delivered = True
-        multicast, message, offsets = entry.multicast, entry.message, self.offsets
-        for group in multicast.groups:
-            if group in offsets:
-                offsets[group] += multicast.count
-        key = (entry.sequence, core.ranks[message.source], message.incarnation, message.number)
-        core.outbox.append(effect(multicast, key, message.source))
+    def hand_over(self, ready: Sequence[Kept], effect: type[Deliver] | type[Replay]) -> None:
+        """Deliver messages, or deliver them again from the log."""
+        core, offsets, last = self._host, self.offsets, self.mark
+        ranks, want = core.ranks, core.outbox.append
+        for entry in ready:
+            multicast, message = entry.multicast, entry.message
+            if multicast is None:
+                raise InvariantViolation(f"{message} is delivered without a body")
+            mark = (entry.sequence, message)
+            if last is not None and mark <= last:
+                raise InvariantViolation(f"{mark} is delivered after {last}")
+            last = mark
+            entry.delivered = True
+            for group in multicast.groups:
+                if group in offsets:
+                    offsets[group] += multicast.count
+            key = (entry.sequence, ranks[message.source], message.incarnation, message.number)
+            want(effect(multicast, key, message.source))
+        self.mark = last
         if effect is Deliver:
-            core.keeping.on_given(entry)
+            core.keeping.on_given(ready)
         else:
-            entry.settled.add(core.site)
+            for entry in ready:
+                entry.settled.add(core.site)

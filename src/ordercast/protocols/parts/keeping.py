@@ -4,7 +4,7 @@ for those that were given up (`absence.py`)."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ordercast.core import MessageId, Packet, Part, SiteId
@@ -36,9 +36,9 @@ class Keeping(Part):
         self._unreported_count = 0
 
     # ------------------------------------------------------------------ our own application
-    def on_given(self, entry: Kept) -> None:
-        """The application gets a message."""
-        self._given.append(entry)
+    def on_given(self, ready: Sequence[Kept]) -> None:
+        """The application gets messages."""
+        self._given.extend(ready)
 
     def on_consumed(self, count: int) -> None:
         """The application has taken deliveries. (The count may include replays, of which nothing is expected.)"""

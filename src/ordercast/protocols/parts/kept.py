@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+import msgspec
+
 from ordercast.core import GroupId, MessageId, Multicast, Protocol, SiteId, WireError
 from ordercast.core.events import Consumed, MulticastRequested, Started
 from ordercast.protocols.parts.address import Addresses, Destinations
@@ -27,25 +29,22 @@ OVERHEAD_BYTES = 1024
 """What a message takes beside its payload: its entry, timestamps, history entries, its share of a decision."""
 
 
-class Kept:
+class Kept(msgspec.Struct, eq=False, gc=False):
     """What a destination, or the source, knows of a message until it is over everywhere."""
 
-    __slots__ = ("address", "born_tick", "delivered", "message", "multicast", "ordinal", "sequence", "settled", "taken")
-
-    def __init__(self, message: MessageId, address: Destinations, ordinal: int, tick: int) -> None:
-        self.message = message
-        self.address = address
-        self.ordinal = ordinal
-        """Grows with each message that this site hears of."""
-        self.born_tick = tick
-        self.multicast: Multicast | None = None
-        self.sequence = 0
-        """Its number in the order of delivery; 0: not known."""
-        self.delivered = False
-        self.settled: set[SiteId] = set()
-        """Whose applications have taken it."""
-        self.taken = False
-        """At the source: these are a qualified majority."""
+    message: MessageId
+    address: Destinations
+    ordinal: int
+    """Grows with each message that this site hears of."""
+    born_tick: int
+    multicast: Multicast | None = None
+    sequence: int = 0
+    """Its number in the order of delivery; 0: not known."""
+    delivered: bool = False
+    settled: set[SiteId] = msgspec.field(default_factory=set)
+    """Whose applications have taken it."""
+    taken: bool = False
+    """At the source: these are a qualified majority."""
 
     @property
     def key(self) -> Mark:
@@ -105,13 +104,22 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
 
     def forget(self, entry: AnyKept) -> bool:
         """A message is over; whether it was not before."""
-        if self.pop(entry.message, None) is None:
-            return False
-        if entry.multicast is not None:
-            self._payload_bytes -= len(entry.multicast.payload)
-        if self._core.site in entry.address.sites:
-            self.here -= 1
-        return True
+        return self.forget_all((entry,)) > 0
+
+    def forget_all(self, over: Iterable[AnyKept]) -> int:
+        """Messages are over; how many of them were not before."""
+        pop, here = self.pop, self._core.site
+        count = payload_bytes = are_here = 0
+        for entry in over:
+            if pop(entry.message, None) is not None:
+                count += 1
+                if entry.multicast is not None:
+                    payload_bytes += len(entry.multicast.payload)
+                if here in entry.address.sites:
+                    are_here += 1
+        self._payload_bytes -= payload_bytes
+        self.here -= are_here
+        return count
 
     @property
     def bytes_kept(self) -> int:
@@ -125,7 +133,7 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
         return (
             self._payload_bytes + OVERHEAD_BYTES * count >= options.kept_bytes_max
             or count >= options.kept_messages_max
-            or self._core.source.span >= options.kept_messages_max
+            or len(self._core.source.own) >= options.kept_messages_max
         )
 
     def body(self, message: MessageId) -> Multicast | None:

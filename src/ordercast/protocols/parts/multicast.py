@@ -190,7 +190,7 @@ class ReliableMulticast(Part):
         finished = self.finished.get(message.source) or self.source(message.source)
         if data.floor > finished.floor or data.began != finished.began or finished.offered is not None:
             self._take_floor(finished, data)
-        self.take(sender, multicast)
+        self._take(sender, multicast, finished)
         self._link.acknowledge(sender, data)
 
     def _take_floor(self, finished: Finished, data: Data) -> None:
@@ -204,10 +204,12 @@ class ReliableMulticast(Part):
 
     def take(self, sender: SiteId, multicast: Multicast) -> None:
         """Deliver a message that came, unless it is known."""
+        self._take(sender, multicast, self.finished.get(multicast.id.source))
+
+    def _take(self, sender: SiteId, multicast: Multicast, known: Finished | None) -> None:
         message = multicast.id
         if self._find(message) is not None:
             return
-        known = self.finished.get(message.source)
         if known is not None and message in known:
             self._host.branch("old")
             self._on_old(sender, message)
@@ -290,10 +292,16 @@ class ReliableMulticast(Part):
 
     def finish(self, message: MessageId) -> None:
         """Everyone has it: every copy that still comes is old."""
-        known = self.finished.get(message.source) or self.source(message.source)
-        known.above.add((message.incarnation, message.number))
-        if self._wanted or self._asked:
-            self.forget(message)
+        self.finish_all((message,))
+
+    def finish_all(self, messages: Iterable[MessageId]) -> None:
+        """The same of many."""
+        finished, is_any_wanted = self.finished, self._wanted or self._asked
+        for message in messages:
+            known = finished.get(message.source) or self.source(message.source)
+            known.above.add((message.incarnation, message.number))
+            if is_any_wanted:
+                self.forget(message)
 
     def forget(self, message: MessageId) -> None:
         """Nobody has it, or everyone: it is not wanted any more."""

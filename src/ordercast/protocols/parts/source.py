@@ -26,8 +26,8 @@ class Source(Part):
 
     def __init__(self, core: Keeper) -> None:
         self._core = core
-        self._own: deque[MessageId] = deque()
-        """Our messages in order, from the oldest that is not over."""
+        self.own: deque[MessageId] = deque()
+        """Our messages in order, from the oldest that is not over: what others remember of us grows with them."""
         self._under_way = 0
         """Of these, the ones that no qualified majority has taken."""
         self._is_held_up = False
@@ -43,7 +43,7 @@ class Source(Part):
         # an application that keeps to it is never above four times the bound. (At twice the bound: credit that was
         # given while one write was under way comes when it and the next are done, and the application has used what
         # came between; its next message is refused for good.)
-        if self._under_way >= 4 * options.window_messages or len(self._own) >= 2 * options.kept_messages_max:
+        if self._under_way >= 4 * options.window_messages or len(self.own) >= 2 * options.kept_messages_max:
             raise UsageError(f"{self._under_way} messages are under way: wait for credit before the next multicast")
         address = core.addresses.of(multicast)
         member = core.site in address.sites
@@ -51,7 +51,7 @@ class Source(Part):
         if not member or core.logs_what_it_sends:
             core.append(Sent(multicast))
             core.entries.keep(entry, multicast)
-        if len(self._own) == 1:
+        if len(self.own) == 1:
             # Else the oldest is the one that it was.
             self._raise_floor()
         if member:
@@ -68,14 +68,9 @@ class Source(Part):
         entry: Kept | None = core.entries.note(multicast.id, core.addresses.of(multicast))
         if entry is None:
             raise UsageError(f"there was a message {multicast.id} already")
-        self._own.append(entry.message)
+        self.own.append(entry.message)
         self._under_way += 1
         return entry
-
-    @property
-    def span(self) -> int:
-        """Our messages from the oldest that is not over: what others remember of us grows with it."""
-        return len(self._own)
 
     def note_settled(self, entry: Kept) -> None:
         """One more destination has taken a message of ours."""
@@ -113,7 +108,7 @@ class Source(Part):
                 if not entry.taken:
                     self._take_back_credit(entry)
         if is_own:
-            own = self._own
+            own = self.own
             if own and own[0] not in self._core.entries:
                 while own and own[0] not in self._core.entries:
                     own.popleft()
@@ -141,13 +136,13 @@ class Source(Part):
         """
         core = self._core
         self.note_reached(core.site, core.mark)
-        return tuple(self.reached.get(cell) for cell in core.addresses.of(multicast).cells)
+        return tuple([self.reached.get(cell) for cell in core.addresses.of(multicast).cells])
 
     def _raise_floor(self) -> None:
         """Let the others know from where on messages of ours may still come: copies of earlier ones are old."""
         core = self._core
-        if self._own:
-            core.multicast.floor = (self._own[0].incarnation, self._own[0].number)
+        if self.own:
+            core.multicast.floor = (self.own[0].incarnation, self.own[0].number)
             core.multicast.source(core.site).raise_floor(core.multicast.floor)
 
     def _available(self) -> int:
@@ -156,7 +151,7 @@ class Source(Part):
             return 0
         if self._core.entries.bytes_kept >= options.kept_bytes_max:
             return 0
-        return max(0, min(options.window_messages - self._under_way, options.kept_messages_max - len(self._own)))
+        return max(0, min(options.window_messages - self._under_way, options.kept_messages_max - len(self.own)))
 
     def is_held_up(self) -> bool:
         """Whether nothing more can be sent because of what is kept, and not because of what is under way."""
@@ -179,7 +174,7 @@ class Source(Part):
     def resume(self) -> None:
         """After a crash: who has our messages is not known any more, so they are sent again."""
         core = self._core
-        for message in self._own:
+        for message in self.own:
             entry = core.entries.get(message)
             if entry is not None and entry.multicast is not None:
                 core.multicast.multicast(entry.multicast, entry.address.others)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ordercast.core import MessageId, SiteId
 from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.consensus_packets import InstanceName
@@ -14,22 +16,17 @@ if TYPE_CHECKING:
     from ordercast.protocols.scalatom.protocol import Scalatom
 
 
-class Entry(Kept):
+class Entry(Kept, eq=False, gc=False):
     """What a destination, or the source, knows of a message until it is over everywhere."""
 
-    __slots__ = ("index", "instance", "stamps", "timestamp")
-
     address: Address
-
-    def __init__(self, message: MessageId, address: Address, ordinal: int, tick: int) -> None:
-        super().__init__(message, address, ordinal, tick)
-        self.index = 0
-        self.timestamp = 0
-        """rec-ts, given here; 0: none."""
-        self.stamps: dict[SiteId, int] = {}
-        """All that is known of the timestamps that the destinations gave."""
-        self.instance: InstanceName = ()
-        """The consensus that decided it."""
+    index: int = 0
+    timestamp: int = 0
+    """rec-ts, given here; 0: none."""
+    stamps: dict[SiteId, int] = msgspec.field(default_factory=dict)
+    """All that is known of the timestamps that the destinations gave."""
+    instance: InstanceName = ()
+    """The consensus that decided it."""
 
 
 class Entries(KeptMessages[Entry]):

@@ -307,8 +307,7 @@ class Histories(Handover):
         # Again, since the history of a site that had given us up may count now.
         while ready := list(self._take_deliverable()):
             core.append(Delivered(*ready[-1].key))
-            for entry in ready:
-                self.hand_over(entry, Deliver)
+            self.hand_over(ready, Deliver)
             core.returning.on_moved()
 
     def _take_deliverable(self) -> Iterator[Entry]:
@@ -354,7 +353,7 @@ class Histories(Handover):
         decided = self._decided
         mark = (record.sequence, record.message)
         while decided and decided[0] <= mark:
-            self.hand_over(self._core.entries[heappop(decided)[1]], Replay)
+            self.hand_over((self._core.entries[heappop(decided)[1]],), Replay)
         self.mark = mark
 
     def skip_through(self, mark: Mark) -> None:

@@ -104,8 +104,7 @@ class Delivery(Handover):
         if ready:
             if core.context.stable:
                 core.append(Delivered(tuple(keys)))
-            for entry in ready:
-                self.hand_over(entry, Deliver)
+            self.hand_over(ready, Deliver)
             core.source.note_delivered(ready)
 
     def is_next(self, entry: Entry, past: int) -> bool:
@@ -148,7 +147,7 @@ class Delivery(Handover):
             if entry is None:
                 raise InvariantViolation(f"{message} was delivered, and is not in the log")
             entry.sequence = sequence
-            self.hand_over(entry, Replay)
+            self.hand_over((entry,), Replay)
 
     # ------------------------------------------------------------------ waiting
     def whom_we_wait_for(self, entry: Entry) -> str:

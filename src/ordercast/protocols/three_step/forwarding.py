@@ -65,7 +65,10 @@ class Forwarding(Part):
         epoch, all_speak = core.primary.started, core.speaking.wants_all()
         others: list[Proposal] = []
         for proposal in proposals:
-            data = self._data_of(core.entries[proposal.message])
+            entry = core.entries[proposal.message]
+            body = entry.multicast
+            is_large = body is not None and len(body.payload) >= self._direct_bytes
+            data = None if is_large else self._data_of(entry)
             if data is None:
                 others.append(proposal)
             else:

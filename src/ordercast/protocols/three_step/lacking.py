@@ -16,11 +16,11 @@ class Lacking:
 
     def __init__(self, core: ThreeStep) -> None:
         self._core = core
-        self._messages: set[MessageId] = set()
+        self.messages: set[MessageId] = set()
 
     def ask_for(self, holder: SiteId, places: tuple[Place, ...]) -> bool:
         """Whether a message at these places is neither here nor over; the holder is asked for all that are not."""
-        core, lacking = self._core, self._messages
+        core, lacking = self._core, self.messages
         is_lacking = False
         for place in places:
             message = place.message
@@ -41,15 +41,15 @@ class Lacking:
         (Looking at all places with every one of them: who is back after three seconds of full load lacks twenty
         thousand, and does nothing else for minutes.)
         """
-        if message not in self._messages:
+        if message not in self.messages:
             return False
-        self._messages.discard(message)
-        return not self._messages
+        self.messages.discard(message)
+        return not self.messages
 
     @property
     def is_waiting(self) -> bool:
         """Whether a report or a start waits for a body."""
-        return bool(self._messages)
+        return bool(self.messages)
 
     def look(self) -> None:
         """Go on when what was lacking is over without ever having come.
@@ -58,18 +58,18 @@ class Lacking:
         nobody sends the start again; it is held, with all its places, as long as the process lives.)
         """
         core = self._core
-        if self._messages and self._has_all():
-            self._messages.clear()
+        if self.messages and self._has_all():
+            self.messages.clear()
             core.primary.on_bodies()
 
     def _has_all(self) -> bool:
         core = self._core
-        return all(core.body(message) is not None or core.is_over(message) for message in self._messages)
+        return all(core.body(message) is not None or core.is_over(message) for message in self.messages)
 
     def clear(self) -> None:
         """An epoch has begun. (Else: what a start named, of which nobody has the body, is asked for as long as the
         process lives.)"""
-        for message in self._messages:
+        for message in self.messages:
             if message not in self._core.entries:
                 self._core.multicast.forget(message)
-        self._messages.clear()
+        self.messages.clear()

@@ -73,7 +73,7 @@ class Ordering(Part):
         """Step 1: a message is here."""
         if not entry.place and not entry.delivered:
             self._unplaced[entry.message] = entry
-        if self._early or entry.sequence or self._core.primary.leads:
+        if not self._dirty and (self._early or entry.sequence or self._core.primary.leads):
             self.touch()
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
@@ -420,10 +420,16 @@ class Ordering(Part):
 
     # ------------------------------------------------------------------ what is over
     def forget_all(self, over: Iterable[Entry]) -> None:
-        """Messages are over."""
-        if self._unplaced:
-            for entry in over:
-                self._unplaced.pop(entry.message, None)
+        """Messages are over, or delivered elsewhere."""
+        places, unplaced, entries = self.places, self._unplaced, self._core.entries
+        for entry in over:
+            message = entry.message
+            if unplaced:
+                unplaced.pop(message, None)
+            if places and places[0].message == message and message not in entries:
+                # As mostly: `trim` would look whether it is over.
+                places.popleft()
+                self.base += 1
         for voices in self.voices.values() if len(self.voices) > 1 else ():
             voices.drop_over()
         self.trim()

@@ -196,7 +196,7 @@ class ThreeStep(Keeper):
         entry = entries.get(multicast.id) or entries.begin(multicast.id, self.addresses.of(multicast))
         entries.keep(entry, multicast)
         ordering.on_body(entry)
-        if ordering.lacking.is_last(multicast.id):
+        if ordering.lacking.messages and ordering.lacking.is_last(multicast.id):
             self.primary.on_bodies()
 
     def on_forgotten(self, entry: Entry) -> None:

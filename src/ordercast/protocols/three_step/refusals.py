@@ -33,14 +33,19 @@ def check_proposals(
     ordering = core.ordering
     is_own = cell == ordering.cell
     place, timestamp, named = 0, 0, 0
+    is_ahead = False
     if epoch < 0:
         raise WireError(f"{sender} proposes in epoch {epoch}")
+    if is_own and proposals and proposals[-1].place > ordering.count + EARLY_MAX:
+        raise WireError(f"{sender} proposes place {proposals[-1].place}, and {ordering.count} are accepted")
     for proposal in proposals:
         if proposal.place <= place or not timestamp < proposal.timestamp <= TIMESTAMP_MAX:
             raise WireError(f"{sender} proposes {proposal} behind place {place} with {timestamp}")
         place, timestamp = proposal.place, proposal.timestamp
-        if is_own:
+        if is_own and not is_ahead:
             _check_place(core, sender, epoch, place, proposal.message, timestamp)
+            # What follows a place that is not accepted here ascends like that.
+            is_ahead = place > ordering.count
         entry = core.entries.get(proposal.message)
         if entry is None:
             _check_name(core, sender, proposal.message)
@@ -57,14 +62,11 @@ def check_proposals(
 
 
 def _check_place(core: ThreeStep, sender: SiteId, epoch: int, place: int, message: MessageId, timestamp: int) -> None:
-    """A place of our own cell: not too far ahead, and of our epoch as it is accepted here."""
+    """A place of our own cell: of our epoch as it is accepted here."""
     ordering = core.ordering
-    count = ordering.count
-    if place > count + EARLY_MAX:
-        raise WireError(f"{sender} proposes place {place}, and {count} are accepted")
     if epoch != core.primary.started or not ordering.places:
         return
-    if place > count:
+    if place > ordering.count:
         if timestamp <= ordering.places[-1].timestamp:
             raise WireError(f"{sender} proposes {timestamp} at place {place}, behind {ordering.places[-1]}")
     elif place > ordering.base:

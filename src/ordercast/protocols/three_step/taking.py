@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, SiteId, WireError
@@ -50,13 +53,11 @@ class Taking(Keeping):
             self.note_taken(self._core.site, self.taken)
 
     # ------------------------------------------------------------------ our own application
-    def on_given(self, entry: Kept) -> None:
-        """The application gets a message."""
-        self._given.append(entry)
-        kept = self._kept.get(entry.address)
-        if kept is None:
-            kept = self._kept[entry.address] = deque()
-        kept.append(entry)
+    def on_given(self, ready: Sequence[Kept]) -> None:
+        """The application gets messages."""
+        super().on_given(ready)
+        for address, entries in groupby(ready, key=attrgetter("address")):
+            self._kept.setdefault(address, deque()).extend(entries)
 
     def on_consumed(self, count: int) -> None:
         """The application has taken deliveries. (The count may include replays, of which nothing is expected.)"""
@@ -116,10 +117,11 @@ class Taking(Keeping):
         while kept:
             entry = kept[0]
             message = entry.message
-            if message in entries:
+            found = entries.get(message)
+            if found is not None:
                 if (entry.sequence, message) > through and not (absence.given_up and self.is_over(entry)):
                     break
-                over.append(entries[message])
+                over.append(found)
             kept.popleft()
         if over:
             self._forget_all(over)
@@ -127,9 +129,8 @@ class Taking(Keeping):
     def _forget_all(self, over: list[Entry]) -> None:
         """As `forget`, of many at once."""
         core = self._core
-        for entry in over:
-            core.entries.forget(entry)
-            core.multicast.finish(entry.message)
+        core.entries.forget_all(over)
+        core.multicast.finish_all([entry.message for entry in over])
         core.ordering.forget_all(over)
         core.source.note_finished(over)
 
