@@ -132,7 +132,7 @@ def test_a_one_way_cut_stops_nobody_for_longer_than_the_consensus_and_a_repair()
     times = [row["time"] for row in simulation.table().to_pylist() if row["kind"] == "deliver" and row["site"] == "c"]
     options = MembershipOptions()
     longest = max(after - before for before, after in pairwise(times))
-    assert longest < options.consensus_seconds + options.cut_seconds + 2.0
+    assert longest < options.consensus_seconds + options.cut_seconds + options.membership_seconds
     assert violated(simulation) == []
 
 
