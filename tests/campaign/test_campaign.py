@@ -33,6 +33,7 @@ RARE_IN_VIEWS = {
     *("overrun", "gone", "began-anew", "overtaken", "asked-for", "asked-for-in-vain", "cannot-leave"),
     *("gather-ready>gather-recovery", "wait-for-message>gather-recovery", "accuser-failed", "added-already"),
     *("r-recovery>r-unsuccessful", "r-recovery>r-failed", "not-so-far-yet", "proxied-again"),
+    *("crashed-leading-recovery", "crashed-leading-gather-ready"),
 }
 """The same of InterGroup, where one run of eight has fixed senders, and few have a sole holder of a message that
 fails."""

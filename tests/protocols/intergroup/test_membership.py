@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 from random import Random
 
@@ -84,6 +84,34 @@ def test_at_a_loss_of_five_percent_ten_minutes_bring_no_view() -> None:
     assert simulation.branches["requested"] > 100
 
 
+@pytest.mark.parametrize("senders", [(), ("a", "b")])
+def test_where_nothing_changes_views_cost_no_packet(senders: tuple[str, ...]) -> None:
+    """The same Keep Alives as with fixed views, and nothing else."""
+    sent = [packets_sent(MembershipOptions(views=views, senders=senders)) for views in ("change", "fixed")]
+    assert sent[0] == sent[1]
+    assert sent[0]["KeepAlive"] > 1000
+
+
+def packets_sent(options: MembershipOptions) -> Counter[str]:
+    """Type of packet -> how many leave all sites in a run without faults."""
+    simulation = Simulation(
+        DynamicInterGroup,
+        {"g": SITES},
+        NETWORK.make(SITES),
+        options=options,
+        workloads=[Workload(sources=("a", "b"), groups=("g",), rate=10.0)],
+        duration=10.0,
+        settle=5.0,
+        tracing=False,
+        counting=True,
+    ).execute()
+    assert simulation.traffic is not None
+    sent: Counter[str] = Counter()
+    for tallies in simulation.traffic.sent.values():
+        sent.update({name: tally.packets for name, tally in tallies.items()})
+    return sent
+
+
 def test_after_a_crash_there_is_exactly_one_view() -> None:
     simulation = run(Crash(from_=3.0, sites=("b",), forever=True))
     assert all(views(simulation)[site] == [SITES, ("a", "c", "d")] for site in "acd")
@@ -104,7 +132,7 @@ def test_a_one_way_cut_stops_nobody_for_longer_than_the_consensus_and_a_repair()
     times = [row["time"] for row in simulation.table().to_pylist() if row["kind"] == "deliver" and row["site"] == "c"]
     options = MembershipOptions()
     longest = max(after - before for before, after in pairwise(times))
-    assert longest < options.consensus_seconds + options.cut_seconds + 2.0
+    assert longest < options.consensus_seconds + options.cut_seconds + options.membership_seconds
     assert violated(simulation) == []
 
 

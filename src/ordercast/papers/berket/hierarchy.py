@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.berket.hierarchy_runs import MEASURES, STORIES
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 FEW, MANY = 200, 2000
@@ -118,17 +118,15 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
     """Coordinators, bytes and healing over the number of sites; a curve for each number of regions."""
     coordinators, heard, healed = figure.subplots(1, 3)
     calm = data[data.story == "calm"].sort_values("sites")
-    for (regions, rows), (colour, marker) in zip(calm.groupby("regions"), styles(), strict=False):
+    for (regions, rows), style in zip(calm.groupby("regions"), styles(), strict=False):
         label = f"{regions} regions" if regions > 1 else "1 region"
-        line = {"color": colour, "markersize": 4, "linewidth": 1}
-        coordinators.fill_between(rows.sites, rows.low, rows.high, color=colour, alpha=0.06, linewidth=0)
-        coordinators.plot(rows.sites, rows.coordinators, marker + "-", label=label, **line)
-        heard.plot(rows.sites, rows.bytes_mean, marker + "-", label=label, **line)
-        heard.plot(rows.sites, rows.bytes_coordinator, marker + ":", **line)
+        coordinators.fill_between(rows.sites, rows.low, rows.high, color=style[0], alpha=0.06, linewidth=0)
+        curve(coordinators, rows.sites, rows.coordinators, style, label)
+        curve(heard, rows.sites, rows.bytes_mean, style, label)
+        curve(heard, rows.sites, rows.bytes_coordinator, style, line=":")
         for story, dash in (("crash", "-"), ("partition", "--")):
             some = data[(data.story == story) & (data.regions == regions)].sort_values("sites")
-            name = f"{label}, {story}"
-            healed.plot(some.sites, some.healed_after, marker + dash, label=name, **line)
+            curve(healed, some.sites, some.healed_after, style, f"{label}, {story}", dash)
     for axes in (coordinators, heard, healed):
         axes.set_xscale("log")
     coordinators.set_yscale("log")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.berket.membership_runs import CHANGES, MEASURES
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 SENDERS = (2, 4, 8, 16, 32, 64)
@@ -105,18 +105,16 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
 def draw(data: pd.DataFrame, figure: Figure) -> None:
     """Packets over the senders, and seconds over the receivers."""
     left, right = figure.subplots(1, 2)
-    for change, (colour, marker) in zip(CHANGES, styles(), strict=False):
+    for change, style in zip(CHANGES, styles(), strict=False):
         rows = data[data.change == change]
         alone = rows[rows.receivers == 0].sort_values("senders")
         for name, line in (("packets", "-"), ("received", ":")):
             label = f"{change}, multicasts" if name == "packets" else f"{change}, heard by senders"
             # The last of two senders goes on without a word, and a logarithm of that is no point.
             said = alone[alone[name] > 0]
-            left.plot(said.senders, said[name], marker + line, color=colour, markersize=4, linewidth=1, label=label)
+            curve(left, said.senders, said[name], style, label, line)
         some = rows[rows.senders == 16].sort_values("receivers")
-        right.plot(
-            some.receivers, some.change_seconds, marker + "-", color=colour, markersize=4, linewidth=1, label=change
-        )
+        curve(right, some.receivers, some.change_seconds, style, change)
     left.set_xscale("log", base=2)
     left.set_yscale("log")
     dress(left, "packets of a change", "senders", "packets")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.berket.overhead_runs import DATAGRAM_BYTES, KEEP_ALIVE_SECONDS, MEASURES, SECONDS
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 PRINTED = {1: 98.54, 1000: 6.55, 10000: 0.71}
@@ -87,17 +87,14 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
     sizes = list(PRINTED)
     here = [float(data[data["size"] == size].overhead_percent.mean()) for size in sizes]
     curves = {"here": here, "printed": list(PRINTED.values())}
-    for (label, values), (colour, marker) in zip(curves.items(), styles(), strict=False):
-        size_axes.plot(sizes, values, marker + "-", color=colour, markersize=5, linewidth=1, label=label)
+    for (label, values), style in zip(curves.items(), styles(), strict=False):
+        curve(size_axes, sizes, values, style, label)
     size_axes.set_xscale("log")
     size_axes.set_yscale("log")
     dress(size_axes, "Table 7.5", "bytes of a message", "percent overhead")
     slow = data[data.rate == SLOW].groupby("processes").mean(numeric_only=True)
-    for name, (colour, marker) in zip(("keep_alive_share", "control_share"), styles(), strict=False):
-        label = name.removesuffix("_share").replace("_", " ")
-        share_axes.plot(
-            slow.index, 100 * slow[name], marker + "-", color=colour, markersize=5, linewidth=1, label=label
-        )
+    for name, style in zip(("keep_alive_share", "control_share"), styles(), strict=False):
+        curve(share_axes, slow.index, 100 * slow[name], style, name.removesuffix("_share").replace("_", " "))
     dress(share_axes, f"packets that are no data, at {SLOW:g} messages a second", "processes", "percent")
 
 

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.berket.repair_runs import LOSS, MEASURES, PER_LOSS, RATE, SECONDS, START_SECONDS, TIMERS, WINDOWS
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 ADAPTED = WINDOWS // 2
@@ -83,11 +83,10 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
     both = figure.subplots(1, 2)
     width = (SECONDS - START_SECONDS) / WINDOWS
     middle = [START_SECONDS + (window + 0.5) * width for window in range(WINDOWS)]
-    for (_, row), (colour, marker) in zip(data.sort_values(["receivers", "timers"]).iterrows(), styles(), strict=False):
+    for (_, row), style in zip(data.sort_values(["receivers", "timers"]).iterrows(), styles(), strict=False):
         for axes, name in zip(both, PER_LOSS, strict=True):
             values = [row[f"{name}_{window}"] for window in range(WINDOWS)]
-            label = f"{row.receivers} receivers, {row.timers}"
-            axes.plot(middle, values, marker + "-", color=colour, markersize=4, linewidth=1, label=label)
+            curve(axes, middle, values, style, f"{row.receivers} receivers, {row.timers}")
     for axes, name in zip(both, PER_LOSS, strict=True):
         axes.axhline(1.0, color="#999999", linewidth=1)
         axes.set_yscale("log")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check, LiveRun
 from ordercast.papers.berket.throughput_runs import MEASURES, SECONDS, measure_live
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 CLUSTER = {
@@ -126,8 +126,8 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
         for name, table in tables.items():
             printed = {count: rate for (count, each), rate in table.items() if each == size}
             drawn[name] = (list(printed), list(printed.values()))
-        for (name, (counts, rates)), (colour, marker) in zip(drawn.items(), styles(), strict=False):
-            axes.plot(counts, rates, marker + "-", color=colour, markersize=4, linewidth=1, label=name)
+        for (name, (counts, rates)), style in zip(drawn.items(), styles(), strict=False):
+            curve(axes, counts, rates, style, name)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         dress(axes, f"{size:,} B", "processes", "messages a second")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.garcia_molina.runs import HOSTS_LIMITED_MAX
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 CROWDED = 100
@@ -95,14 +95,13 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
 def draw(data: pd.DataFrame, figure: Figure) -> None:
     """Packets, delays, control packets over the number of hosts; a curve for each number of clusters."""
     packets, delay, control = figure.subplots(1, 3)
-    for (clusters, rows), (colour, marker) in zip(data.groupby("clusters"), styles(), strict=False):
+    for (clusters, rows), style in zip(data.groupby("clusters"), styles(), strict=False):
         rows = rows.sort_values("hosts")
-        label = f"{clusters} clusters"
-        packets.plot(rows.hosts, rows.copies_packets, marker + "--", color=colour, markersize=4, linewidth=1)
-        packets.plot(rows.hosts, rows.tree_packets, marker + "-", color=colour, markersize=4, linewidth=1, label=label)
+        curve(packets, rows.hosts, rows.copies_packets, style, line="--")
+        curve(packets, rows.hosts, rows.tree_packets, style, f"{clusters} clusters")
         limited = rows[rows.hosts <= HOSTS_LIMITED_MAX]
-        delay.plot(limited.hosts, limited.delay_ratio, marker + "-", color=colour, markersize=4, linewidth=1)
-        control.plot(rows.hosts, rows.tree_control_per_second, marker + "-", color=colour, markersize=4, linewidth=1)
+        curve(delay, limited.hosts, limited.delay_ratio, style)
+        curve(control, rows.hosts, rows.tree_control_per_second, style)
     delay.axhline(1.0, color="#999999", linewidth=1)
     for axes in (packets, delay, control):
         axes.set_xscale("log")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
 from ordercast.papers.garcia_molina.openings import OPENINGS
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure
 
 ALMOST_ALL = 0.95
@@ -82,17 +82,9 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
             linewidth=1,
             label=f"EIN = {exchange:g} s",
         )
-    for (opening, rows), (colour, marker) in zip(data.groupby("opening"), styles(), strict=False):
+    for (opening, rows), style in zip(data.groupby("opening"), styles(), strict=False):
         rows = rows.sort_values("exchange")
-        right.plot(
-            rows.control_per_second,
-            rows.used,
-            marker + "-",
-            color=colour,
-            markersize=4,
-            linewidth=1,
-            label=f"opening of {opening:g} s",
-        )
+        curve(right, rows.control_per_second, rows.used, style, f"opening of {opening:g} s")
     for axes, ticks in ((left, sorted(set(data.opening))), (right, CONTROL_TICKS)):
         axes.set_xscale("log")
         axes.set_xticks(ticks, labels=[f"{tick:g}" for tick in ticks], minor=False)

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure, Point
 
 MEASURES = ("sites_in_all", "packets", "packets_of_search", "delays", "graphs", "stop_delays", "stop_share")
@@ -73,13 +73,11 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
 def draw(data: pd.DataFrame, figure: Figure) -> None:
     """Packets and time over the sites."""
     left, right = figure.subplots(1, 2)
-    for ((algorithm, joins), rows), (colour, marker) in zip(
-        data.groupby(["algorithm", "joins"]), styles(), strict=False
-    ):
+    for ((algorithm, joins), rows), style in zip(data.groupby(["algorithm", "joins"]), styles(), strict=False):
         ordered = rows.sort_values("sites")
         name = f"{algorithm}, {joins} at once"
-        left.plot(ordered.sites, ordered.packets, marker + "-", color=colour, markersize=4, label=name)
-        right.plot(ordered.sites, ordered.delays, marker + "-", color=colour, markersize=4, label=name)
+        curve(left, ordered.sites, ordered.packets, style, name)
+        curve(right, ordered.sites, ordered.delays, style, name)
     left.set_yscale("log")
     dress(left, "a change: packets", "sites", "packets")
     dress(right, "from the request to the last site", "sites", "one-way delays")

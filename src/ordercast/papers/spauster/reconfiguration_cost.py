@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ordercast.papers.artefact import Artefact, Check
-from ordercast.papers.style import dress, styles
+from ordercast.papers.style import curve, dress, styles
 from ordercast.spark.experiments import Experiment, Measure
 
 MEASURES = ("packets", "packets_a_site", "kilobytes", "stop_seconds", "share")
@@ -55,10 +55,10 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
 def draw(data: pd.DataFrame, figure: Figure) -> None:
     """Packets and time over the sites."""
     left, right = figure.subplots(1, 2)
-    for (failed, rows), (colour, marker) in zip(data.groupby("failed"), styles(), strict=False):
+    for (failed, rows), style in zip(data.groupby("failed"), styles(), strict=False):
         ordered = rows.dropna(subset=["packets"]).sort_values("sites")
-        left.plot(ordered.sites, ordered.packets, marker + "-", color=colour, markersize=4, label=failed)
-        right.plot(ordered.sites, ordered.stop_seconds, marker + "-", color=colour, markersize=4, label=failed)
+        curve(left, ordered.sites, ordered.packets, style, str(failed))
+        curve(right, ordered.sites, ordered.stop_seconds, style, str(failed))
     left.set_yscale("log")
     dress(left, "a reorganisation: packets", "sites", "packets")
     dress(right, "from the failure until all are in the next graph", "sites", "seconds")

@@ -3,7 +3,7 @@ application sees views. With fixed views it is the InterGroup of chapters 2 to 4
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import cast
 
 import msgspec
@@ -109,6 +109,10 @@ class DynamicInterGroup(InterGroup):
         group.streams = {}
         group.buffer.clear(TIMESTAMP_MAX)
         self.repair.forget_group(group)
+
+    def branches_of_crash(self) -> Iterator[str]:
+        """What it interrupts of the membership; of fixed views, nothing."""
+        return self.membership.branches_of_crash()
 
     # ------------------------------------------------------------------ what the application wants
     def announcement(self, multicast: Multicast) -> str | None:

@@ -3,6 +3,7 @@ are whose."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, cast
 
 from ordercast.core import Context, GroupId, Part, SiteId, UsageError, WireError
@@ -35,7 +36,7 @@ from ordercast.protocols.intergroup.membership.packets import (
     check_pjoin,
 )
 from ordercast.protocols.intergroup.membership.roles import AS_NEEDED, OUT, RECEIVER, SENDER
-from ordercast.protocols.intergroup.membership.states import BRANCHES, State
+from ordercast.protocols.intergroup.membership.states import BRANCHES, LED, State
 from ordercast.protocols.intergroup.options import check_service
 from ordercast.protocols.intergroup.packets import ViewId, check_time
 from ordercast.protocols.intergroup.senders import SenderGroup
@@ -75,6 +76,8 @@ class Membership(Part):
         *("other-view", "asked-for-view", "asked-for-silent", "not-so-far-yet"),
         *("proxied", "proxied-already", "proxied-again", "idle", "as-needed"),
         *("sponsored", "no-sponsor", "added-already", "changed", "view-installed"),
+        "newcomer-crashed",
+        *(f"crashed-leading-{state.value}" for state in LED),
     )
 
     def __init__(self, core: DynamicInterGroup, context: Context) -> None:
@@ -133,6 +136,17 @@ class Membership(Part):
                 kept[sender] = stream.delivered
         for sender in list(kept)[: max(0, len(kept) - SENDERS_MAX)]:
             del kept[sender]
+
+    def branches_of_crash(self) -> Iterator[str]:
+        """This process crashes before a group has let it in, or while a repair waits for what it leads."""
+        for group in self._core.process_groups.values():
+            member = group.member
+            if member is None:
+                continue
+            if member.sponsorship is not None or (member.bootstrap is not None and not member.entered):
+                yield "newcomer-crashed"
+            if member.repair is not None and member.repair.leads:
+                yield f"crashed-leading-{member.repair.state.value}"
 
     def local_cuts(self) -> dict[GroupId, CutReport]:
         """What this process has of views that end, for the hierarchy."""

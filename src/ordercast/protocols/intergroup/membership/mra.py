@@ -73,6 +73,11 @@ class RepairRun:
         """The proposed membership, sorted."""
         return sorted(self.procs - self.failed)
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process leads the proposed membership, or would lead it if all agreed."""
+        return self.proposed[0] == self._core.site
+
     def begin(self, considered: Iterable[SiteId], failed: Collection[SiteId]) -> None:
         """Delivery is halted; propose the current view, with some who are new, or without some."""
         for site in considered:

@@ -114,6 +114,9 @@ REPAIR_WAYS: Ways[Repair] = MappingProxyType(
     }
 )
 
+LED = (Repair.CONSENSUS, Repair.GATHER_CUT, Repair.GATHER_RECOVERY, Repair.RECOVERY, Repair.GATHER_READY)
+"""The states of Figure 5.4 in which the others still need their leader."""
+
 RECEPTION_WAYS: Ways[Reception] = MappingProxyType(
     {
         (_T.INITIAL, _T.WAIT_FOR_MESSAGE): "delivery is halted",
