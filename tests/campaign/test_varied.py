@@ -108,6 +108,9 @@ def test_sites_fail_with_a_tail_that_is_theirs_alone_where_that_is_an_exception_
         cut, fault = scenario.faults[-2:]
         assert cut.from_ < fault.from_
         assert cut.to == fault.to
+    claiming = [scenario for scenario in scenarios if "R2" in scenario.contract.guarantees]
+    excused = [run_scenario(scenario).outcome.excused for scenario in claiming]
+    assert 4 * sum(bool(pairs) for pairs in excused) >= len(excused) > 10
     assert not drawn("sequencer", "tail")
 
 

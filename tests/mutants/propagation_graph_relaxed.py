@@ -115,7 +115,7 @@ def takes_a_message_of_an_old_graph(self: RelaxedGraph, sender: SiteId, packet: 
     RelaxedGraph.receive_pass(self, sender, replace(packet, graph=self.number))
 
 
-@mutant(NonAtomic, "change")
+@mutant(NonAtomic, "change", caught_by="no-duplication")
 def keeps_what_waits_for_its_number_in_another_graph(
     self: RelaxedGraph, graph: Graph, survived: bool
 ) -> tuple[bool, list[Held]]:

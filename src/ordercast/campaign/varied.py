@@ -112,43 +112,45 @@ def _with_return(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Rando
 
 
 def _with_tail(scenario: Scenario, fragile: tuple[SiteId, ...], random: Random) -> Scenario:
-    """From a moment before it fails nobody hears a site any more, while others multicast: what it delivers then, nobody
-    else has, and it comes again from its sources, in an order of its own. (Random faults hardly ever bring that about:
-    what is on its way when a site crashes still arrives.)"""
-    contract, first = scenario.contract, scenario.workloads[0]
-    sites = tuple(sorted({*scenario.extra_sites, *(site for group in scenario.groups.values() for site in group)}))
-    if TAIL_PROPERTIES.isdisjoint(contract.guarantees) or not {"cut", "partition"} <= {*contract.faults}:
+    """From a moment before it fails nobody hears a site that orders a group, while others multicast to that: what it
+    delivers then, nobody else has, and it comes again from its sources, in an order of its own. (Random faults hardly
+    ever bring that about: what is on its way when a site crashes still arrives.)"""
+    contract, orders = scenario.contract, scenario.protocol.arrangement.campaign.orders
+    if orders is None or TAIL_PROPERTIES.isdisjoint(contract.guarantees):
         return scenario
-    if len(sites) < 2 or not scenario.groups:
+    heads = orders(scenario.groups, scenario.options)
+    chosen = [group for group, site in sorted(heads.items()) if site in scenario.groups[group]]
+    if not chosen:
         return scenario  # all of them come later
-    memberships = {site: sum(site in members for members in scenario.groups.values()) for site in sites}
-    # Who is in most groups orders most.
-    failing = random.choice([site for site in sites if memberships[site] == max(memberships.values())])
-    others = [site for site in sites if site != failing]
-    deaf = others if random.random() < 0.75 else random.sample(others, random.randint(1, len(others)))
-    begin = random.uniform(0.1, 0.5) * scenario.duration
-    ahead = log_uniform(random, 0.05, 0.4)
-    end = begin + ahead + log_uniform(random, 0.5, 0.35 * scenario.duration)
+    group = random.choice(chosen)
+    failing = heads[group]
+    others = [site for site in scenario.sites if site != failing]
+    # With them it is no majority, which would go on as it was.
+    along = random.sample(others, random.randint(0, max(0, len(others) // 2 - 1)))
+    deaf = [site for site in others if site not in along] if random.random() < 0.25 else others
+    begin = random.uniform(0.1, 0.4) * scenario.duration
+    ahead = log_uniform(random, 0.05, 0.25)  # shorter than most leases, without which it delivers nothing
+    # Longer than the others wait until they go on without it.
+    end = begin + ahead + log_uniform(random, 1.5, 0.45 * scenario.duration)
     cut_off, back = round(begin + ahead, 4), round(end, 4)
-    along = random.sample(others, random.randint(0, (len(sites) - 1) // 2))
     kinds: list[AnyFault] = [Partition(from_=cut_off, to=back, parts=(tuple(sorted((failing, *along))),))]
     if failing in fragile and "crash" in contract.faults:
         kinds.append(Crash(from_=cut_off, to=back, sites=(failing,)))
     if failing in fragile and "pause" in contract.faults:
         kinds.append(Pause(from_=cut_off, to=back, sites=(failing,)))
-    cut = Cut(from_=round(begin, 4), to=back, sites=(failing,), peers=tuple(sorted(deaf)))
-    chosen = [group for group, members in scenario.groups.items() if failing in members]
-    group = random.choice(chosen or sorted(scenario.groups))
-    sources = [source for source in first.sources if source != failing] or [failing]
+    cut = Cut(from_=round(begin, 4), to=back, sites=(failing,), peers=tuple(deaf))
+    sources = [site for site in others if site not in scenario.late_sites]
+    # Of two sources at least, in turns: when each submits all of its own again, they come otherwise.
     bursts = tuple(
         Workload(
             sources=(source,),
             groups=(group,),
-            count=random.randint(1, 3),
-            rate=round(log_uniform(random, 20.0, 500.0), 1),
-            start=round(begin + random.uniform(0.0, 0.7 * ahead), 4),
+            count=(count := random.randint(2, 6)),
+            rate=round(count / (0.6 * ahead), 3),
+            arrivals="regular",
+            start=round(begin + random.uniform(0.0, 0.2 * ahead), 4),
         )
-        for source in random.sample(sources, min(3, len(sources)))
+        for source in random.sample(sources, min(random.randint(2, 3), len(sources)))
     )
     # In half of these runs nothing else is wrong, for who is out already has no tail.
     faults = (*(scenario.faults if random.random() < 0.5 else ()), cut, random.choice(kinds))

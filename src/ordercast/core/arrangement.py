@@ -90,6 +90,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     deaths: Callable[[Random, Groups, OptionValues, float], Iterable[tuple[SiteId, float, int]]] | None = None
     """Who crashes for good in a run of so many seconds, when, and after how many more packets: for protocols whose
     contract allows `successive_deaths`."""
+    orders: Callable[[Groups, OptionValues], Mapping[GroupId, SiteId]] | None = None
+    """Which site orders each group at first, for protocols that make an exception for what it alone has delivered."""
     repairable: Callable[[OptionValues, Groups], bool] = lambda _options, _groups: True
     """Whether a site that has lost its log can be given everything back with these options, for protocols whose
     contract `repairs`."""

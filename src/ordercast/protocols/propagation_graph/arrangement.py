@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from random import Random
 
-from ordercast.core import Arrangement, Capacity, OptionValues, Situation, Tuning
+from ordercast.core import Arrangement, Capacity, GroupId, OptionValues, SiteId, Situation, Tuning
 from ordercast.core.arrangement import Groups
+from ordercast.graphs.system import system_graph
 
 
 def _options(situation: Situation) -> OptionValues:
@@ -57,6 +58,11 @@ def _layout(random: Random) -> Groups:
     return {name: tuple(sorted(random.sample(sites, random.randint(2, min(4, len(sites)))))) for name in names}
 
 
+def _orders(groups: Groups, options: OptionValues) -> Mapping[GroupId, SiteId]:
+    """The primary destinations of the first graph."""
+    return system_graph(groups, tuple(options["prefer"]), load_bound=options["load_bound"]).primary if groups else {}
+
+
 def _live(capacity: Capacity) -> OptionValues:
     return {
         "window_messages": capacity.window,
@@ -86,6 +92,7 @@ ARRANGEMENT = Arrangement(
         settle=30.0,
         # A manager renews its lease for ever.
         quiet=4.0,
+        orders=_orders,
         modes=({}, {"delivery": "non-atomic"}),
     ),
     live=_live,
