@@ -97,9 +97,7 @@ def chaos(
     ] = None,
     delay: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS", min=0.0, max=5.0, help="At the most, for each datagram.", show_default="0.01"
-        ),
+        typer.Option(metavar="SECONDS", min=0.0, max=5.0, help="At the most, for each datagram.", show_default="0.01"),
     ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Multicasts a second of each process.")] = 100.0,
     clusters: Annotated[int, typer.Option(min=1, help="Processes are in so many clusters, far from each other.")] = 1,
