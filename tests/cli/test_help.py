@@ -23,6 +23,8 @@ def test_what_stands_for_a_value_is_in_capitals_and_flags_have_none(
     assert main(words) == 0
     shown = capsys.readouterr().out
     assert not ANY_TYPE.search(shown)
+    assert not re.search(r"--[a-z-]+ +(TEXT|PATH|INTEGER|FLOAT)\b", shown)
+    assert not re.search(r"│[ *]*--[a-z-]*seconds +(?!SECONDS\b| )", shown)
     assert re.search(r"--help +Show this message", shown)
 
 

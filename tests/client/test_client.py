@@ -14,8 +14,14 @@ import pytest
 
 import ordercast
 from ordercast.net.ports import free_ports
+from ordercast.node.bundles import encode_bundle
+from ordercast.node.replica_messages import encode_value
+from ordercast.node.replica_outcomes import Outcomes
+from ordercast.node.serving.packets import Hello, Send, encode
+from ordercast.node.serving.server import STRANGER_SECONDS
 from ordercast.node.serving.session import Session
 from ordercast.wire.keys import create_key_file
+from ordercast.wire.stream import Stream
 from tests.node.cluster import make_configuration, open_nodes, run
 
 
@@ -210,6 +216,94 @@ def test_a_call_whose_member_is_lost_before_it_answers_is_applied_once() -> None
             assert client.connections == 3
             for replica in replicas.values():
                 assert await replica.read(lambda bank: bank.balances["42"], linearizable=True) == 2
+
+    run(main())
+
+
+def test_a_client_that_is_back_before_its_last_connection_is_known_to_be_lost_gets_its_result() -> None:
+    """Both connections wait for the same call, and the first one gives up."""
+
+    async def main() -> None:
+        outcomes = Outcomes()
+        lost, back = outcomes.expect("client", 1), outcomes.expect("client", 1)
+        outcomes.forget("client", 1, lost)
+        outcomes.add("client", 1, 42)
+        assert not lost.done()
+        assert (await back).value == encode_value(42)
+        outcomes.forget("client", 1, back)
+        assert outcomes.expect("client", 1).done()
+
+    run(main())
+
+
+class Stalled(asyncio.Transport):
+    """The connection of a client that does not read: it stays when it is closed, until that is done by force."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._closing = False
+
+    def write(self, data: object) -> None:
+        pass
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        self._closing = True
+
+    abort = close
+
+
+@asynccontextmanager
+async def stalled_session() -> AsyncIterator[tuple[ordercast.Node, Session, Stream]]:
+    """A member, a client that does not read, and what the client says."""
+    async with open_cluster(with_clients("a")) as (node,):
+        server = node._clients
+        assert server is not None
+        session, stream = Session(server), Stream(None, is_member=False, record_bytes_max=1 << 20)
+        session.connection_made(Stalled())
+        session.data_received(stream.greeting())
+        stream.receive(session._stream.greeting())
+        yield node, session, stream
+        session.connection_lost(None)
+
+
+def test_nothing_is_taken_of_a_client_that_was_cut_and_it_counts_once() -> None:
+    """What is sent behind a run that was not taken would make the run count as one that is there already."""
+
+    async def main() -> None:
+        async with stalled_session() as (node, session, stream):
+            malformed = Send("g", 1, 2, memoryview(encode_bundle([b"x"])))
+            good = Send("g", 2, 1, memoryview(encode_bundle([b"y"])))
+            session.data_received(b"".join(stream.seal(encode(each)) for each in (Hello("c"), malformed, good)))
+            session.look(session.heard_at + 100.0)
+            assert node.status()["clients"]["cut"] == {"clients-malformed": 1, "cut": 1}
+            await node.multicast(b"z", ["g"], confirm=True)
+            assert node.status()["offsets"]["g"] == 1
+
+    run(main())
+
+
+def test_a_stranger_that_says_a_byte_now_and_then_is_cut_all_the_same() -> None:
+    async def main() -> None:
+        async with stalled_session() as (node, session, stream):
+            server, hello = node._clients, stream.seal(encode(Hello("c")))
+            assert server is not None
+            session.came_at -= STRANGER_SECONDS + 1.0
+            session.data_received(hello[:1])
+            assert session._open is not None
+            server._look()
+            assert session._open is None
 
     run(main())
 

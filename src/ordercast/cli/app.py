@@ -92,12 +92,12 @@ def tidy(command: Any) -> None:
         elif getattr(param, "is_flag", False):
             param.metavar = ""
         elif param.metavar is None and not param.type_descriptor.is_choice:
-            param.metavar = METAVARIABLES.get(param.bare_type(), "TEXT")
+            param.metavar = METAVARIABLES.get(param.bare_type(), "NAME")
     for each in getattr(command, "commands", {}).values():
         tidy(each)
 
 
-METAVARIABLES = {"int": "N", "float": "X", "Path": "PATH"}
+METAVARIABLES = {"int": "N", "float": "X", "Path": "FILE"}
 
 app = typer.Typer(cls=LazyGroup, pretty_exceptions_enable=False)
 

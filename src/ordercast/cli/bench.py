@@ -31,7 +31,9 @@ def register(app: typer.Typer) -> None:
 def bench(
     nodes: Annotated[int, typer.Option(min=1, max=64, help="Processes, all of them senders and members.")] = 4,
     size: Annotated[int, typer.Option(min=1, help="Bytes of a message.")] = 100,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Measured, after a second of warming up.")] = 5.0,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Measured, after a second of warming up.")
+    ] = 5.0,
     protocol: Annotated[str, typer.Option(help="See `ordercast protocols`.")] = "sequencer",
     rate: Annotated[
         float | None, typer.Option(min=0.1, help="Messages a second of all processes together; default: the most.")

@@ -34,7 +34,9 @@ def explore(
     timers: Annotated[int | None, typer.Option(min=0, max=64, help="How many timers may fire in a run.")] = None,
     duplicates: Annotated[int | None, typer.Option(min=0, max=4, help="How many packets may arrive twice.")] = None,
     states: Annotated[int, typer.Option(min=1, help="Stop after so many states.")] = 5_000_000,
-    seconds: Annotated[float, typer.Option(min=0.1, help="Stop after so many seconds of processor time.")] = 120.0,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Stop after so many seconds of processor time.")
+    ] = 120.0,
     seed: Annotated[int, typer.Option(min=0, help="Of the order in which deep runs are looked at.")] = 1,
     write: Annotated[Path | None, typer.Option(metavar="FILE", help="Where a counterexample is written.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,

@@ -47,7 +47,7 @@ def watch(
         float, typer.Option(min=0.1, metavar="SECONDS", help="How long a member may lack what others have.")
     ] = Settings().lag_seconds,
     interval: Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Between two looks at the trace.")] = 1.0,
-    table: Annotated[str | None, typer.Option(metavar="PATH", help="Add alerts to this table, too.")] = None,
+    table: Annotated[str | None, typer.Option(metavar="TABLE", help="Add alerts to this table, too.")] = None,
     table_format: Annotated[
         str, typer.Option(metavar="FORMAT", help="Of the table: parquet, or what else Spark has, such as delta.")
     ] = "parquet",

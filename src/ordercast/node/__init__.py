@@ -16,6 +16,7 @@ from ordercast.node.errors import (
     WouldBlock,
 )
 from ordercast.node.group import Group
+from ordercast.node.logs import JsonLines, NoFloods
 from ordercast.node.loop import run
 from ordercast.node.node import Node, open
 from ordercast.node.receipts import Receipt
@@ -36,6 +37,8 @@ __all__ = [
     "Group",
     "GroupBlocked",
     "JoinRefused",
+    "JsonLines",
+    "NoFloods",
     "NoMember",
     "Node",
     "NodeClosed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -31,7 +32,8 @@ class Outcomes:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, int], Outcome] = {}
         self._bytes = 0
-        self._waiting: dict[tuple[str, int], asyncio.Future[Outcome]] = {}
+        self._waiting: dict[tuple[str, int], list[asyncio.Future[Outcome]]] = {}
+        """Several wait for one where a client is back before its last connection is known to be lost."""
 
     def add(self, client: str, number: int, result: Any) -> None:
         """A method has returned."""
@@ -51,30 +53,31 @@ class Outcomes:
         self._bytes += _size(outcome)
         while self._bytes > KEPT_BYTES_MAX:
             self._bytes -= _size(self._kept.pop(next(iter(self._kept))))
-        waiting = self._waiting.pop((client, number), None)
-        if waiting is not None and not waiting.done():
-            waiting.set_result(outcome)
+        for waiting in self._waiting.pop((client, number), ()):
+            if not waiting.done():
+                waiting.set_result(outcome)
 
     def expect(self, client: str, number: int) -> asyncio.Future[Outcome]:
         """Is done when the call is applied here; at once if that was so before and is remembered."""
-        name = (client, number)
-        future = self._waiting.get(name)
-        if future is None or future.done():
-            future = asyncio.get_running_loop().create_future()
-            kept = self._kept.get(name)
-            if kept is not None:
-                future.set_result(kept)
-            else:
-                self._waiting[name] = future
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        kept = self._kept.get((client, number))
+        if kept is not None:
+            future.set_result(kept)
+        else:
+            self._waiting.setdefault((client, number), []).append(future)
         return future
 
-    def forget(self, client: str, number: int) -> None:
-        """Nobody waits for it any more."""
-        self._waiting.pop((client, number), None)
+    def forget(self, client: str, number: int, future: asyncio.Future[Outcome]) -> None:
+        """Whoever expected this waits no more."""
+        waiting = self._waiting.get((client, number), [])
+        if future in waiting:
+            waiting.remove(future)
+        if not waiting:
+            self._waiting.pop((client, number), None)
 
     def close(self, error: BaseException) -> None:
         """No result will come any more."""
-        for future in self._waiting.values():
+        for future in chain.from_iterable(self._waiting.values()):
             if not future.done():
                 future.set_exception(error)
                 future.exception()  # perhaps nobody waits any more

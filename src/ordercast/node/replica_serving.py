@@ -52,7 +52,7 @@ class ServedReplica:
                     raise OutcomeUnknown(f"{method} was applied, and its result is not known any more") from None
             return await machine.calls.wait_for(outcome, f"{method} may be applied all the same")
         finally:
-            outcomes.forget(client, number)
+            outcomes.forget(client, number, outcome)
 
     def _check(self, request: CallMethod) -> None:
         known = self._schema.methods.get(request.method)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,20 +22,19 @@ from ordercast.node.engine import Engine
 from ordercast.node.errors import GroupBlocked, NodeClosed
 from ordercast.node.group import Group
 from ordercast.node.node import Node
+from ordercast.node.replica_caller import Caller
 from ordercast.node.replica_calls import NOT_SENT
-from ordercast.node.replica_context import Context
 from ordercast.node.replica_joining import Joining
 from ordercast.node.replica_machine import Machine
 from ordercast.node.replica_reads import Barriers
-from ordercast.node.replica_schema import BARRIER, Schema
+from ordercast.node.replica_schema import BARRIER
 from ordercast.node.replica_serving import ServedReplica
 
 State = TypeVar("State")
 Result = TypeVar("Result")
-Parameters = ParamSpec("Parameters")
 
 
-class Replicated(Generic[State]):
+class Replicated(Caller[State]):
     """One replica. `state` may be read at any time, as it is here; it is changed by `call` alone."""
 
     def __init__(
@@ -58,8 +57,8 @@ class Replicated(Generic[State]):
             raise UsageError(f"timeout={timeout}: a call needs some time; None is as long as it takes")
         if quorum is not None and (merge is not None or quorum < 1):
             raise UsageError(f"quorum={quorum}: a number of replicas, 1 or more, and not together with merge")
+        super().__init__(type(state), version)
         self._initial = state
-        self._schema = Schema(type(state), version)
         self._timeout = timeout
         self._quorum = quorum
         self._merge = merge
@@ -144,39 +143,14 @@ class Replicated(Generic[State]):
         await self._machine.leave(timeout)
 
     # ------------------------------------------------------------------ calls
-    @overload
-    async def call(
-        self,
-        method: Callable[Concatenate[State, Context, Parameters], Result],
-        *arguments: Parameters.args,
-        **named: Parameters.kwargs,
-    ) -> Result: ...
-
-    @overload
-    async def call(
-        self,
-        method: Callable[Concatenate[State, Parameters], Result],
-        *arguments: Parameters.args,
-        **named: Parameters.kwargs,
-    ) -> Result: ...
-
-    async def call(self, method: Callable[..., Result], *arguments: Any, **named: Any) -> Result:
-        """Apply a method at every replica, in the order of the group; its result here, where the order has it.
-
-        `GroupBlocked` when the group cannot go on, `TimeoutError` after the replica's `timeout`. Given up like this or
-        cancelled, a call that has left may be applied all the same. Where the others go on without a process that fails
-        (`propagation-graph` with `delivery = "non-atomic"`), the result of a call that a process has returned shortly
-        before it failed may be undone.
-        """
+    async def _apply(
+        self, method: Callable[..., Any], arguments: list[msgspec.Raw], named: dict[str, msgspec.Raw]
+    ) -> Any:
         name = method.__name__
-        known = self._schema.methods.get(name)
-        if known is None or known.function is not method:
-            raise UsageError(f"{name} is not a public method of {type(self._initial).__name__}")
-        packed = known.pack(arguments, named)  # the caller's mistake is told to the caller
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:
-                result: Result = await self._send_call(name, *packed)
+                return await self._send_call(name, arguments, named)
         except TimeoutError:
             if not limit.expired():
                 # The method has raised it.
@@ -185,7 +159,6 @@ class Replicated(Generic[State]):
             raise TimeoutError(
                 f"no result of {name} in {self._timeout} s: {why}; it may be applied all the same"
             ) from None
-        return result
 
     async def read(self, function: Callable[[State], Result], *, linearizable: bool = False) -> Result:
         """What a function makes of the state of this replica, which it must not change. It may be a moment behind the

@@ -66,12 +66,14 @@ def chaos(
         list[Block] | None,
         typer.Option(metavar="NAME", help=f"The same with one of {', '.join(Block)}; may be repeated."),
     ] = None,
-    seconds: Annotated[float, typer.Option(min=1.0, help="Of faults; then everything heals and comes to rest.")] = 30.0,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, help="Of faults; then everything heals and comes to rest.")
+    ] = 30.0,
     kills: Annotated[int, typer.Option(min=0, help="SIGKILL, and a new start some seconds later.")] = 4,
     deaths: Annotated[int, typer.Option(min=0, help="SIGKILL, and no new start, where fewer than half may die.")] = 0,
     pauses: Annotated[int, typer.Option(min=0, help="SIGSTOP, for longer than any time-out.")] = 1,
     pause_seconds: Annotated[
-        float, typer.Option(metavar="X", min=0.0, max=60.0, help="How long each lasts; 0: a few seconds, drawn.")
+        float, typer.Option(metavar="SECONDS", min=0.0, max=60.0, help="How long each lasts; 0: a few seconds, drawn.")
     ] = 0.0,
     rollbacks: Annotated[
         int, typer.Option(min=0, help="SIGKILL, and a start with an older copy of the log: refused, or harmless.")
@@ -95,12 +97,12 @@ def chaos(
     ] = None,
     delay: Annotated[
         float | None,
-        typer.Option(min=0.0, max=5.0, help="Seconds, at the most, for each datagram.", show_default="0.01"),
+        typer.Option(metavar="SECONDS", min=0.0, max=5.0, help="At the most, for each datagram.", show_default="0.01"),
     ] = None,
     rate: Annotated[float, typer.Option(min=0.1, help="Multicasts a second of each process.")] = 100.0,
     clusters: Annotated[int, typer.Option(min=1, help="Processes are in so many clusters, far from each other.")] = 1,
     between: Annotated[
-        float, typer.Option(min=0.001, max=5.0, help="Seconds from cluster to cluster, with --clusters.")
+        float, typer.Option(metavar="SECONDS", min=0.001, max=5.0, help="From cluster to cluster, with --clusters.")
     ] = 0.05,
     option: Annotated[
         list[str] | None,

@@ -137,7 +137,7 @@ class ClientServer:
             return
         now = self.loop.time()
         for stranger in tuple(self._strangers):
-            if now - stranger.heard_at > STRANGER_SECONDS:
+            if now - stranger.came_at > STRANGER_SECONDS:
                 stranger.cut("it has not said who it is")
         for session in tuple(self._sessions):
             session.look(now)

@@ -85,7 +85,7 @@ class Session(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.client = ""
         """Its name; empty before it has proved that it holds the key."""
-        self.heard_at = self._loop.time()
+        self.came_at = self.heard_at = self._loop.time()
         self._requests: deque[Request] = deque()
         """What has come and waits until the one before has its place in the queue of its group."""
         self._waits_for: Request | None = None
@@ -113,8 +113,7 @@ class Session(asyncio.Protocol):
         self._server.closed(self)
         self._release_slot()
         self._requests.clear()
-        for task in self._tasks:
-            task.cancel()
+        self._stop_tasks()
         for subscription in self._subscriptions.values():
             subscription.stop()
         self.may_write.set()
@@ -169,14 +168,19 @@ class Session(asyncio.Protocol):
 
     def _read_on(self) -> None:
         is_held = not self._has_slot and self._stream.held_bytes > LARGE_BYTES
-        if self._transport is not None and self._waits_for is None and not is_held:
-            self._transport.resume_reading()
+        if self._open is not None and self._waits_for is None and not is_held:
+            self._open.resume_reading()
+
+    @property
+    def _open(self) -> asyncio.Transport | None:
+        """The connection, until the client is gone or cut. (One that was cut stays for as long as it does not read.)"""
+        return None if self._transport is None or self._transport.is_closing() else self._transport
 
     # ------------------------------------------------------------------ out
     def say(self, answer: Answer) -> None:
         """Send a record."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(self._stream.seal(encode(answer)))
+        if self._open is not None:
+            self._open.write(self._stream.seal(encode(answer)))
 
     def cut(self, why: str) -> None:
         """Close the connection; the client is told why, as soon as it reads."""
@@ -194,18 +198,27 @@ class Session(asyncio.Protocol):
             self._transport.abort()
 
     def _drop(self, why: str) -> None:
-        if self._transport is None:
+        transport = self._open
+        if transport is None:
             return
         self._server.note_cut(self, why)
-        transport = self._transport
+        self._stop_tasks()
         transport.close()
         # Whoever does not read does not learn that it is cut, and is not waited for.
         self._loop.call_later(SILENCE_SECONDS, transport.abort)
 
+    def _stop_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
     # ------------------------------------------------------------------ in
     def _go_on(self) -> None:
-        """Do what is asked, in its order."""
-        while self._requests and self._waits_for is None and self._transport is not None:
+        """Do what is asked, in its order; nothing of a client that was cut.
+
+        (Else: 1. run 7 cannot be sent here, and the client is cut. 2. Run 8 waits behind it, and is ordered. 3. The
+        client sends 7 to another member, where 8 is known: 7 counts as one that is there already, and is lost.)
+        """
+        while self._requests and self._waits_for is None and self._open is not None:
             request = self._requests.popleft()
             if isinstance(request, Hello) == bool(self.client):
                 self.cut("the first record is a hello, and no other")
@@ -274,7 +287,7 @@ class Session(asyncio.Protocol):
 
     def post(self, request: Send) -> bool:
         """Send a run, unless the client is gone; whether there was room for it."""
-        if self._transport is None:
+        if self._open is None:
             return True
         try:
             is_taken = self._post(request)
