@@ -67,7 +67,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "propagation-graph": {"window_messages": 8, "history_bytes_max": 6_976_000, "acknowledge_every": 2},
     "broadcast-tree": {"burst_messages": 8},
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
-    "three-step": {"window_messages": 8},
+    "three-step": {"window_messages": 12},
     "selective-total": {"window_messages": 8},
     "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128},
 }

@@ -144,7 +144,7 @@ RANGES: dict[str, Range] = {
 }
 _REQUIRED = {
     "cluster": 'cluster = "NAME"',
-    "protocol": 'protocol = "sequencer", or another of `ordercast protocols`',
+    "protocol": 'protocol = "three-step", or another of `ordercast protocols`',
 }
 _REQUIRED_OF_CONFIGURED = {
     "processes": f'a table [processes] with lines NAME = "HOST:PORT", or {EXAMPLE}',

@@ -59,8 +59,13 @@ def _options(situation: Situation) -> OptionValues:
 
 def _live(capacity: Capacity) -> OptionValues:
     """The options of a live process that depend on its machine. What was taken is told as seldom as elsewhere: a source
-    waits for deliveries, and not for that. (After every second message: a third of all datagrams tell nothing else.)"""
-    return {"window_messages": capacity.window}
+    waits for deliveries, and not for that. (After every second message: a third of all datagrams tell nothing else.)
+
+    Credit comes back after three steps where others give it after two, so half as much more may be under way, as far as
+    what all others send fits into a buffer. (Else: fewer messages come in each turn, and each costs more.)
+    """
+    fitting = capacity.ahead // max(1, capacity.processes - 1)
+    return {"window_messages": max(capacity.window, min(3 * capacity.window // 2, fitting))}
 
 
 ARRANGEMENT = Arrangement(
