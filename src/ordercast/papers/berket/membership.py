@@ -121,6 +121,8 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
     left.set_xscale("log", base=2)
     for axes in (left, middle):
         axes.set_yscale("log")
+    # With room for the legend.
+    right.set_ylim(0.0, 1.4 * float(data.change_seconds.max()))
     dress(left, "packets of a change, no receivers", "senders", "packets")
     dress(middle, f"packets of a change, {shown} senders", "receivers", "packets")
     dress(right, f"time until the last new view, {shown} senders", "receivers", "seconds")
