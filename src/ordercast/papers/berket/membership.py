@@ -103,8 +103,9 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
 
 
 def draw(data: pd.DataFrame, figure: Figure) -> None:
-    """Packets over the senders, and seconds over the receivers."""
-    left, right = figure.subplots(1, 2)
+    """Packets over the senders and over the receivers, and seconds over the receivers."""
+    left, middle, right = figure.subplots(1, 3)
+    shown = int(data[(data.change == "merge") & (data.receivers > 0)].senders.max())
     for change, style in zip(CHANGES, styles(), strict=False):
         rows = data[data.change == change]
         alone = rows[rows.receivers == 0].sort_values("senders")
@@ -113,12 +114,18 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
             # The last of two senders goes on without a word, and a logarithm of that is no point.
             said = alone[alone[name] > 0]
             curve(left, said.senders, said[name], style, label, line)
-        some = rows[rows.senders == 16].sort_values("receivers")
+        some = rows[rows.senders == shown].sort_values("receivers")
+        curve(middle, some.receivers, some.packets, style, f"{change}, membership")
+        curve(middle, some.receivers, some.control, style, f"{change}, control", ":")
         curve(right, some.receivers, some.change_seconds, style, change)
     left.set_xscale("log", base=2)
-    left.set_yscale("log")
-    dress(left, "packets of a change", "senders", "packets")
-    dress(right, "time until the last new view, 16 senders", "receivers", "seconds")
+    for axes in (left, middle):
+        axes.set_yscale("log")
+    # With room for the legend.
+    right.set_ylim(0.0, 1.4 * float(data.change_seconds.max()))
+    dress(left, "packets of a change, no receivers", "senders", "packets")
+    dress(middle, f"packets of a change, {shown} senders", "receivers", "packets")
+    dress(right, f"time until the last new view, {shown} senders", "receivers", "seconds")
 
 
 ARTEFACT = Artefact(
@@ -143,5 +150,5 @@ square.
     experiment=experiment,
     draw=draw,
     checks=checks,
-    figure_inches=(12.0, 4.5),
+    figure_inches=(15.0, 4.5),
 )
