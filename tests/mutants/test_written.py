@@ -13,6 +13,7 @@ from ordercast.core import Protocol
 from ordercast.protocols import find_protocol
 from ordercast.protocols.propagation_graph.relaxed.shares import Shares
 from ordercast.sim import Simulation
+from ordercast.sim.faults import Skew
 from ordercast.sim.scenario import parse_scenario
 from tests.mutants.registry import MUTANTS, make_mutant
 from tests.mutants.written import WRITTEN
@@ -37,6 +38,16 @@ def test_the_written_run_catches_the_mutant_and_not_what_it_is_made_of(name: str
 
 def test_every_mutant_that_needs_a_written_run_has_one() -> None:
     assert {mutant.name for mutant in relaxed.ONLY_WRITTEN} <= WRITTEN.keys()
+
+
+@pytest.mark.parametrize(("drift_max", "broken"), [(0.2, set()), (0.1, {"R2"}), (0.0, {"R2"})])
+def test_clocks_may_go_wrong_by_drift_max_and_not_by_more(drift_max: float, broken: set[str]) -> None:
+    """The clocks of those whose shares end go slow, and the clocks of those who wait for that, fast."""
+    clocks = [
+        Skew(from_=0.0, to=5.9, sites=sites, drift=drift) for sites, drift in ((("a", "b"), -0.2), (tuple("cde"), 0.2))
+    ]
+    run = WRITTEN["opens_before_old_shares_end"].run(find_protocol("propagation-graph"), *clocks, drift_max=drift_max)
+    assert violated(run) == broken
 
 
 def keeps_its_share_for_ever(self: Shares, until: float) -> None:

@@ -30,8 +30,8 @@ class Written(NamedTuple):
     seed: int = 1
     duration: float = 6.0
 
-    def run(self, protocol: type[Protocol]) -> Simulation:
-        """With the mutant, or with what it is made of."""
+    def run(self, protocol: type[Protocol], *more: AnyFault, drift_max: float = 0.01) -> Simulation:
+        """With the mutant, or with what it is made of; and with more faults."""
         return Simulation(
             protocol,
             self.groups,
@@ -40,8 +40,10 @@ class Written(NamedTuple):
                 Workload(sources=(source,), groups=(group,), count=count, rate=rate, arrivals="regular", start=start)
                 for source, group, start, count, rate in self.multicasts
             ],
-            faults=self.faults,
-            options=PropagationGraphOptions(delivery="non-atomic", lease_seconds=2.0, retransmit_seconds=0.3),
+            faults=(*self.faults, *more),
+            options=PropagationGraphOptions(
+                delivery="non-atomic", lease_seconds=2.0, retransmit_seconds=0.3, drift_max=drift_max
+            ),
             seed=self.seed,
             duration=self.duration,
             settle=3.0,

@@ -36,7 +36,7 @@ SMALLER: dict[str, dict[str, Any]] = {
     "spauster-table-4-2": {"sites": (60,), "repetitions_min": 3, "repetitions_max": 3},
     "spauster-bounds": {"phi_n": (0.02,), "processing": (0.001,), "repetitions_min": 6, "repetitions_max": 6},
     "spauster-change-cost": {"sites": (5, 20), "repetitions_min": 2, "repetitions_max": 2},
-    "spauster-reconfiguration-cost": {"sites": (5, 20), "repetitions_min": 2, "repetitions_max": 2},
+    "spauster-reconfiguration-cost": {"sites": (5, 20, 50), "repetitions_min": 2, "repetitions_max": 2},
     "spauster-order-options": {"repetitions_min": 12, "repetitions_max": 12},
     "tachikawa-overrun": {"ratio": (0.5, 4.0), "repetitions_min": 2, "repetitions_max": 2},
     "garcia-molina-cost": {"hosts": (6, 12), "clusters": (3,), "repetitions_min": 1, "repetitions_max": 1},
@@ -106,8 +106,7 @@ def test_an_artefact_writes_its_five_files_and_the_verdict_follows_its_checks(re
         ("spauster-table-4-2", ["propagation graph: N = d + 1 (printed)"]),
         ("spauster-bounds", []),
         ("spauster-change-cost", []),
-        # Of 5 and 20 sites: from so few, the growth is not that of many.
-        ("spauster-reconfiguration-cost", ["the packets of a reorganisation are linear in the sites"]),
+        ("spauster-reconfiguration-cost", []),
         ("tachikawa-overrun", []),
         ("garcia-molina-cost", []),
         ("garcia-molina-reliability", []),

@@ -233,7 +233,9 @@ def test_those_who_are_away_count_for_the_majority() -> None:
         ({"delivery": "sometimes"}, "delivery is atomic or non-atomic"),
         ({"rejoin": "never"}, "rejoin is skip or rollback"),
         ({"drift_max": 1.5}, "drift_max is from 0 to 1"),
+        ({"drift_max": -0.1}, "drift_max is from 0 to 1"),
         ({"lease_seconds": 0.0}, "lease_seconds are positive"),
+        ({"suspicion_seconds_max": 0.0}, "suspicion_seconds_max and lease_seconds are positive"),
         (MODE | {"bypass": True}, "for atomic delivery"),
     ],
 )

@@ -82,6 +82,11 @@ class PropagationGraphOptions(Options, frozen=True):
         """`blocked_seconds` in retransmission times."""
         return max(1, round(self.blocked_seconds / self.retransmit_seconds))
 
+    @property
+    def patience_max(self) -> float:
+        """With whoever was taken for failed wrongly, in seconds."""
+        return max(self.suspicion_seconds, self.suspicion_seconds_max)
+
     def __post_init__(self) -> None:
         counts = (
             "window_messages",
@@ -102,8 +107,10 @@ class PropagationGraphOptions(Options, frozen=True):
             raise UsageError(f"options of propagation-graph: rejoin is skip or rollback, not {self.rejoin!r}")
         if not 0 <= self.drift_max < 1:
             raise UsageError(f"options of propagation-graph: drift_max is from 0 to 1, not {self.drift_max}")
-        if min(self.suspicion_seconds, self.lease_seconds) <= 0:
-            raise UsageError("options of propagation-graph: suspicion_seconds and lease_seconds are positive")
+        if min(self.suspicion_seconds, self.suspicion_seconds_max, self.lease_seconds) <= 0:
+            raise UsageError(
+                "options of propagation-graph: suspicion_seconds, suspicion_seconds_max and lease_seconds are positive"
+            )
         if self.delivery == "non-atomic" and (self.bypass or self.entry == "root"):
             raise UsageError("options of propagation-graph: bypass and entry = root are for atomic delivery")
         if self.entry not in ("primary", "root"):

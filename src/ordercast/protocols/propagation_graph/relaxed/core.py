@@ -75,7 +75,7 @@ class RelaxedGraph(PropagationGraph):
                 self,
                 ping_seconds=options.suspicion_seconds / PING_SHARE,
                 suspicion_seconds=options.suspicion_seconds,
-                suspicion_seconds_max=max(options.suspicion_seconds, options.suspicion_seconds_max),
+                suspicion_seconds_max=options.patience_max,
                 on_suspected=lambda site: self.watching.on_suspected(site),
             )
         )

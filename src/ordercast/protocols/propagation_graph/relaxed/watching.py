@@ -210,7 +210,7 @@ class Watching(Part):
         if site not in self.back:
             if core.now < not_before:
                 return False
-            seconds = min(2 * seconds or options.suspicion_seconds, options.suspicion_seconds_max)
+            seconds = min(2 * seconds or options.suspicion_seconds, options.patience_max)
             self._patience[site] = (core.now + seconds, seconds)
         return True
 
