@@ -327,7 +327,7 @@ class Gateway:
     def _ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
-        for attempt in range(50):  # it listens a moment after it has said so
+        for attempt in range(50):
             try:
                 self._connection.request(method, path, body, headers or {})
                 answer = self._connection.getresponse()
