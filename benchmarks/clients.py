@@ -67,6 +67,8 @@ class Members:
     def __init__(self, config: Path) -> None:
         self._config = config
         self.running: dict[str, subprocess.Popen[str]] = {}
+        self.killed = 0
+        self.orderers_killed = 0
 
     def start(self, name: str) -> None:
         words = [sys.executable, "-m", "ordercast", "node", "--config", str(self._config), "--process", name, "--json"]
@@ -79,6 +81,15 @@ class Members:
         process = self.running.pop(name)
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+    def kill_next(self, member: str | None) -> str:
+        """In turns the one that somebody is connected with, and the one that orders; who it was."""
+        orderer = self.status(next(iter(self.running)))["orders"]
+        victim = member if member and self.killed % 2 == 0 else orderer
+        self.kill(victim)
+        self.killed += 1
+        self.orderers_killed += victim == orderer
+        return victim
 
     def status(self, name: str) -> dict[str, Any]:
         return asyncio.run(ask_once(self._config.parent / f"{name}.sock", {"command": "status"}))
@@ -255,24 +266,21 @@ def many(clients: int, seconds: float, protocol: str) -> dict[str, Any]:
 
 # ---------------------------------------------------------------------- exactly once
 async def send_numbered(config: Path, count: int, kills: int, cluster: Members, key: Path) -> dict[str, Any]:
-    """Send numbers while members are killed: in turns the one that the client is with, and the one that has run for the
-    longest time, which orders as a rule."""
+    """Send numbers while members are killed."""
     began = time.monotonic()
     async with ordercast.connect(addresses(config), key, timeout=60.0) as client:
-        group, killed = client.group("g"), 0
+        group = client.group("g")
         for number in range(count):
             await group.multicast(b"%d" % number)
             if number % (count // kills) == count // kills // 2:
-                # The one that orders is killed with a message of which nobody knows how far it got.
-                victim = client.member if killed % 2 == 0 else next(iter(cluster.running))
-                await asyncio.to_thread(cluster.kill, victim)
-                killed += 1
+                # It is killed with messages of which nobody knows how far they got.
+                victim = await asyncio.to_thread(cluster.kill_next, client.member)
                 await group.multicast(b"kill", confirm=True)
                 await asyncio.to_thread(cluster.start, victim)
         await client.flush()
         connections = client.connections
     found = await judge_numbered(config, count, key)
-    return found | {"kills": killed, "connections": connections, "seconds": time.monotonic() - began}
+    return found | {"connections": connections, "seconds": time.monotonic() - began}
 
 
 async def judge_numbered(config: Path, count: int, key: Path) -> dict[str, Any]:
@@ -327,7 +335,7 @@ class Gateway:
     def _ask(
         self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
     ) -> tuple[int, bytes]:
-        for attempt in range(50):  # it listens a moment after it has said so
+        for attempt in range(50):
             try:
                 self._connection.request(method, path, body, headers or {})
                 answer = self._connection.getresponse()
@@ -346,20 +354,18 @@ class Gateway:
 
 def send_numbered_by_gateway(config: Path, count: int, kills: int, cluster: Members, key: Path) -> dict[str, Any]:
     """The same through a gateway, one message at a time: each is there before the next one is sent."""
-    began, killed, gateway = time.monotonic(), 0, Gateway(config)
+    began, gateway = time.monotonic(), Gateway(config)
     try:
         for number in range(count):
             gateway.publish(b"%d" % number)
             if number % (count // kills) == count // kills // 2:
-                victim = (gateway.member if killed % 2 == 0 else None) or next(iter(cluster.running))
-                cluster.kill(victim)
-                killed += 1
+                victim = cluster.kill_next(gateway.member)
                 gateway.publish(b"%d" % number)  # sent again: of all messages with this key the first one counts
                 cluster.start(victim)
     finally:
         gateway.stop()
     found = ordercast.run(judge_numbered(config, count, key))
-    return found | {"kills": killed, "retries": gateway.retries, "seconds": time.monotonic() - began}
+    return found | {"retries": gateway.retries, "seconds": time.monotonic() - began}
 
 
 def once(count: int, kills: int, protocol: str, by_gateway: bool) -> dict[str, Any]:
@@ -372,7 +378,8 @@ def once(count: int, kills: int, protocol: str, by_gateway: bool) -> dict[str, A
                 found = send_numbered_by_gateway(config, count, kills, cluster, key)
             else:
                 found = ordercast.run(send_numbered(config, count, kills, cluster, key))
-            return found | {"protocol": protocol, "by_gateway": by_gateway}
+            killed = {"kills": cluster.killed, "kills_of_the_orderer": cluster.orderers_killed}
+            return found | killed | {"protocol": protocol, "by_gateway": by_gateway}
 
     result: dict[str, Any] = _with_cluster(protocol, work, log=True)
     return result

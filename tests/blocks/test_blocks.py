@@ -12,6 +12,7 @@ import pytest
 import ordercast
 from ordercast import Shared, UsageError
 from ordercast.blocks import Change
+from ordercast.blocks.state import State
 from tests.node.cluster import make_configuration, open_nodes, run
 
 LEASE = 0.5
@@ -90,8 +91,9 @@ def test_a_lock_passes_from_one_to_the_next_and_its_numbers_grow() -> None:
             assert await shareds[1].lock("l").try_acquire() == 0
             with pytest.raises(TimeoutError):
                 await shareds[1].lock("l").acquire(timeout=0.01)
-            with pytest.raises(UsageError, match="had already"):
-                await lock.acquire()
+            for again in (lock.acquire, lock.try_acquire):
+                with pytest.raises(UsageError, match="had already"):
+                    await again()
             assert await lock.release()
 
     run(main())
@@ -111,6 +113,41 @@ def test_the_lock_of_a_process_that_dies_goes_to_another_after_its_lease() -> No
             assert shareds[1].election("boss").leader in ("a", "c")  # perhaps it has not heard of it yet
             await asyncio.wait_for(leading.lost.wait(), 20)
             assert not leading.is_leader
+
+    run(main())
+
+
+def test_whoever_has_lost_a_lock_is_told_and_can_have_it_again() -> None:
+    async def main() -> None:
+        async with share("ab") as (_, (first, second)):
+            lock = first.lock("l", lease=LEASE)
+            lost = await lock.acquire()
+            # As after a pause that was longer than the lease: another one is given it.
+            assert await first.replica.call(State.release, "l", lock._holder, LEASE)
+            between = second.lock("l")
+            assert await between.acquire() > lost
+            await asyncio.wait_for(lock.lost.wait(), 20)
+            assert (lock.is_held, lock.lost.is_set()) == (False, True)
+            waiting = asyncio.create_task(lock.acquire())
+            await between.release()
+            assert await waiting > between.fence
+            assert (lock.is_held, lock.lost.is_set()) == (True, False)
+
+    run(main())
+
+
+def test_a_lock_that_cannot_be_given_back_in_time_does_not_hide_what_was_raised_under_it() -> None:
+    async def main() -> None:
+        async with open_nodes(make_configuration("ab", protocol="token")) as nodes:
+            first, _ = [await Shared(timeout=0.5).join(node, "g") for node in nodes]
+
+            async def fail() -> None:
+                async with first.lock("l"):
+                    nodes[1].kill()
+                    raise ZeroDivisionError
+
+            with pytest.raises(ZeroDivisionError):
+                await fail()
 
     run(main())
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import uvicorn
 
 import ordercast
-from ordercast.cli.gateway.application import BODY_BYTES_MAX, make_application
+from ordercast.cli.gateway.application import BODY_BYTES_MAX
+from ordercast.cli.gateway.application import Gateway as Application
 from ordercast.net.ports import free_ports
 from tests.client.test_client import open_cluster, where, with_clients
 from tests.node.cluster import run
@@ -24,7 +27,7 @@ class Gateway:
 
     def __init__(self, client: ordercast.Client) -> None:
         (self.port,) = free_ports(1)
-        config = uvicorn.Config(make_application(client), "127.0.0.1", self.port, log_config=None, lifespan="off")
+        config = uvicorn.Config(Application(client), "127.0.0.1", self.port, log_config=None, lifespan="off")
         self.server = uvicorn.Server(config)
 
     async def __aenter__(self) -> Gateway:
@@ -101,3 +104,31 @@ def test_a_gateway_without_members_says_so_in_one_line(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "has no [clients]" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_gateway_ends_in_good_order_and_tells_its_followers(tmp_path: Path) -> None:
+    process_port, client_port, port = free_ports(3)
+    (tmp_path / "c.toml").write_text(
+        f'cluster = "c"\nprotocol = "sequencer"\ninsecure = true\n[processes]\na = "127.0.0.1:{process_port}"\n'
+        f'[groups]\ng = ["a"]\n[clients]\na = "127.0.0.1:{client_port}"\n'
+    )
+    words = [sys.executable, "-c", RUN_ORDERCAST, "gateway", "--config", str(tmp_path / "c.toml"), "--listen"]
+    with ordercast.open_synchronous(tmp_path / "c.toml", "a") as node:
+        node.join("g").multicast(b"x", confirm=True)
+        command = [*words, f"127.0.0.1:{port}", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as gateway:
+            assert gateway.stdout is not None
+            assert json.loads(gateway.stdout.readline()) == {"listen": f"127.0.0.1:{port}", "member": "a"}
+            # It listens when it says so.
+            with urlopen(f"http://127.0.0.1:{port}/groups/g/events?from=0") as followed:
+                while not followed.readline().startswith(b"data"):
+                    pass
+                taken = subprocess.run(
+                    [*words, f"127.0.0.1:{port}"], capture_output=True, text=True, check=False, timeout=60
+                )
+                gateway.send_signal(signal.SIGTERM)
+                assert b'event: end\ndata: {"why": "the gateway is closing"}' in followed.read()
+            assert (gateway.wait(), gateway.communicate()) == (0, ("", ""))
+    assert taken.returncode == 2
+    assert f"cannot listen on 127.0.0.1:{port} (Address already in use)" in taken.stderr
+    assert taken.stderr.count("\n") == 1

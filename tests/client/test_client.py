@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from ordercast.node.bundles import encode_bundle
 from ordercast.node.replica_messages import encode_value
 from ordercast.node.replica_outcomes import Outcomes
 from ordercast.node.serving.packets import Hello, Send, encode
-from ordercast.node.serving.server import STRANGER_SECONDS
+from ordercast.node.serving.server import CLIENTS_MAX, STRANGER_SECONDS, STRANGERS_MAX, find_room
 from ordercast.node.serving.session import Session
 from ordercast.wire.keys import create_key_file
 from ordercast.wire.stream import Stream
@@ -304,6 +305,43 @@ def test_a_stranger_that_says_a_byte_now_and_then_is_cut_all_the_same() -> None:
             assert session._open is not None
             server._look()
             assert session._open is None
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("limits", "room", "raised"),
+    [
+        ((resource.RLIM_INFINITY, resource.RLIM_INFINITY), (CLIENTS_MAX, STRANGERS_MAX), None),
+        ((1_024, resource.RLIM_INFINITY), (CLIENTS_MAX, STRANGERS_MAX), 10_750),
+        ((1_024, 524_288), (CLIENTS_MAX, STRANGERS_MAX), 10_750),
+        ((20_000, 20_000), (CLIENTS_MAX, STRANGERS_MAX), None),
+        ((1_024, 4_096), (3_346, STRANGERS_MAX), 4_096),
+        ((100, 100), (1, 1), 100),
+    ],
+)
+def test_there_are_no_more_clients_than_a_process_may_have_files(
+    limits: tuple[int, int], room: tuple[int, int], raised: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = list[tuple[int, int]]()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, given: said.append(given))
+    assert find_room() == room
+    assert said == ([] if raised is None else [(raised, limits[1])])
+
+
+def test_one_client_too_many_is_sent_to_another_member() -> None:
+    async def main() -> None:
+        configuration = with_clients("ab")
+        async with open_cluster(configuration) as (a, _):
+            assert a._clients is not None
+            a._clients._clients_max = 1
+            async with ordercast.connect(where(configuration, "a"), insecure=True):
+                with pytest.raises(ordercast.NoMember, match="this member has 1 clients: go to another one"):
+                    async with ordercast.connect(where(configuration, "a"), insecure=True, timeout=0.1):
+                        pass
+                async with ordercast.connect(where(configuration), insecure=True) as client:
+                    assert client.member == "b"
 
     run(main())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -53,6 +54,26 @@ def test_values_go_in_and_come_out_of_a_group_with_a_type() -> None:
         assert next(taking.views(SECONDS)).members == taking.members == ("a", "b")
         with pytest.raises(UsageError, match="belong to a type="):
             a.join("h", version="2")  # type: ignore[call-overload]
+
+
+def test_status_views_and_a_full_window_without_an_event_loop() -> None:
+    configuration = make_configuration("ab", options={"sequencer": "b"})
+    with ordercast.open_synchronous(configuration, "a") as a:
+        group = a.join("g")
+        status = a.status()
+        assert (status["process"], status["orders"], status["members"]["b"]["state"]) == ("a", "b", "gone")
+        view = next(group.events(SECONDS))
+        assert isinstance(view, ordercast.View)
+        assert view.members == group.members == a.members("g") == ("a", "b")
+        assert next(group.views(SECONDS)).members == ("a", "b")
+        # Nobody orders: the window of the protocol fills up, and so does what waits for it.
+        with suppress(ordercast.WouldBlock):
+            while True:
+                group.try_multicast(bytes(60_000))
+        with pytest.raises(ordercast.WouldBlock):
+            a.try_multicast(bytes(60_000), ["g"])
+        with pytest.raises(TimeoutError):
+            group.multicast(bytes(60_000), timeout=0.01)
 
 
 def test_whoever_comes_with_another_type_is_refused() -> None:

@@ -47,8 +47,7 @@ class Lock:
 
     async def acquire(self, timeout: float | None = None) -> int:
         """Wait for the lock; its fencing number. `TimeoutError` after so many seconds."""
-        if self._renewing is not None:
-            raise UsageError(f"lock {self.name} is had already: make another one for another task")
+        self._check_free()
         try:
             async with asyncio.timeout(timeout):
                 while not (fence := await self._ask(waits=True)):
@@ -63,6 +62,7 @@ class Lock:
 
     async def try_acquire(self) -> int:
         """The same without waiting; 0 when another one has it."""
+        self._check_free()
         fence = await self._ask(waits=False)
         return self._begin(fence) if fence else 0
 
@@ -80,10 +80,14 @@ class Lock:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with suppress(OrdercastError):  # the group is blocked or closed, and the lease ends by itself
+        with suppress(OrdercastError, TimeoutError):  # the group is blocked or closed, and the lease ends by itself
             await self.release()
 
     # ------------------------------------------------------------------ inside
+    def _check_free(self) -> None:
+        if self._renewing is not None:
+            raise UsageError(f"lock {self.name} is had already: make another one for another task")
+
     async def _ask(self, waits: bool) -> int:
         # The lease counts from before the question: whoever is told late has less of it.
         asked = time.monotonic()
@@ -121,5 +125,5 @@ class Lock:
                 async with asyncio.timeout(max(0.0, self._until - time.monotonic())):
                     if await self._ask(waits=False) != fence:
                         break  # another one had it meanwhile, or it was free: not the lease that was begun
-        self._until = 0.0
+        self._until, self._renewing = 0.0, None
         self.lost.set()

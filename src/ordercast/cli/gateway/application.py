@@ -27,24 +27,27 @@ FOLLOWERS_MAX = 1000
 """Who follow groups through one gateway. All of them share its one connection."""
 
 
-def make_application(client: ordercast.Client) -> Starlette:
+class Gateway(Starlette):
     """The routes, for a client that is entered."""
-    gateway = _Gateway(client)
-    return Starlette(
-        routes=[
-            Route("/groups/{group}/messages", gateway.publish, methods=["POST"]),
-            Route("/groups/{group}/events", gateway.follow, methods=["GET"]),
-            Route("/health", gateway.health, methods=["GET"]),
-        ]
-    )
 
-
-class _Gateway:
     def __init__(self, client: ordercast.Client) -> None:
+        super().__init__(
+            routes=[
+                Route("/groups/{group}/messages", self._publish, methods=["POST"]),
+                Route("/groups/{group}/events", self._follow, methods=["GET"]),
+                Route("/health", self._health, methods=["GET"]),
+            ]
+        )
         self._client = client
         self._followers = 0
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def publish(self, request: Request) -> Response:
+    def close(self) -> None:
+        """Tell all followers to go elsewhere."""
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    async def _publish(self, request: Request) -> Response:
         """Multicast the body; the answer comes when it is ordered."""
         payload = await _body(request)
         if payload is None:
@@ -62,7 +65,7 @@ class _Gateway:
         answer = {"offset": receipt.offset, "message": receipt.message, "repeated": receipt.repeated}
         return JSONResponse(answer, 200 if receipt.repeated else 201)
 
-    async def follow(self, request: Request) -> Response:
+    async def _follow(self, request: Request) -> Response:
         """Deliveries as server-sent events, whose ids are offsets."""
         last, start = request.headers.get("last-event-id"), request.query_params.get("from")
         try:
@@ -85,20 +88,24 @@ class _Gateway:
             yield b": ordercast\n\n"
             while True:
                 following = following or asyncio.ensure_future(_next(deliveries))
-                done, _ = await asyncio.wait((following,), timeout=KEEP_ALIVE_SECONDS)
-                if not done:
+                waited_for = (following, self._closed)
+                await asyncio.wait(waited_for, timeout=KEEP_ALIVE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                if self._closed.done():
+                    yield _end("the gateway is closing")
+                    return
+                if not following.done():
                     yield b": nothing new\n\n"
                     continue
                 delivery, following = following.result(), None
                 yield _event(delivery)
         except (ordercast.ClientCut, ordercast.NoMember, ordercast.NodeClosed) as error:
-            yield f"event: end\ndata: {json.dumps({'why': str(error)})}\n\n".encode()
+            yield _end(str(error))
         finally:
             self._followers -= 1
             if following is not None:
                 following.cancel()
 
-    async def health(self, request: Request) -> Response:
+    async def _health(self, request: Request) -> Response:
         """Whether there is a member."""
         member = self._client.member
         answer = {"cluster": self._client.cluster, "member": member or None, "followers": self._followers}
@@ -121,6 +128,10 @@ async def _body(request: Request) -> bytes | None:
 
 def _event(delivery: ordercast.Delivery) -> bytes:
     return f"id: {delivery.offset}\ndata: {json.dumps(describe(delivery))}\n\n".encode()
+
+
+def _end(why: str) -> bytes:
+    return f"event: end\ndata: {json.dumps({'why': why})}\n\n".encode()
 
 
 def _complain(status: int, why: str, headers: dict[str, str] | None = None) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 from collections import Counter, deque
 from functools import partial
 from typing import Any
@@ -29,6 +30,9 @@ STRANGERS_MAX = 500
 STRANGER_SECONDS = 5.0
 """For which it may be one."""
 
+OTHER_FILES = 250
+"""Descriptors of a process that are for something else: its sockets, its log, the application."""
+
 SLOTS = 4
 """Clients that may send a record of more than 256 kB at the same time."""
 
@@ -37,6 +41,29 @@ RECORD_OVERHEAD = 4096
 
 BACKLOG = 1024
 """Connections that the kernel holds while the process is busy: a member that is back has all clients of another."""
+
+
+def find_room() -> tuple[int, int]:
+    """How many clients and how many strangers there may be at a time, for each is an open file of the process.
+
+    (Else: 1. the thousandth client connects, where a process may have 1,024 files. 2. The log cannot open its next
+    segment. 3. The member fails.)
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CLIENTS_MAX + STRANGERS_MAX + OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return CLIENTS_MAX, STRANGERS_MAX
+    room = max(2, soft - OTHER_FILES)
+    strangers = min(STRANGERS_MAX, room // 4 + 1)
+    logger.warning(
+        "this process may have %d files open, so it takes %d clients: raise the limit (ulimit -n) for more",
+        soft,
+        room - strangers,
+    )
+    return room - strangers, strangers
 
 
 class ClientServer:
@@ -55,6 +82,7 @@ class ClientServer:
         """Those who hold the key."""
         self._strangers: dict[Session, None] = {}
         """Those who have not proved it; the oldest first."""
+        self._clients_max, self._strangers_max = find_room()
         self._slots = SLOTS
         self._waiting_for_slot: deque[Session] = deque()
         self._turns: dict[GroupId, Turns] = {}
@@ -106,7 +134,7 @@ class ClientServer:
     def opened(self, session: Session) -> None:
         """Somebody has connected."""
         self._strangers[session] = None
-        if len(self._strangers) > STRANGERS_MAX:
+        if len(self._strangers) > self._strangers_max:
             self.counters["strangers"] += 1
             next(iter(self._strangers)).cut("too many connections without a key")
         if self._timer is None:
@@ -116,8 +144,8 @@ class ClientServer:
         """It holds the key."""
         self._strangers.pop(session, None)
         self._sessions[session] = None
-        if len(self._sessions) > CLIENTS_MAX:
-            session.cut(f"this member has {CLIENTS_MAX} clients: go to another one")
+        if len(self._sessions) > self._clients_max:
+            session.cut(f"this member has {self._clients_max} clients: go to another one")
 
     def closed(self, session: Session) -> None:
         """It is gone."""
