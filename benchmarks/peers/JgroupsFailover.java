@@ -1,4 +1,5 @@
 import java.util.Locale;
+import java.util.logging.LogManager;
 import org.jgroups.BytesMessage;
 import org.jgroups.JChannel;
 import org.jgroups.Message;
@@ -41,6 +42,8 @@ public final class JgroupsFailover implements Receiver {
     }
 
     public static void main(String[] words) throws Exception {
+        // It says of each message that it has had before that it has had it before.
+        LogManager.getLogManager().reset();
         double rate = Double.parseDouble(words[2]);
         JChannel channel = new JChannel(words[0]).name(words[1]);
         JgroupsFailover member = new JgroupsFailover(channel);
