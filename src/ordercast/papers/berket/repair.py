@@ -87,10 +87,13 @@ def draw(data: pd.DataFrame, figure: Figure) -> None:
         for axes, name in zip(both, PER_LOSS, strict=True):
             values = [row[f"{name}_{window}"] for window in range(WINDOWS)]
             curve(axes, middle, values, style, f"{row.receivers} receivers, {row.timers}")
+    requests, repairs = both
+    requests.set_yscale("log")
+    repairs.set_ylim(0.0, max(2.0, repairs.get_ylim()[1]))
     for axes, name in zip(both, PER_LOSS, strict=True):
         axes.axhline(1.0, color="#999999", linewidth=1)
-        axes.set_yscale("log")
-        dress(axes, f"{name} for each loss", "seconds", name)
+        # The curves are the same in both: one legend, where there is room.
+        dress(axes, f"{name} for each loss", "seconds", name, legend=axes is repairs)
 
 
 ARTEFACT = Artefact(
