@@ -13,10 +13,11 @@ from ordercast.chaos.harness import Cluster
 from ordercast.chaos.open_harness import OpenHarness
 from ordercast.chaos.processes import Processes
 from ordercast.chaos.record import Record
-from ordercast.chaos.schedule import Join, Kill, Leave, Pause, Plan
+from ordercast.chaos.schedule import Join, Kill, Leave, Partition, Pause, Plan
 from ordercast.chaos.verdict import judge_run
 from ordercast.check import judge
 from ordercast.core import UsageError
+from ordercast.node.surroundings import place_of
 from ordercast.trace import read_events, read_runs
 
 FOUNDERS = ("p1", "p2")
@@ -51,6 +52,52 @@ def test_two_become_five_and_two_again_and_whoever_is_hurt_is_there(seed: int) -
             came, leaves = stays[action.process]
             assert action.process == FOUNDERS[0] or came + AT_HOME_SECONDS <= action.at
             assert action.at + action.seconds + AT_HOME_SECONDS <= leaves
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_side_that_is_cut_off_is_a_minority_that_is_there_all_the_time_and_a_pause_is_as_long_as_asked(
+    seed: int,
+) -> None:
+    groups = {"accounts": [f"p{number}" for number in range(1, 6)]}
+    plan = draw_changes(seed, 60.0, 20, groups, 4, 1, 0.1, 0.05, founders=4, partitions=2, pause_seconds=10.0).plan
+    assert plan.asked() == {"join": 10, "leave": 10, "kill": 4, "pause": 1, "partition": 2}
+    assert [action.seconds for action in plan.actions if isinstance(action, Pause)] == [10.0]
+    first, second = (action for action in plan.actions if isinstance(action, Partition))
+    assert first.at + first.seconds < second.at
+    stays = {f"p{number}": [0.0, inf] for number in range(1, 5)}
+    for action in plan.actions:
+        if isinstance(action, Join):
+            stays[action.process] = [action.at, inf]
+        elif isinstance(action, Leave):
+            stays[action.process][1] = action.at
+    for cut in (first, second):
+        there = {name for name, (came, leaves) in stays.items() if came < cut.at and cut.at + cut.seconds <= leaves}
+        assert set(cut.side) <= there
+        assert 0 < 2 * len(cut.side) < len(there)
+
+
+def test_sides_that_are_cut_off_from_each_other_go_on_apart_and_come_together_again(tmp_path: Path) -> None:
+    plan = Plan(9.0, (Join(0.5, "p4"), Partition(3.0, ("p1",), 4.0)), loss=0.02, duplication=0.02)
+    groups = {"accounts": ("p1", "p2", "p3", "p4")}
+    cluster = Cluster(
+        "intergroup",
+        groups,
+        dict.fromkeys(groups["accounts"], 20.0),
+        worker="ordercast.chaos.replica",
+        quorum=3,
+        logged=False,
+    )
+    outcome = ordercast.run(OpenHarness(cluster, plan, 1, tmp_path).run())
+    assert outcome.problems == []
+    # What the side that was cut off had delivered at the end of its view is its own: agreement is not uniform.
+    assert judge_run(cluster, plan, outcome, kept=False).lines() == []
+    (run,) = read_runs(outcome.trace)
+    events = read_events(outcome.trace)
+    verdicts = judge(run, events)
+    assert {name: each.first for name, each in verdicts.items() if each.verdict == "violated"} == {}
+    views = [frozenset(map(place_of, members)) for members in events.column("members").to_pylist() if members]
+    assert frozenset({"p1"}) in views[views.index(frozenset(groups["accounts"])) :]
+    assert frozenset({"p2", "p3", "p4"}) in views
 
 
 def test_whoever_reads_its_configuration_while_another_one_comes_reads_all_of_it(tmp_path: Path) -> None:

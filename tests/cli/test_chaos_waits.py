@@ -1,4 +1,4 @@
-"""How long the others stood still when a process was killed."""
+"""How long the others stood still when a process was killed, and until they had a view without it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import msgspec
 import pytest
 
 from ordercast.chaos.record import Strike
-from ordercast.cli.chaos.waits import delivery_times, describe_waits, find_waits, waits_text
+from ordercast.cli.chaos.waits import (
+    View,
+    delivery_times,
+    describe_views,
+    describe_waits,
+    find_views,
+    find_waits,
+    read_views,
+    views_text,
+    waits_text,
+)
 from ordercast.trace.schema import Event
 
 GROUPS = {"g": ("a", "b", "c"), "h": ("a", "b", "c", "d")}
@@ -79,3 +89,41 @@ def test_the_times_are_read_from_the_traces(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "events.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b"\n")
     assert delivery_times(tmp_path)("a") == [11.0, 12.0]
+
+
+def installed(*views: tuple[float, str]) -> list[View]:
+    return [View(time, ("g",), frozenset(members.split())) for time, members in views]
+
+
+VIEWS = {
+    "a#1": installed((90.0, "a#1 b#1 c#1")),
+    "b#1": installed((90.0, "a#1 b#1 c#1"), (101.2, "b#1 c#1"), (104.0, "a#2 b#1 c#1")),
+    "c#1": installed((90.0, "a#1 b#1 c#1"), (100.5, "a#1 b#1 c#1 d#1"), (101.4, "b#1 c#1 d#1")),
+    "d#1": installed((100.5, "a#1 b#1 c#1 d#1"), (109.0, "b#1 c#1 d#1")),
+}
+"""Whoever is started again is another process, and d has come after the kill."""
+
+
+def test_a_kill_costs_the_time_until_the_last_of_the_others_has_a_view_without_it() -> None:
+    (found,) = find_views([KILL], VIEWS)
+    assert (found.killed, found.last, found.seconds, found.alone) == ("a", "c#1", 1.4, True)
+
+
+def test_whoever_is_hurt_itself_meanwhile_or_never_had_the_killed_process_in_a_view_does_not_count() -> None:
+    (found,) = find_views([KILL, Strike("pause", ("c",), 101.0, 111.0)], VIEWS)
+    assert (found.last, found.seconds, found.alone) == ("b#1", 1.2, False)
+    assert find_views([Strike("kill", ("d",), 95.0, 96.0)], VIEWS) == []
+
+
+def test_people_hear_of_the_median_and_the_worst_of_the_views() -> None:
+    document = describe_views(find_views([KILL, Strike("kill", ("b",), 101.3, 102.0)], VIEWS))
+    assert document is not None
+    assert views_text(document).endswith("after 1.40 s (median of 1 kills), 1.40 s at the most")
+    assert describe_views([]) is None
+
+
+def test_views_are_read_from_the_traces(tmp_path: Path) -> None:
+    row = Event("run", "a#1", 0, 10.0, "view", groups=["g"], view="1", members=["a#1", "b#1"])
+    (tmp_path / "a#1").mkdir()
+    (tmp_path / "a#1" / "events.jsonl").write_bytes(msgspec.json.encode(row) + b"\n")
+    assert read_views(tmp_path) == {"a#1": [View(10.0, ("g",), frozenset({"a#1", "b#1"}))]}

@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 
-from ordercast.chaos.schedule import MARGIN_SECONDS, Action, Join, Kill, Leave, Pause, Plan
+from ordercast.chaos.schedule import MARGIN_SECONDS, Action, Join, Kill, Leave, Partition, Pause, Plan
 from ordercast.core import GroupId, SiteId, UsageError
 
 FOUNDERS = 2
@@ -92,10 +92,12 @@ def draw_changes(
     loss: float,
     duplication: float,
     founders: int = FOUNDERS,
+    partitions: int = 0,
+    pause_seconds: float = 0.0,
 ) -> Changes:
     """So many processes come, and as many leave: up to as many as the groups name at a time, and in the end as many as
-    there were."""
-    if seconds <= 0 or min(kills, pauses) < 0:
+    there were. A pause lasts `pause_seconds`; 0: some seconds, drawn."""
+    if seconds <= 0 or min(kills, pauses, partitions) < 0:
         raise UsageError("chaos needs a positive time, and numbers of faults that are 0 or more")
     if changes < 2 or changes % 2:
         raise UsageError(f"--changes {changes}: whoever comes leaves again, so it is an even number, 2 or more")
@@ -116,7 +118,8 @@ def draw_changes(
             stays[name] = (stays[name][0], at)
             here.remove(name)
             actions.append(Leave(at, name))
-    actions += _draw_hurt(random, seconds, stays, [Kill] * kills + [Pause] * pauses)
+    actions += _draw_hurt(random, seconds, stays, [Kill] * kills + [Pause] * pauses, pause_seconds)
+    actions += _draw_partitions(random, seconds, stays, partitions)
     actions.sort(key=lambda action: action.at)
     end = max([seconds, *(action.at + action.seconds for action in actions)])
     return Changes(Plan(end, tuple(actions), loss, duplication), cast.groups())
@@ -135,7 +138,11 @@ def _draw_steps(random: Random, comings: int, most: int) -> list[bool]:
 
 
 def _draw_hurt(
-    random: Random, seconds: float, stays: dict[SiteId, tuple[float, float]], kinds: list[type[Kill] | type[Pause]]
+    random: Random,
+    seconds: float,
+    stays: dict[SiteId, tuple[float, float]],
+    kinds: list[type[Kill] | type[Pause]],
+    pause_seconds: float,
 ) -> list[Action]:
     """Each strikes somebody who is in the group for a while before and after it."""
     actions: list[Action] = []
@@ -144,6 +151,8 @@ def _draw_hurt(
     moments = sorted(random.uniform(0.1, 0.8) * seconds for _ in kinds)
     for kind, moment in zip(kinds, moments, strict=True):
         lasts = random.uniform(0.2, 1.0) * min(4.0, seconds / 4)
+        if kind is Pause and pause_seconds:
+            lasts = pause_seconds
         there = [
             name
             for name, (came, leaves) in stays.items()
@@ -153,4 +162,18 @@ def _draw_hurt(
         at = max(moment, free_at[name])
         free_at[name] = at + lasts + MARGIN_SECONDS
         actions.append(kind(at, name, lasts))
+    return actions
+
+
+def _draw_partitions(
+    random: Random, seconds: float, stays: dict[SiteId, tuple[float, float]], partitions: int
+) -> list[Action]:
+    """Each cuts off fewer than half of those who are there all the time that it lasts; one after the other."""
+    actions: list[Action] = []
+    for index in range(partitions):
+        lasts = random.uniform(0.5, 1.0) * min(8.0, seconds / 4 / partitions)
+        at = seconds * (0.2 + 0.6 * (index + random.uniform(0.0, 0.3)) / partitions)
+        there = [name for name, (came, leaves) in stays.items() if came + AT_HOME_SECONDS <= at < at + lasts <= leaves]
+        side = random.sample(there, random.randint(1, max(1, (len(there) - 1) // 2)))
+        actions.append(Partition(at, tuple(sorted(side)), lasts))
     return actions

@@ -4,6 +4,7 @@ themselves, for nobody can stand between processes that tell each other where th
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from collections import Counter
@@ -12,6 +13,7 @@ from typing import Any
 
 from ordercast.chaos.harness import END_SECONDS, Harness
 from ordercast.chaos.schedule import Action, Join, Leave
+from ordercast.chaos.worker import cut_path
 from ordercast.core import SiteId, UsageError
 from ordercast.node.control import ask_once
 
@@ -40,7 +42,18 @@ class OpenHarness(Harness):
             await self._wait_in(name)
 
     def _set_weather(self) -> None:
-        """Each process makes its own, until its orders end."""
+        """Each process makes its own, until its orders end, and is told where nothing is to arrive."""
+        for name in self._cluster.processes:
+            apart = {
+                other
+                for side in self._partitions
+                for other in self._cluster.processes
+                if (other in side) != (name in side)
+            }
+            path = cut_path(self._folder, name)
+            beside = path.with_suffix(".new")
+            beside.write_text(json.dumps(sorted(self._real[other][1] for other in apart)))
+            beside.replace(path)
 
     def _calm(self) -> None:
         """The same."""

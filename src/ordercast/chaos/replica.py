@@ -8,22 +8,28 @@ the books of another one.
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import time
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from random import Random
 
 import ordercast
 from ordercast.chaos.bank import draw_order
 from ordercast.chaos.books import Books, order_name
-from ordercast.chaos.worker import Receipts, Work, run_worker, wait, write_result
+from ordercast.chaos.worker import Receipts, Work, cut_path, run_worker, wait, write_result
+from ordercast.net.sockets import SocketAddress
 
 CALLS_MAX = 200
 """Under way at a time: a branch that gets no answers has no more customers at its counter."""
 
 ANSWER_SECONDS = 3.0
 """Until the last calls must have been answered. Before that everything has come to rest, or never will."""
+
+CUT_SECONDS = 0.05
+"""Between two looks at who is cut off."""
 
 STATE_SECONDS = 5.0
 """Until a replica that was told to end must have the books, when it has come back without."""
@@ -85,12 +91,22 @@ class Branch:
 
 
 def _make_weather(node: ordercast.Node, work: Work, no_more: asyncio.Event) -> None:
-    """Lose and repeat some of what this process sends, until its orders end."""
+    """Lose and repeat some of what this process sends, and all that it sends to those who are cut off from it, until
+    its orders end."""
     random = Random(f"weather {work.seed} {work.process} {work.start}")
+    path = cut_path(Path(work.folder), work.process)
+    apart: frozenset[int] = frozenset()
+    due = 0.0
 
-    def copies(_datagram: object, _address: object) -> int:
+    def copies(_datagram: object, address: SocketAddress) -> int:
+        nonlocal apart, due
         if no_more.is_set():
             return 1
+        if time.monotonic() >= due:
+            apart = frozenset(json.loads(path.read_bytes())) if path.exists() else frozenset()
+            due = time.monotonic() + CUT_SECONDS
+        if address[1] in apart:
+            return 0
         draw = random.random()
         return 0 if draw < work.loss else 2 if draw < work.loss + work.duplication else 1
 
@@ -104,7 +120,7 @@ async def _main(work: Work) -> None:
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # Ctrl-C is for whoever started us, and ends us in good order
     loop.add_signal_handler(signal.SIGUSR1, no_more.set)
     async with ordercast.open(work.config, work.process) as node:
-        if work.loss or work.duplication:
+        if work.groups:
             _make_weather(node, work, no_more)
         own = tuple(group for group, members in node.groups.items() if work.process in members)
         groups = work.groups or own or (next(iter(node.groups)),)

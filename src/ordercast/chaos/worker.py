@@ -63,6 +63,11 @@ def receipts_path(folder: Path, process: str) -> Path:
     return folder / f"{process}.acknowledged"
 
 
+def cut_path(folder: Path, process: str) -> Path:
+    """Where the ports are to which nothing that a process sends is to arrive."""
+    return folder / f"{process}.cut"
+
+
 def write_result(work: Work, books: Mapping[str, Books], blocked: int) -> None:
     """What a process has in the end, for each group or for all of them together, and how often it was told that a group
     was blocked."""

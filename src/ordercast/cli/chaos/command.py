@@ -140,7 +140,19 @@ def chaos(
     if changes:
         _check_changes(locals(), contract)
         founders = FOUNDERS if quorum is None else quorum + 1
-        drawn = draw_changes(seed, seconds, changes, members, kills, pauses, loss, duplication or 0.05, founders)
+        drawn = draw_changes(
+            seed,
+            seconds,
+            changes,
+            members,
+            kills,
+            pauses,
+            loss,
+            duplication or 0.05,
+            founders,
+            partitions=partitions or 0,
+            pause_seconds=pause_seconds,
+        )
         plan, members = drawn.plan, drawn.groups
         names = processes_of(members)
     else:
@@ -209,7 +221,12 @@ def _check_changes(options: Mapping[str, Any], contract: Contract) -> None:
     """Nobody stands between processes that find each other, and nobody expects those that come and go."""
     if not contract.dynamic or not _keeps_replicas(contract):
         raise UsageError(f"--changes: the processes of {contract.name} cannot come and go; --protocol token can")
-    for name in ("partitions", "delay", "rollbacks", "lost_logs", "away", "floods", "strangers"):
+    if options["partitions"] and not contract.partitionable:
+        raise UsageError(
+            f"--partitions cannot happen with --changes under {contract.name}, whose sides do not go on apart: leave "
+            "one of them out"
+        )
+    for name in ("delay", "rollbacks", "lost_logs", "away", "floods", "strangers"):
         if options[name]:
             raise UsageError(f"--{name.replace('_', '-')} cannot happen with --changes: leave one of them out")
     if options["clusters"] > 1:

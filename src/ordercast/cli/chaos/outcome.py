@@ -14,7 +14,16 @@ from ordercast.chaos.harness import Cluster, Outcome
 from ordercast.chaos.schedule import Plan, describe_action
 from ordercast.chaos.verdict import MEMORY_MAX_MIB, judge_run
 from ordercast.cli.chaos.clusters import describe_crossings
-from ordercast.cli.chaos.waits import delivery_times, describe_waits, find_waits, waits_text
+from ordercast.cli.chaos.waits import (
+    delivery_times,
+    describe_views,
+    describe_waits,
+    find_views,
+    find_waits,
+    read_views,
+    views_text,
+    waits_text,
+)
 from ordercast.protocols import find_protocol
 from ordercast.verify.folder import Verified
 
@@ -71,6 +80,10 @@ def describe(cluster: Cluster, plan: Plan, outcome: Outcome, verified: Verified)
         "memory_mib": {process: round(kib / 1024, 1) for process, kib in sorted(outcome.memory_kib.items())},
         "memory_max_mib": MEMORY_MAX_MIB,
         "waits": describe_waits(find_waits(cluster.groups, outcome.strikes, delivery_times(outcome.trace))),
+        # Where each life has a name of its own, for else nobody can tell when the one that was killed was given up.
+        "views": describe_views(find_views(outcome.strikes, read_views(outcome.trace)))
+        if contract.another_process
+        else None,
         "verdict": msgspec.to_builtins(verdict),
         "wrong": verdict.lines(),
         "verdicts": {each.name: each.verdict for each in verified.summary.properties},
@@ -114,6 +127,8 @@ def show_outcome(people: Console, cluster: Cluster, outcome: Outcome, document: 
     people.print(Text(f"{document['acknowledged']:,} orders were acknowledged", "dim"))
     if document["waits"] is not None:
         people.print(Text(waits_text(document["waits"]), "dim"))
+    if document["views"] is not None:
+        people.print(Text(views_text(document["views"]), "dim"))
     for refusal in outcome.refusals:
         people.print(Text(f"refused at {refusal.at:.1f} s, after {refusal.after}: {refusal.who}: {refusal.why}", "dim"))
     for process in outcome.forgotten:

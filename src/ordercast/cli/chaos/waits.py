@@ -1,4 +1,4 @@
-"""How long the others stood still when a process was killed."""
+"""How long the others stood still when a process was killed, and until they had a view without it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ordercast.core import GroupId, SiteId
 from ordercast.node.surroundings import place_of
 from ordercast.trace.schema import Event
 
-_DELIVER = b'"deliver"'
+_DELIVER, _VIEW = b'"deliver"', b'"view"'
 _decode = msgspec.json.Decoder(Event).decode
 
 LOOK_SECONDS = 5.0
@@ -62,6 +62,65 @@ def find_waits(
             alone = not any(_overlap(strike, kill) for strike in strikes if strike is not kill)
             waits.append(Wait(killed, kill.began, slowest, round(gaps[slowest], 3), alone))
     return waits
+
+
+class View(msgspec.Struct, frozen=True):
+    """One that a process has installed."""
+
+    time: float
+    groups: tuple[GroupId, ...]
+    members: frozenset[SiteId]
+
+
+class WithoutIt(msgspec.Struct, frozen=True):
+    """When the last of the others had a view without one that was killed."""
+
+    killed: SiteId
+    at: float
+    """On the clock of the traces."""
+    last: SiteId
+    seconds: float
+    alone: bool
+    """Whether nothing else was wrong at that time."""
+
+
+def find_views(strikes: Sequence[Strike], views: Mapping[SiteId, Sequence[View]]) -> list[WithoutIt]:
+    """One for each kill of a process that was in the view of another one. Each life has a name of its own."""
+    found = []
+    for kill in sorted(strikes, key=lambda strike: strike.began):
+        if kill.kind != "kill":
+            continue
+        (killed,) = kill.processes
+        hurt = {
+            process
+            for strike in strikes
+            if strike.began < kill.began + LOOK_SECONDS and kill.began < strike.ended
+            for process in strike.processes
+        }
+        times = {
+            life: time
+            for life, installed in views.items()
+            if place_of(life) not in hurt and (time := _first_without(killed, kill.began, installed)) is not None
+        }
+        if times:
+            last = max(times, key=lambda life: times[life])
+            alone = not any(_overlap(strike, kill) for strike in strikes if strike is not kill)
+            found.append(WithoutIt(killed, kill.began, last, round(times[last] - kill.began, 3), alone))
+    return found
+
+
+def _first_without(killed: SiteId, began: float, installed: Sequence[View]) -> float | None:
+    """When the last group of one process had a view without any life of the one that was killed; None when it was in
+    none of its views, or nothing followed."""
+    current = {view.groups: view.members for view in installed if view.time <= began}
+    times = []
+    for groups, members in current.items():
+        dead = {member for member in members if place_of(member) == killed}
+        later = (view for view in installed if view.time > began and view.groups == groups)
+        time = next((view.time for view in later if not dead & view.members), None)
+        if dead and time is not None:
+            times.append(time)
+    return max(times, default=None)
 
 
 def _fellows(process: SiteId, groups: Mapping[GroupId, tuple[SiteId, ...]]) -> list[SiteId]:
@@ -113,6 +172,35 @@ def delivery_times(trace: Path) -> Callable[[SiteId], Sequence[float]]:
         return sorted(times)
 
     return times_of
+
+
+def read_views(trace: Path) -> dict[SiteId, list[View]]:
+    """Life -> its views, by its trace."""
+    found: dict[SiteId, list[View]] = {}
+    for path in trace.glob("*/events.jsonl"):
+        with path.open("rb") as file:
+            rows = map(_decode, (line for line in file if _VIEW in line))
+            for row in rows:
+                if row.kind == "view":
+                    view = View(row.time, tuple(row.groups or ()), frozenset(row.members or ()))
+                    found.setdefault(row.site, []).append(view)
+    return found
+
+
+def describe_views(found: Sequence[WithoutIt]) -> dict[str, Any] | None:
+    """The JSON document; None where nobody who was in a view was killed."""
+    if not found:
+        return None
+    seconds = [each.seconds for each in found]
+    return {"kills": msgspec.to_builtins(found), "median_seconds": median(seconds), "worst_seconds": max(seconds)}
+
+
+def views_text(views: Mapping[str, Any]) -> str:
+    """One line for people."""
+    return (
+        f"the last of the others had a view without the killed process after {views['median_seconds']:.2f} s (median "
+        f"of {len(views['kills'])} kills), {views['worst_seconds']:.2f} s at the most"
+    )
 
 
 def describe_waits(waits: Sequence[Wait]) -> dict[str, Any] | None:
