@@ -132,6 +132,19 @@ def test_a_replicated_state_goes_on_with_a_quorum_and_a_stranger_gets_it() -> No
     run(main())
 
 
+def test_whoever_has_left_a_group_has_neither_a_role_nor_a_service_there() -> None:
+    async def main() -> None:
+        async with ordercast.open(by_multicast(**INTERGROUP), "a") as node:
+            group = await node.join("quotes", timeout=25)
+            await group.leave()
+            with pytest.raises(ordercast.UsageError, match="it has no role there"):
+                group.choose_role("receiver")
+            with pytest.raises(ordercast.UsageError, match="it has no service there"):
+                await group.choose("reliable-source")
+
+    run(main())
+
+
 def test_a_replicated_state_needs_a_rule_for_sides_that_lose_each_other() -> None:
     async def main() -> None:
         async with ordercast.open(by_multicast(**INTERGROUP), "a") as node:
