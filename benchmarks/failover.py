@@ -125,6 +125,8 @@ class Process:
 
     def __init__(self, *command: str) -> None:
         self.gaps: list[tuple[float, float]] = []
+        self.views: list[tuple[float, int]] = []
+        """When each was there, and how many members it has; of whoever tells that."""
         self.leads = False
         self.epoch = self.suspected = self.delivered = self.offset = 0
         self._command = command
@@ -144,6 +146,8 @@ class Process:
             told = json.loads(line)
             if "gap" in told:
                 self.gaps.append(tuple(told["gap"]))
+            elif "view" in told:
+                self.views.append((told["view"], told["members"]))
             else:
                 self.leads, self.epoch, self.suspected = told["leads"], told["epoch"], told.get("suspected", 0)
                 self.delivered, self.offset = told["delivered"], told["offset"]

@@ -7,8 +7,8 @@ import org.jgroups.Receiver;
 import org.jgroups.View;
 
 /**
- * One member of a JGroups cluster for benchmarks/failover.py: multicasts at a rate in total order, and tells of silences, and
- * of whether it is the coordinator, which orders.
+ * One member of a JGroups cluster for benchmarks/failover.py and benchmarks/views.py: multicasts at a rate in total order, and
+ * tells of silences, of views, and of whether it is the coordinator, which orders.
  *
  * <p>Arguments: CONFIGURATION NAME RATE.
  */
@@ -39,6 +39,8 @@ public final class JgroupsFailover implements Receiver {
     public void viewAccepted(View view) {
         leads = view.getCoord().equals(channel.getAddress());
         epoch = view.getViewId().getId();
+        System.out.printf(Locale.ROOT, "{\"view\": %.6f, \"members\": %d}%n", System.nanoTime() / 1e9, view.size());
+        System.out.flush();
     }
 
     public static void main(String[] words) throws Exception {

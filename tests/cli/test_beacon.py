@@ -12,6 +12,7 @@ from ordercast.cli import main
 from ordercast.cli.beacon.hearing import Heard, Hearing
 from ordercast.cli.beacon.matrix import cell
 from ordercast.cli.beacon.talk import BARE, Report, Talk
+from ordercast.net.ports import free_ports
 from ordercast.node.beacon_packets import Beacon, Echo
 from ordercast.trace import read_events
 from tests.net.strangers import until
@@ -143,6 +144,36 @@ def test_alone_it_tells_that_nobody_is_heard(tmp_path: Path, capsys: pytest.Capt
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert (first["report"], second["report"]) == (1, 2)
     assert second["reports"]["a"]["ways"]["bare"] == {"b": {**dict.fromkeys(NOTHING, 0), **dict.fromkeys(UNKNOWN)}}
+
+
+def test_where_no_file_lists_the_processes_a_report_is_of_this_life(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (port,) = free_ports(1)
+    file = tmp_path / "open.toml"
+    file.write_text(
+        'cluster = "test"\nprotocol = "intergroup"\ninsecure = true\n[discovery]\n'
+        f'seeds = ["127.0.0.1:{port}"]\nlisten = "127.0.0.1:{port}"\n'
+    )
+    words = ["beacon", "--config", str(file), "--process", "a", "--group", "g", "--interval", "0.01"]
+    assert main([*words, "--every", "0.05", "--reports", "1"]) == 0
+    assert "report 1 of a#" in capsys.readouterr().out
+
+
+def test_whoever_has_gone_is_forgotten_unless_it_is_expected_to_come_back() -> None:
+    async def talk() -> None:
+        async with open_nodes(make_configuration("abc", protocol="intergroup")) as (node, _, _):
+            told: list[dict[str, Report]] = []
+            talk = Talk(node, await node.join("g"), lambda _, found: told.append(found))
+            for gone in ("b", "z"):
+                talk.ways[BARE][gone] = heard([1, 2])
+                talk.reports[gone] = Report(1, 1.0, {})
+            running = asyncio.create_task(talk.run(0.01, 0.02, 3))
+            await running
+            assert set(talk.ways[BARE]) == {"b", "c"}
+            assert set(told[-1]) == {"a", "b"}
+
+    run(talk())
 
 
 NOTHING = ("received", "lost", "late", "repeated")

@@ -97,6 +97,20 @@ def test_the_others_go_on_without_one_that_is_killed_and_whoever_starts_again_is
     run(main())
 
 
+def test_what_a_sender_multicasts_as_soon_as_it_has_joined_waits_until_it_may_send() -> None:
+    async def main() -> None:
+        configuration = by_multicast(**INTERGROUP)
+        async with AsyncExitStack() as stack:
+            a, b = await open_all(stack, configuration, "ab")
+            first = await a.join("quotes", timeout=25)
+            second = await b.join("quotes", role="sender", timeout=25)
+            for payload in (b"1", b"2", b"3"):
+                await second.multicast(payload)
+            assert await payloads(first, 3) == [b"1", b"2", b"3"]
+
+    run(main())
+
+
 def test_a_replicated_state_goes_on_with_a_quorum_and_a_stranger_gets_it() -> None:
     async def main() -> None:
         configuration = by_multicast(**INTERGROUP)
@@ -114,6 +128,19 @@ def test_a_replicated_state_goes_on_with_a_quorum_and_a_stranger_gets_it() -> No
             assert await replica.call(Ledger.add, "three") == 3
             assert replica.state is not None
             assert replica.state.entries == ["one", "two", "three"]
+
+    run(main())
+
+
+def test_whoever_has_left_a_group_has_neither_a_role_nor_a_service_there() -> None:
+    async def main() -> None:
+        async with ordercast.open(by_multicast(**INTERGROUP), "a") as node:
+            group = await node.join("quotes", timeout=25)
+            await group.leave()
+            with pytest.raises(ordercast.UsageError, match="it has no role there"):
+                group.choose_role("receiver")
+            with pytest.raises(ordercast.UsageError, match="it has no service there"):
+                await group.choose("reliable-source")
 
     run(main())
 

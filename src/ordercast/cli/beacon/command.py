@@ -71,17 +71,19 @@ async def _main(
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
-    def show(number: int, found: dict[str, Report]) -> None:
-        if as_json:
-            told = {name: msgspec.to_builtins(report) for name, report in found.items()}
-            print(json.dumps({"process": process, "report": number, "reports": told}), flush=True)
-            return
-        console = make_console()
-        console.print(Text(f"report {number} of {process}, {found[process].seconds:.0f} s", "bold"))
-        for way in found[process].ways:
-            console.print(matrix(way, found))
-
     async with ordercast.open(config, process) as node:
+
+        def show(number: int, found: dict[str, Report]) -> None:
+            own = node.process
+            if as_json:
+                told = {name: msgspec.to_builtins(report) for name, report in found.items()}
+                print(json.dumps({"process": own, "report": number, "reports": told}), flush=True)
+                return
+            console = make_console()
+            console.print(Text(f"report {number} of {own}, {found[own].seconds:.0f} s", "bold"))
+            for way in found[own].ways:
+                console.print(matrix(way, found))
+
         joined = await node.join(_choose_group(node, group), service=service)
         tasks = [
             asyncio.create_task(task)

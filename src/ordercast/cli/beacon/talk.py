@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import msgspec
@@ -124,10 +124,19 @@ class Talk:
             }
             for way, hearings in self.ways.items()
         }
+        self._forget_all_but(expected, heard)
         report = self.reports[self._node.process] = Report(self._periods, now - self._began, heard)
         self._on_reports(report.number, dict(self.reports))
         self._send_bare(Told(_encode(report)))
         self._send_to_group(report)
+
+    def _forget_all_but(self, expected: set[SiteId], heard: Mapping[str, Mapping[SiteId, Heard]]) -> None:
+        """Where no file lists the processes, whoever has gone does not come back under its name."""
+        for way, sources in heard.items():
+            for source, found in sources.items():
+                if source not in expected and not found.received:
+                    del self.ways[way][source]
+        self.reports = {source: report for source, report in self.reports.items() if source in expected}
 
     # ------------------------------------------------------------------ hearing
     def _hearing(self, way: str, source: SiteId) -> Hearing:

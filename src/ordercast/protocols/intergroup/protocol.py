@@ -24,6 +24,7 @@ from ordercast.protocols.intergroup.clock import GroupClock
 from ordercast.protocols.intergroup.control import Control, CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup, channel_of
 from ordercast.protocols.intergroup.membership import Membership
+from ordercast.protocols.intergroup.membership.roles import OUT
 from ordercast.protocols.intergroup.options import InterGroupOptions
 from ordercast.protocols.intergroup.packets import Data, PLeave, Proxied
 from ordercast.protocols.intergroup.reception import Reception
@@ -196,7 +197,7 @@ class InterGroup(Protocol):
     def on_service_chosen(self, event: ServiceChosen) -> None:
         """The application chooses a service for what it receives in a group."""
         group = self.process_groups.get(event.group)
-        if group is None:
+        if group is None or (group.member is not None and group.member.wants == OUT):
             raise UsageError(f"{self.site} is not in {event.group}: it has no service there")
         self.activation.choose(group, event.service, event.sources)
 

@@ -211,7 +211,8 @@ class Membership(Part):
         core.transmission.enter(group)
         core.stability.enter(group)
         core.outbox.append(JoinChannel(group.channel))
-        core.transmission.give_credit(group)
+        # Whoever has been told nothing sends as it likes, and is refused until this process is in a view as a sender.
+        core.outbox.append(Credit(0, group.name))
         member.begin_bootstrap()
         self._set_timer(name)
 
