@@ -15,7 +15,7 @@ from ordercast.core.events import MulticastRequested, Received, Recovered, Start
 from ordercast.protocols.propagation_graph import PropagationGraph, PropagationGraphOptions
 from ordercast.protocols.propagation_graph.relaxed.composing import compose
 from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
-from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed
+from ordercast.protocols.propagation_graph.relaxed.graphs import Graph, Listed, Settled
 from ordercast.protocols.propagation_graph.relaxed.merging import merge
 from ordercast.protocols.propagation_graph.relaxed.packets import Begin, History, Renew, Share
 from ordercast.protocols.propagation_graph.relaxed.records import Entered, Placed
@@ -255,6 +255,25 @@ def test_a_tail_that_nobody_else_can_have_keeps_its_place_and_another_one_comes_
     }
     order = [(item.id.source, item.id.number) for item in compose(core, histories).order]
     assert order == [("d", 1), ("b", 5), ("d", 2)]
+
+
+def test_a_tail_stands_behind_what_its_site_has_had_and_forgotten() -> None:
+    """c and d have e4, which the others have too, and then d4. c knows that both are everywhere; only c has c2."""
+    core = _site("a")
+    core.step(0.0, Started())
+    core.step(0.1, Received("b", Begin(Graph(1, "b", tuple("ab"), tuple("cde"), SORTED, awaited=tuple("cde")))))
+    e4 = Listed(MessageId("e", 0, 4), ("alpha",), 1, "a", 1)
+    d4 = Listed(MessageId("d", 0, 4), ("beta",), 1, "c", 1)
+    c2 = Listed(MessageId("c", 0, 2), ("beta",), 1, "c", 2)
+    forgotten = (Settled("d", ("beta",), 0, 4), Settled("e", ("alpha",), 0, 4))
+    counts = (("alpha", 1), ("beta", 1))
+    histories = {site: replace(_history(core, e4), counts=counts[:1]) for site in "ab"} | {
+        "c": replace(_history(core, c2), number=0, settled=forgotten, counts=counts),
+        "d": replace(_history(core, e4, d4), number=0, counts=counts),
+    }
+    following = compose(core, histories)
+    assert [item.id for item in following.order] == [e4.id, d4.id, c2.id]
+    assert following.undoing == ("c", "d")
 
 
 def test_what_a_site_has_had_and_does_not_tell_stands_before_what_it_tells_and_what_it_lacks() -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import count
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ordercast.core import GroupId, MessageId, SiteId, WireError
@@ -17,6 +16,11 @@ if TYPE_CHECKING:
 HOLDERS_MAX = 3
 Last = dict[tuple[SiteId, Address], tuple[int, int]]
 """Source and address -> the last message that everybody has had, by incarnation and number."""
+
+
+def _covers(settled: Last, item: Listed) -> bool:
+    last = settled.get((item.id.source, item.groups))
+    return last is not None and (item.id.incarnation, item.id.number) <= last
 
 
 def compose(core: RelaxedGraph, histories: Mapping[SiteId, History]) -> Graph:
@@ -47,9 +51,7 @@ class Composition:
         self._gone = self._find_gone()
         """Those who have left, and are not in the graph that follows."""
         self._settled: Last = {}
-        for history in histories.values():
-            for each in history.settled:
-                self._settle(each.source, each.groups, (each.incarnation, each.number))
+        self._take_settled(site for site in self._there if site in self._survivors or not core.takes_back)
         self._holders: dict[MessageId, list[SiteId]] = {}
         for site in self._there:
             for item in histories[site].taken:
@@ -66,6 +68,8 @@ class Composition:
         self._left = {site: self._find_left(histories[site]) for site in self._survivors}
         self.order = [*self._find_begun(), *self._merge()]
         self._keep_tails()
+        # What only those know who come back is in order with their tails: it may stand behind what they take back.
+        self._take_settled(site for site in self._there if site not in self._survivors)
 
     def _find_gone(self) -> set[SiteId]:
         gone = {site for site in self._before.leaving if self._ran and not self._roster.groups_of(site)}
@@ -73,6 +77,11 @@ class Composition:
         if not {*self._there, *new} - gone:
             gone.discard(self._core.site)  # the last one stays: it is the one that newcomers find
         return gone
+
+    def _take_settled(self, sites: Iterable[SiteId]) -> None:
+        for site in sites:
+            for each in self._histories[site].settled:
+                self._settle(each.source, each.groups, (each.incarnation, each.number))
 
     def _settle(self, source: SiteId, groups: Address, last: tuple[int, int]) -> None:
         self._settled[source, groups] = max(last, self._settled.get((source, groups), last))
@@ -149,32 +158,46 @@ class Composition:
         place in their order, if all to whom it goes are among them or away.
 
         (Else: a and e alone have c1 and then e1; e knows that both are everywhere; both fail, and a comes back. Those
-        who are there have had e1, and know nothing of c1: behind e1 it would be against the order of e.)
+        who are there have had e1, and know nothing of c1: behind e1 it would be against the order of e. Or: b and d
+        have e4 and then d4; b knows that both are everywhere, and has c2 besides; the others have e4. Before e4, c2
+        would make d take both back, and b go on behind them.)
         """
         known = {item.id for item in self.order}
         behind: list[Listed] = []
         for site in self._there:
             if site in self._survivors:
                 continue
-            at, own = 0, iter([item.id for item in self.order if self._is_for(item, site)])
-            in_place = self._core.takes_back
+            at, fits = self._find_end_of_forgotten(site), self._core.takes_back
             for item in self._histories[site].taken:
-                if item.id in known and in_place and self._is_for(item, site):
-                    in_place = next(own, None) == item.id
-                    if in_place:
-                        at = next(place for place in count(at) if self.order[place].id == item.id) + 1
-                last = self._settled.get((item.id.source, item.groups))
-                old = last is not None and (item.id.incarnation, item.id.number) <= last
-                if item.id in known or old:
+                if item.id in known:
+                    if fits and self._is_for(item, site):
+                        places = (place for place in range(at, len(self.order)) if self.order[place].id == item.id)
+                        place = next(places, None)
+                        fits = place is not None
+                        at = at if place is None else place + 1
+                    continue
+                if _covers(self._settled, item):
                     continue
                 self._core.branch("tail-kept")
                 known.add(item.id)
-                if in_place and not any(self._is_for(item, other) for other in self._survivors):
+                if fits and not any(self._is_for(item, other) for other in self._survivors):
                     self.order.insert(at, item)
                     at += 1
                 else:
                     behind.append(item)
         self.order += behind
+
+    def _find_end_of_forgotten(self, site: SiteId) -> int:
+        """How far the order has what a site has had and does not tell any more: that was before all that it tells."""
+        history = self._histories[site]
+        told = {item.id for item in history.taken}
+        settled = {(each.source, each.groups): (each.incarnation, each.number) for each in history.settled}
+        forgotten = (
+            place
+            for place, item in enumerate(self.order, 1)
+            if item.id not in told and self._is_for(item, site) and _covers(settled, item)
+        )
+        return max(forgotten, default=0)
 
     # ------------------------------------------------------------------ what follows from it
     def graph(self) -> Graph:
