@@ -66,7 +66,7 @@ def try_fault(fault: Fault, budget_seconds: float) -> str | None:
 
 def _stages(plan: Plan, budget_seconds: float) -> Iterator[str | None]:
     yield from guarded("campaign", run_campaigns(plan.campaigns, budget_seconds, ""))
-    yield from guarded("search", search(plan.worlds, budget_seconds))
+    yield from guarded("search", search(plan.worlds, budget_seconds / 2))
     for file in plan.test_files():
         yield run_tests((file,))
 
@@ -78,8 +78,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--budget-seconds",
         type=float,
-        default=60.0,
-        help="processor seconds of each for campaigns, and as many for searches (default 60)",
+        default=200.0,
+        help="processor seconds of each for campaigns, enough for a thousand seeds of most, and half as many for "
+        "searches (default 200)",
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one each processor)")
     parser.add_argument("--report", action="store_true", help="only tell what is known already")
