@@ -11,7 +11,7 @@ LOCK_VENV := $(VENV).lock
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lock clean campaign mutants mutants-all reproduce benchmark-simulator benchmark-pipeline benchmark-sweep benchmark-wire benchmark-live install
+.PHONY: help demo test check format lock clean campaign mutants mutants-all mutants-fresh reproduce benchmark-simulator benchmark-pipeline benchmark-sweep benchmark-wire benchmark-live install
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | while IFS='|' read -r target text; do \
@@ -44,6 +44,9 @@ mutants: $(STAMP) ## deliberately broken protocols must be caught
 
 mutants-all: $(STAMP) ## every protocol and part changed by rule; OPTIONS="--module parts/consensus"
 	$(PYTHON) -m tests.mutants.machine $(OPTIONS)
+
+mutants-fresh: $(STAMP) ## fifty faults of one line, written without knowing the tests; OPTIONS="parts/link"
+	$(PYTHON) -m tests.mutants.machine.fresh $(OPTIONS)
 
 benchmark-simulator: $(STAMP) ## events per second of the simulator, beside simpy's
 	$(PYTHON) benchmarks/simulator.py

@@ -53,7 +53,7 @@ class Kept:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(verdict) + "\n")
 
-    def find(self, module: Module, mutant: Mutant, proof: str, budget_seconds: float) -> Verdict | None:
+    def find(self, module: Module, mutant: object, proof: str, budget_seconds: float) -> Verdict | None:
         """What is still true: whoever was noticed is while the module is as it was, whoever has survived has survived
         only the tests and the budget that there were."""
         verdict = self._verdicts.get((module.name, str(mutant)))

@@ -44,6 +44,13 @@ class Given(MetaPathFinder, Loader):
         exec(self._code, module.__dict__)
 
 
+def give(module: Module, code: CodeType) -> None:
+    """From here on that is the module, for everybody in this process."""
+    if any(name.startswith("ordercast.protocols") for name in sys.modules):
+        raise RuntimeError("a protocol is imported already: the mutant would not be the one that runs")
+    sys.meta_path.insert(0, Given(module.import_name, str(module.path), code))
+
+
 def try_mutant(
     module: Module, mutant: Mutant | None, plan: Plan, budget_seconds: float, hint: str | None
 ) -> str | None:
@@ -51,9 +58,7 @@ def try_mutant(
 
     `hint` is what noticed it when the module was another; it is asked first.
     """
-    if any(name.startswith("ordercast.protocols") for name in sys.modules):
-        raise RuntimeError("a protocol is imported already: the mutant would not be the one that runs")
-    sys.meta_path.insert(0, Given(module.import_name, str(module.path), module.compile(mutant)))
+    give(module, module.compile(mutant))
     for noticed in _stages(plan, budget_seconds, hint):
         if noticed is not None:
             return noticed
@@ -63,17 +68,15 @@ def try_mutant(
 def _stages(plan: Plan, budget_seconds: float, hint: str | None) -> Iterator[str | None]:
     stage, _, detail = (hint or "").partition(": ")
     if stage == "test" and str(PROJECT / detail.split("::")[0]) in plan.test_files():
-        yield _run_tests((str(PROJECT / detail),))
+        yield run_tests((str(PROJECT / detail),))
     # One file after the other: most are noticed by the first, which is there before the others are imported.
     for file in plan.test_files():
-        yield _run_tests((file,))
-    yield from _guarded(
-        "campaign", _run_campaigns(plan.campaigns, budget_seconds, detail if stage == "campaign" else "")
-    )
-    yield from _guarded("search", _search(plan.worlds, budget_seconds))
+        yield run_tests((file,))
+    yield from guarded("campaign", run_campaigns(plan.campaigns, budget_seconds, detail if stage == "campaign" else ""))
+    yield from guarded("search", search(plan.worlds, budget_seconds))
 
 
-def _guarded(stage: str, results: Iterator[str | None]) -> Iterator[str | None]:
+def guarded(stage: str, results: Iterator[str | None]) -> Iterator[str | None]:
     """An exception outside of a run, at an import or a draw, is noticed as well."""
     try:
         yield from results
@@ -81,7 +84,7 @@ def _guarded(stage: str, results: Iterator[str | None]) -> Iterator[str | None]:
         yield f"{stage}: {type(error).__name__}"
 
 
-def _run_tests(files: tuple[str, ...]) -> str | None:
+def run_tests(files: tuple[str, ...]) -> str | None:
     import pytest
 
     class FirstFailure:
@@ -102,7 +105,7 @@ def _run_tests(files: tuple[str, ...]) -> str | None:
     return f"test: {first.name}" if code in (1, 2) and first.name else None
 
 
-def _run_campaigns(names: tuple[str, ...], budget_seconds: float, first: str) -> Iterator[str | None]:
+def run_campaigns(names: tuple[str, ...], budget_seconds: float, first: str) -> Iterator[str | None]:
     from ordercast.campaign import run_seed
     from ordercast.protocols import find_protocol
 
@@ -125,7 +128,7 @@ def _run_campaigns(names: tuple[str, ...], budget_seconds: float, first: str) ->
             return
 
 
-def _search(worlds: tuple[str, ...], budget_seconds: float) -> Iterator[str | None]:
+def search(worlds: tuple[str, ...], budget_seconds: float) -> Iterator[str | None]:
     import msgspec
 
     from ordercast.explore.quorums import check_quorums
