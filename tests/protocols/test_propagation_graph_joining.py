@@ -93,6 +93,16 @@ def test_a_site_takes_part_until_the_graph_with_which_it_leaves_runs() -> None:
         site.step(MulticastRequested(Multicast(MessageId("c", 0, 1), ("g",))))
 
 
+def test_whoever_is_on_its_way_out_when_it_is_started_again_is_out_before_it_joins_again() -> None:
+    site = hand("c", incarnation=1)
+    site.step(Recovered((Wished("g", False), Entered(C_LEAVES, True))))
+    assert ExitGroup not in moves(site.step(LeaveRequested("g")))
+    with pytest.raises(UsageError, match="join it again when it has left"):
+        site.step(JoinRequested("g"))
+    following = Graph(2, "a", SITES, (), (("g", ("a", "b")),), returned=("c",), leaving=("c",))
+    assert moves(site.receive("a", Begin(following))) == [ExitGroup]
+
+
 def test_what_was_taken_before_a_crash_comes_before_the_site_is_out_of_the_group() -> None:
     site = hand("c", incarnation=1)
     site.step(Recovered((Placed(MESSAGE, "a", 1),)))

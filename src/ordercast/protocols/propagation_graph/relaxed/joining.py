@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 
 from ordercast.core import GroupId, Packet, SiteId, UsageError
 from ordercast.core.effects import EnterGroup, ExitGroup, InstallView
-from ordercast.core.events import Arrival, JoinRequested
+from ordercast.core.events import Arrival, JoinRequested, LeaveRequested
 from ordercast.protocols.parts.names import GROUPS_MAX, SITES_MAX, check_names
 from ordercast.protocols.propagation_graph.changes import Changes
 from ordercast.protocols.propagation_graph.lookup import Lookup
@@ -56,9 +56,23 @@ class Joining(Changes):
     # ------------------------------------------------------------------ this site
     def join(self, event: JoinRequested) -> None:
         """The application wants to be in a group."""
+        if self._is_on_its_way_out(event.group):
+            raise UsageError(f"{self._relaxed.site} leaves {event.group!r}: join it again when it has left")
         if self._relaxed.is_closed:
             self._relaxed.branch("joiner-while-closed")
         super().join(event)
+
+    def leave(self, event: LeaveRequested) -> None:
+        """The application wants to be out of a group."""
+        if not self._is_on_its_way_out(event.group):
+            super().leave(event)
+
+    def _is_on_its_way_out(self, group: GroupId) -> bool:
+        """Whether the graph is without this site in a group, and does not run here yet. (An application that is started
+        again meanwhile asks again. If it heard that it is not in the group, it might join at once, be in the next graph
+        as if it had never left, and wait for ever to be told that it is in.)"""
+        core = self._relaxed
+        return not core.is_outside and group in core.counts and group not in self._groups
 
     def wait_from_now_on(self) -> None:
         """Nothing is measured."""
