@@ -293,9 +293,9 @@ class Instance:
         """A packet reaches the instance. A network that has described and numbered it hands that in."""
         recorder = self._recorder
         if recorder is not None:
-            self._look_at_clock(now)
-            if envelope is None:
-                envelope = describe(sender, self.name, packet)
+            if self.core.guards_deliveries:
+                self._look_at_clock(now)
+            envelope = envelope or describe(sender, self.name, packet)
             recorder.receive(self._driver.trace_time(), envelope, number, arrival.cost)
         # As `handle`, without a call in between: this is the way of every packet.
         try:

@@ -144,10 +144,14 @@ class Fan3(Fan2):
         for stream in self.outgoing.values():
             messages += len(stream.kept)
             size += stream.kept_bytes
-            largest = max(largest, stream.largest)
+            if stream.largest > largest:
+                largest = stream.largest
         free = self.options.log_bytes_max - size
+        if free <= 0:
+            return 0
+        by_number = self.options.log_messages_max - messages
         by_size = -(-free // largest) if largest else free
-        return min(self.options.log_messages_max - messages, max(0, by_size))
+        return by_number if by_number < by_size else by_size
 
     def give_credit(self) -> None:
         """Tell the application how much it may send."""

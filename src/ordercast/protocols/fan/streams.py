@@ -98,8 +98,10 @@ class OutgoingStream(Outgoing[Multicast]):
     def keep(self, multicast: Multicast) -> None:
         """The message has the next number."""
         self.kept.append(multicast)
-        self.kept_bytes += len(multicast.payload)
-        self.largest = max(self.largest, len(multicast.payload))
+        size = len(multicast.payload)
+        self.kept_bytes += size
+        if size > self.largest:
+            self.largest = size
 
     def acknowledge(self, through: int) -> list[Multicast]:
         """Forget what nobody needs any more."""

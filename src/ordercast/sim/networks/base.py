@@ -46,6 +46,8 @@ class Network(ABC):
         self.stamps: dict[int, Stamp] = {}
         """Packet -> the life of the site that sent it, and how far its log was stable, where the roll is called."""
         self._channels: dict[tuple[InstanceId, ChannelId], Channel] = {}
+        self._ways_differ = type(self).arrival is not Network.arrival
+        """Whether receivers see different things of the way, so that each is asked about by itself."""
 
     def attach(self, simulation: Simulation) -> None:
         """Called once, before anything is sent."""
@@ -140,6 +142,7 @@ class Network(ABC):
         quiet = not self.rules and not self.loses
         sites, schedule = self.sites, self.queue.schedule
         stamp = None if sender.roll_call is None else Stamp(sender.incarnation, sender.disk.stable_position())
+        arrival = None if self._ways_differ else self.arrival(place, place, channel)
         departure = -1.0
         for receiver in to:
             own = receiver == name and not self.own_frames_travel
@@ -156,13 +159,15 @@ class Network(ABC):
             if receiver not in sites:
                 continue
             site = sites[receiver]
-            flight = Flight(number, envelope, self.arrival(place, site.place, channel), site, place)
+            there = site.place
+            seen = self.arrival(place, there, channel) if arrival is None else arrival
+            flight = Flight(number, envelope, seen, site, place)
             if own:
                 schedule(departure, site.arrive, flight)
             elif quiet:
-                schedule(departure + self.latency(place, site.place), site.arrive, flight)
+                schedule(departure + self.latency(place, there), site.arrive, flight)
             else:
-                self.carry(flight, departure + self.latency(place, site.place))
+                self.carry(flight, departure + self.latency(place, there))
 
     def stray(self, envelope: Envelope, receiver: SimulatedSite) -> Flight:
         """A packet that none of the sites has sent."""
