@@ -42,6 +42,8 @@ GAP_SECONDS = 0.03
 TELL_SECONDS = 0.1
 REST_SECONDS = 3.0
 """Between the return of a process and the next kill."""
+STILL_SECONDS = 0.5
+"""Who was not seen to deliver for so long stands still: whatever it waits for counts as what the last kill has cost."""
 LAG_MAX = 3000
 """Messages by which the process that was killed before may be behind the others: half a second's."""
 START_SECONDS_MAX = 30.0
@@ -129,6 +131,8 @@ class Process:
         """When each was there, and how many members it has; of whoever tells that."""
         self.leads = False
         self.epoch = self.suspected = self.delivered = self.offset = 0
+        self.moved = 0.0
+        """When it was last seen to have delivered more."""
         self._command = command
 
     async def start(self) -> None:
@@ -150,6 +154,8 @@ class Process:
                 self.views.append((told["view"], told["members"]))
             else:
                 self.leads, self.epoch, self.suspected = told["leads"], told["epoch"], told.get("suspected", 0)
+                if told["delivered"] != self.delivered:
+                    self.moved = time.monotonic()
                 self.delivered, self.offset = told["delivered"], told["offset"]
                 self._told.set()
 
@@ -177,7 +183,11 @@ async def measure(processes: list[Process], kills: int, calm: float) -> dict[str
         await asyncio.sleep(REST_SECONDS)
         if calm:
             return await _be_calm(processes, calm)
-        stops = [await _kill_leader(processes) for _ in range(kills)]
+        stops = []
+        leader = await _find_leader(processes)
+        for _ in range(kills):
+            killed, leader = await _kill(leader, processes)
+            stops.append(killed)
         return {"seconds": [killed for killed, _ in stops], "when_it_is_back": [back for _, back in stops]}
     finally:
         for process in processes:
@@ -209,14 +219,23 @@ def _leaders(processes: list[Process]) -> list[Process]:
     return [process for process in processes if process.leads and process.epoch == latest]
 
 
-async def _kill_leader(processes: list[Process]) -> tuple[float, float]:
-    """How long the others stand still without it, and when it is back, with all that it has missed."""
+async def _find_leader(processes: list[Process]) -> Process:
+    """Who leads, when everybody has been delivering for a while, whoever was killed before included."""
     deadline = time.monotonic() + GO_ON_SECONDS_MAX
-    while len(leaders := _leaders(processes)) != 1 or _lag(processes) > LAG_MAX:
-        await asyncio.sleep(TELL_SECONDS)
-        if time.monotonic() > deadline:
+    while True:
+        now = time.monotonic()
+        leaders = _leaders(processes)
+        goes_on = all(now - process.moved < STILL_SECONDS for process in processes)
+        if len(leaders) == 1 and goes_on and _lag(processes) <= LAG_MAX:
+            return leaders[0]
+        if now > deadline:
             raise SystemExit(f"no single process leads, or one is {_lag(processes)} behind: is the machine overloaded?")
-    (leader,) = leaders
+        await asyncio.sleep(TELL_SECONDS)
+
+
+async def _kill(leader: Process, processes: list[Process]) -> tuple[tuple[float, float], Process]:
+    """How long the others stand still without it, and from when it is back, with all that it has missed, until the next
+    one can be killed; and who that is."""
     others = [process for process in processes if process is not leader]
     for process in processes:
         process.gaps.clear()
@@ -225,10 +244,11 @@ async def _kill_leader(processes: list[Process]) -> tuple[float, float]:
     started = time.monotonic()
     await leader.start()
     await asyncio.sleep(REST_SECONDS)
+    following = await _find_leader(processes)
     return (
         max(process.stood_still(killed, started) for process in others),
         max(process.stood_still(started) for process in others),
-    )
+    ), following
 
 
 # ------------------------------------------------------------------ who is measured

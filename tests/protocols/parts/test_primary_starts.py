@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ordercast.core import InvariantViolation, MessageId, WireError
-from ordercast.protocols.parts.primary import PLACES_MAX, TIMESTAMP_MAX
+from ordercast.protocols.parts.primary import HELD_TICKS, PLACES_MAX, TIMESTAMP_MAX
 from ordercast.protocols.parts.primary_packets import Collect, Doubt, Place, Promise, Promised, Start, Started
 from tests.protocols.parts.primary_desk import M1, M2, M3, Cell, collecting
 
@@ -194,6 +194,43 @@ def test_a_start_waits_for_its_bodies_and_not_beyond_its_epoch() -> None:
     again.primary.on_bodies()
     assert again.epochs == (1, 1)
     assert again.places == (M1,)
+
+
+def test_a_longer_start_is_not_looked_at_while_its_beginning_waits_for_bodies() -> None:
+    """(Else: each names messages that are still on their way, and who is back under full load takes none of them.)"""
+    cell = Cell("c")
+    cell.missing = {M1.message}
+    cell.started("b", 1, M1)
+    cell.started("b", 1, M1, M2)
+    assert cell.asked == ["b"]
+    cell.missing = {M2.message}
+    cell.primary.on_bodies()
+    assert cell.epochs == (1, 1)
+    assert cell.places == (M1,)
+
+
+@pytest.mark.parametrize("others", [{"base": 1}, {"resumption": object()}])
+def test_a_start_that_begins_elsewhere_replaces_the_one_that_waits(others: dict[str, Any]) -> None:
+    cell = Cell("c")
+    cell.missing = {M1.message, M2.message}
+    cell.started("b", 1, M1, M2)
+    cell.started("b", 1, M2, M3, **others)
+    assert cell.asked == ["b", "b"]
+    cell.missing = {M1.message}
+    cell.primary.on_bodies()
+    assert cell.places == (M2, M3)
+
+
+def test_what_a_start_waits_for_is_asked_for_again_after_some_intervals() -> None:
+    """It may have been given up meanwhile."""
+    cell = Cell("c")
+    cell.missing = {M1.message}
+    cell.started("b", 1, M1)
+    for _ in range(HELD_TICKS - 1):
+        cell.primary.on_epoch_timeout()
+    assert cell.asked == ["b"]
+    cell.primary.on_epoch_timeout()
+    assert cell.asked == ["b", "b"]
 
 
 @pytest.mark.parametrize(("base", "places", "taken"), [(0, (M1,), False), (0, (M1, M2), True), (1, (M2,), True)])

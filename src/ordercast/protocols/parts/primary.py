@@ -382,8 +382,20 @@ class Primary(Part):
             return
         if packet.resumption is not None:
             self._ordered.go_behind(packet.resumption)
-        if self._is_news(packet):
+        if self._is_news(packet) and not self._is_waiting_for(packet):
             self._take(sender, packet)
+
+    def _is_waiting_for(self, start: Start) -> bool:
+        """Whether an earlier start of the same epoch is held, and is the beginning of this one: it is taken as soon as
+        its bodies are here, and what follows comes in proposals.
+
+        (Else: each start names messages that are still on their way. Who is back under full load is sent one after the
+        other, looks at all their places, and takes none of them for a quarter of a minute.)
+        """
+        if self._held is None or start.resumption is not None:
+            return False
+        held = self._held[1]
+        return held.epoch == start.epoch and held.base == start.base and self.started < start.epoch
 
     def _is_news(self, start: Start) -> bool:
         """An epoch that we have not started; or more places of ours, of which all have a prefix."""
@@ -418,6 +430,9 @@ class Primary(Part):
         if needed and not self.may_speak and self._is_time_to_repeat():
             self._host.send(tuple(site for site in self.mates if site not in self._reports), Collect(self.promised))
             self._report()
+            if self._held is not None:
+                # What it lacks may have been given up meanwhile, and is asked for again.
+                self._take(*self._held)
         if self._asked_ticks or (needed and not self.may_speak):
             self._keep_ticking()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import SiteId
 from ordercast.core.events import Arrival
+from ordercast.protocols.parts.back_off import BackOff
 from ordercast.protocols.parts.watch import Watch
 from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Answer, Ask, Asked, Told
@@ -26,6 +27,8 @@ MISSING_MAX = 64
 MISSING_MANY = 512
 """Whoever lacks more than so many is sent all of them. (Else: who was paused for seconds hears of 64 every 0.2 s, and
 the others give places faster than that.)"""
+START_TICKS_MAX = 8
+"""Intervals between two starts of the same epoch for a site that asks."""
 NAMELESS_TICKS = 256
 """Intervals after which a message is forgotten that nobody has more of than the name: all who had it are gone."""
 
@@ -47,8 +50,10 @@ class Asking(Watch):
         self._core = core
         self._begun_tick = 0
         """When the last epoch began."""
-        self._start_told: dict[SiteId, tuple[int, int]] = {}
-        """Site of our cell -> the epoch whose start it was sent when it asked, and the interval."""
+        self._start_told: dict[SiteId, tuple[int, BackOff]] = {}
+        """Site of our cell -> the epoch whose start it was sent when it asked, and when it may be sent again."""
+        self._count_asked: dict[SiteId, int] = {}
+        """Site of our cell -> how many places it had accepted when it asked last."""
 
     # ------------------------------------------------------------------ watching
     def look(self) -> bool:
@@ -67,9 +72,15 @@ class Asking(Watch):
         return True
 
     def is_needed(self) -> bool:
-        """While there are messages, or bodies for which a start waits, or somebody who has to be called back."""
+        """While there are messages, or bodies for which a start waits, or somebody who has to be called back, or who is
+        not sent the start again before some intervals are over."""
         core = self._core
-        return super().is_needed() or core.ordering.lacking.is_waiting or core.returning.is_waiting
+        return (
+            super().is_needed()
+            or core.ordering.lacking.is_waiting
+            or core.returning.is_waiting
+            or any(again.next_tick > self.tick for _, again in self._start_told.values())
+        )
 
     def _due(self, old: list[Entry]) -> Iterator[Entry]:
         """What to ask about now: the first that are not delivered here more often, because everything waits for them.
@@ -181,29 +192,42 @@ class Asking(Watch):
         if not core.primary.hear(sender, packet.promised):
             return
         if core.primary.leads:
+            count_before = self._count_asked.get(sender)
+            self._count_asked[sender] = packet.count
             if packet.started < core.primary.started:
                 self._tell_start(sender)
             elif packet.count < core.ordering.count:
-                self._tell_missing(sender, packet.count)
+                self._tell_missing(sender, packet.count, packet.count == count_before)
         core.speaking.say((sender,), packet.served()[:1])
 
     def _tell_start(self, site: SiteId) -> None:
-        """At the primary: send a site of our cell the start that it has not taken; once in an interval, however much it
-        asks about. (Else: who is back with thousands of messages gets all places with every answer.)"""
-        told = self._core.primary.started, self.tick
-        if self._start_told.get(site) != told:
-            self._start_told[site] = told
+        """At the primary: send a site of our cell the start that it has not taken; ever more seldom, however much it
+        asks about. (Else: who is back with thousands of messages gets all places with every answer. Who has lost a
+        start collects again, which is answered at once.)"""
+        epoch = self._core.primary.started
+        told, again = self._start_told.get(site, (None, None))
+        if again is None or told != epoch:
+            again = BackOff(START_TICKS_MAX)
+            self._start_told[site] = epoch, again
+        if self.tick >= again.next_tick:
+            again.note_attempt(self.tick)
             self._core.primary.send_start(site)
-            # The next interval comes though nothing is unfinished here.
             self.keep_watching()
 
-    def _tell_missing(self, site: SiteId, count: int) -> None:
+    def _tell_missing(self, site: SiteId, count: int, is_stuck: bool) -> None:
         """At the primary: send a site of our cell the proposals that it has not accepted, some of them; or everything,
-        where they are over."""
+        where they are over, or many.
+
+        Many are sent only to a site that has come no further since it asked last. (Else: who is back reads what came
+        while it was busy, and is a second behind; it is sent twenty thousand places ten times a second, accepts them
+        anew, and stays behind.)
+        """
         core, places = self._core, self._core.ordering.places
         first = count - core.ordering.base
-        if first < 0 or len(places) - first > MISSING_MANY:
-            self._tell_start(site)
+        is_many = len(places) - first > MISSING_MANY
+        if first < 0 or is_many:
+            if first < 0 or is_stuck:
+                self._tell_start(site)
             return
         missing = [places[index] for index in range(first, min(len(places), first + MISSING_MAX))]
         known = (core.entries.get(place.message) for place in missing)
@@ -244,8 +268,10 @@ class Asking(Watch):
         messages that it cannot deliver before; it asks about these as fast as it is answered, for half a minute.)
         """
         has_taken = self._core.keeping.has_taken
-        asks = (entry for entry in self.old() if site in self._whom_to_ask(entry) and not has_taken(site, entry))
-        rest = islice(asks, ASKED_MAX)
+        # What it has taken first, which is most. (Else: who is back with twelve thousand messages spends a third of its
+        # time on whom else to ask about those that it need not ask about.)
+        untaken = (entry for entry in self.old() if site not in entry.settled and not has_taken(site, entry))
+        rest = islice((entry for entry in untaken if site in self._whom_to_ask(entry)), ASKED_MAX)
         asked = tuple(Asked(entry.message, entry.address.cells, entry.multicast is not None) for entry in rest)
         if asked:
             self._send(site, asked)
