@@ -60,7 +60,7 @@ class Post:
         member = self.member
         return (
             *(member.state, member.epoch, member.attempts, dict(member.newest), dict(member.blocked)),
-            *(member.detector._suspected, sorted(member.group.streams), dict(member.proxied)),
+            *(member.detector.suspected, sorted(member.group.streams), dict(member.proxied)),
             *(len(member.group.buffer), len(member.order), list(self.core.process_groups)),
         )
 

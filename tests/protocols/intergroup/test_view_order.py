@@ -3,7 +3,7 @@ messages of the gone may be missing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
@@ -34,8 +34,8 @@ class Telling(ViewOrder):
     def _note(self, senders: Iterable[str]) -> None:
         self.said.append(f"holes of {', '.join(senders)}")
 
-    def _settle(self, entry: Entry) -> None:
-        self.said.append(f"{entry[1]}{entry[2]}")
+    def _settle(self, entries: Sequence[Entry]) -> None:
+        self.said += [f"{entry[1]}{entry[2]}" for entry in entries]
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def settled(order: ViewOrder, *places: tuple[int, str]) -> None:
     """They have their turn, one after the other."""
     for timestamp, sender in places:
         data = SimpleNamespace(change=None, proxied=None, multicast=SimpleNamespace(count=1))
-        order._settle((timestamp, sender, timestamp, cast(Any, SimpleNamespace()), cast(Any, data)))
+        order._settle([(timestamp, sender, timestamp, cast(Any, SimpleNamespace()), cast(Any, data))])
 
 
 def order_alone() -> ViewOrder:

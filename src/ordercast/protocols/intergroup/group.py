@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import ChannelId, GroupId, SiteId
 from ordercast.protocols.intergroup.buffer import MessageBuffer
-from ordercast.protocols.intergroup.packets import Data
 from ordercast.protocols.intergroup.senders import SenderGroup
 from ordercast.protocols.intergroup.stream import Stream
 
@@ -89,23 +88,19 @@ class ProcessGroup:
             del self.by_proxy[next(iter(self.by_proxy))]
         return True
 
-    def take(self, stream: Stream, data: Data) -> None:
-        """A message has its turn in the order of its source."""
-        member = self.member
-        if member is not None:
-            if data.change is None:
-                member.order.put(stream, data)
-            else:
-                member.take(stream, data)
-        if not self.service.follows_group:
-            self.service.take(stream, data)
-
     def advance(self) -> None:
         """Some sender's time has passed on."""
         member = self.member
         if member is not None:
-            order = member.order
-            order.advance()
+            order, slowest, horizon = member.order, self.slowest, self.slowest_passed
+            # Most packets do not come from the slowest sender: nothing is due, and that is seen without a call.
+            if (
+                slowest is None
+                or slowest.passed != horizon
+                or horizon > order.reached
+                or (order.queue and order.queue[0][0] <= horizon)
+            ):
+                order.advance()
             if order.halted:
                 member.go_on()
             if self.service.follows_group:

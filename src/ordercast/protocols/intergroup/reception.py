@@ -40,8 +40,9 @@ class Reception(Part):
             self._keep_for_later(group, sender, packet)
             return
         stream.coordinator = packet.coordinator
-        core.clock.observe(packet.timestamp, core.now)
         timestamp = packet.timestamp
+        if timestamp > core.clock.time:
+            core.clock.observe(timestamp, core.now)
         if timestamp > stream.heard:
             stream.heard = timestamp
         group.buffer.keep(sender, packet)
@@ -157,10 +158,19 @@ class Reception(Part):
 
     def pass_on(self, group: ProcessGroup, stream: Stream, data: Data) -> None:
         """It has its turn, and what was stored behind it."""
+        member, service = group.member, group.service
         following: Data | None = data
         while following is not None:
-            stream.pass_on(following)
-            group.take(stream, following)
+            stream.last = following.seq
+            if following.timestamp > stream.passed:
+                stream.passed = following.timestamp
+            if member is not None:
+                if following.change is None:
+                    member.order.put(stream, following)
+                else:
+                    member.take(stream, following)
+            if not service.follows_group:
+                service.take(stream, following)
             if not stream.early and stream.parked_time <= stream.passed:
                 return
             following = stream.following()

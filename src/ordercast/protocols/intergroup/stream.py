@@ -123,12 +123,6 @@ class Stream:
         self.early[data.seq] = data
         return True
 
-    def pass_on(self, data: Data) -> None:
-        """It is the next one."""
-        self.last = data.seq
-        if data.timestamp > self.passed:
-            self.passed = data.timestamp
-
     def following(self) -> Data | None:
         """What was stored behind the last one, now that this was taken; None when that is still to come."""
         following = self.early.pop(self.last + 1, None) if self.early else None

@@ -26,19 +26,20 @@ class Detector:
 
     def __init__(self, core: InterGroup) -> None:
         self._core = core
-        self._heard: dict[SiteId, float] = {}
+        self.heard: dict[SiteId, float] = {}
+        """Process -> when something came from it."""
         self._patience: dict[SiteId, float] = {}
-        self._suspected: set[SiteId] = set()
+        self.suspected: set[SiteId] = set()
 
     def hear(self, site: SiteId) -> None:
         """Something came from it. A suspicion was wrong, then."""
-        if self._suspected and site in self._suspected:
-            self._suspected.discard(site)
+        if self.suspected and site in self.suspected:
+            self.suspected.discard(site)
             self._core.branch("suspected-wrongly")
             if len(self._patience) < SENDERS_MAX:
                 patience = self._patience.get(site, 1.0) * PATIENCE_FACTOR
                 self._patience[site] = min(PATIENCE_MAX, patience)
-        heard = self._heard
+        heard = self.heard
         if site in heard or len(heard) < SENDERS_MAX:
             heard[site] = self._core.now
 
@@ -46,17 +47,17 @@ class Detector:
         """These are to be heard from now on, and nobody else. Who was suspected stays so until it is heard, though it
         is in no view any more: then the suspicion was wrong."""
         now = self._core.now
-        self._heard = {site: self._heard.get(site, now) for site in sites}
+        self.heard = {site: self.heard.get(site, now) for site in sites}
 
     def begin_anew(self) -> None:
         """This process was asleep, or its clock was set: what it has not heard meanwhile says nothing."""
-        self._heard = dict.fromkeys(self._heard, self._core.now)
+        self.heard = dict.fromkeys(self.heard, self._core.now)
 
     def refresh(self, site: SiteId) -> None:
         """Wait for it from now on."""
-        if len(self._heard) < SENDERS_MAX:
-            self._heard[site] = self._core.now
-        self._suspected.discard(site)
+        if len(self.heard) < SENDERS_MAX:
+            self.heard[site] = self._core.now
+        self.suspected.discard(site)
 
     def timeout(self, site: SiteId) -> float:
         """How long it may be silent."""
@@ -69,25 +70,25 @@ class Detector:
 
     def suspect(self, sites: Iterable[SiteId]) -> set[SiteId]:
         """Those of them that are suspected now and were not before."""
-        others = [site for site in sites if site != self._core.site and site not in self._suspected]
+        others = [site for site in sites if site != self._core.site and site not in self.suspected]
         now, usual = self._core.now, self._usual()
         for site in others:
-            self._heard.setdefault(site, now)
+            self.heard.setdefault(site, now)
         # Distances and patience only lengthen what is usual, and cost more than most ticks are worth.
-        long = [site for site in others if now - self._heard[site] > usual]
+        long = [site for site in others if now - self.heard[site] > usual]
         if all(self._silence(site) <= 1.0 for site in long):
             return set()
         found = {site for site in others if self._silence(site) > NEARLY}
-        if len(self._suspected) >= SENDERS_MAX:
+        if len(self.suspected) >= SENDERS_MAX:
             # Those of long ago are not worth more memory; whoever is silent now is suspected again.
-            self._suspected.clear()
-        self._suspected |= found
+            self.suspected.clear()
+        self.suspected |= found
         return found
 
     def _silence(self, site: SiteId) -> float:
         """For how much of its time it has been silent."""
-        return (self._core.now - self._heard[site]) / self.timeout(site)
+        return (self._core.now - self.heard[site]) / self.timeout(site)
 
     def is_suspected(self, site: SiteId) -> bool:
         """Whether it has been silent for too long."""
-        return site in self._suspected
+        return site in self.suspected

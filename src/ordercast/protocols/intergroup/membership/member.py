@@ -202,8 +202,12 @@ class Member(InRole):
         """A sender has said something in an epoch: its stream, when it is a sender of the same epoch here."""
         if self.course.state is State.OUT:
             return None
-        self.detector.hear(sender)
-        group = self.group
+        detector, group = self.detector, self.group
+        if sender in detector.heard and sender not in detector.suspected:
+            # As it would do itself, without a call for each packet.
+            detector.heard[sender] = self.core.now
+        else:
+            detector.hear(sender)
         if epoch == group.senders.epoch:
             stream = group.streams.get(sender)
             if stream is not None and self._foreign:

@@ -3,7 +3,7 @@ before."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -37,7 +37,8 @@ class ViewOrder:
 
     def __init__(self, member: InView) -> None:
         self._member = member
-        self._queue: list[Entry] = []
+        self.queue: list[Entry] = []
+        """What waits, a heap."""
         self.halted = False
         """Whether a repair is under way: nothing is delivered until it has found where the view ends."""
         self.last: tuple[int, SiteId] = (0, "")
@@ -51,7 +52,7 @@ class ViewOrder:
         """Timestamps and senders that are not in the checksum yet."""
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)
 
     @property
     def history(self) -> int:
@@ -72,29 +73,23 @@ class ViewOrder:
 
     def put(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
-        heappush(self._queue, (data.timestamp, stream.sender, data.seq, stream, data))
+        heappush(self.queue, (data.timestamp, stream.sender, data.seq, stream, data))
 
     def advance(self) -> None:
         """Settle what nothing can come before."""
-        queue, group = self._queue, self._member.group
-        while not self.halted:
-            slowest = group.slowest
-            if slowest is not None and slowest.passed == group.slowest_passed:
-                # As `passed` says, without a call: most packets do not come from the slowest sender.
-                horizon = group.slowest_passed
-                if horizon <= self.reached and (not queue or queue[0][0] > horizon):
-                    return
-            elif not group.senders.members:
-                return
-            else:
-                horizon = group.passed(self._member.core.clock.time)
+        queue, group = self.queue, self._member.group
+        while not self.halted and group.senders.members:
+            horizon = group.passed(self._member.core.clock.time)
+            due: list[Entry] = []
             while queue and queue[0][0] <= horizon:
                 entry = heappop(queue)
-                self._settle(entry)
+                due.append(entry)
                 if entry[4].change is not None or entry[4].proxied is not None:
-                    # Others may be senders now, or the proxy has sent the next one.
+                    # Others may be senders then, or the proxy has sent the next one.
+                    self._settle(due)
                     break
             else:
+                self._settle(due)
                 if horizon > self.reached:
                     self.reached = horizon
                 if len(self._unsummed) >= UNSUMMED_MAX:
@@ -103,19 +98,19 @@ class ViewOrder:
 
     def flush(self, cut: Cut, survivors: Container[SiteId]) -> None:
         """The view ends: settle what is before the cut, in order, and drop the rest."""
-        queue = self._queue
+        queue = self.queue
         ends = self._ends_of_the_gone(cut, survivors) if cut.time > cut.heard else {}
         while queue:
             entry = heappop(queue)
             if ends and entry[0] > cut.heard:
                 self._tell_holes(entry, ends)
             if _belongs(entry, cut, survivors):
-                self._settle(entry)
+                self._settle((entry,))
 
     def _ends_of_the_gone(self, cut: Cut, survivors: Container[SiteId]) -> dict[SiteId, tuple[int, SiteId]]:
         """Senders that do not go on -> timestamp and sender of the last message of each that waits and belongs here."""
         ends = {sender: (0, "") for sender in self._member.members if sender not in survivors}
-        for entry in self._queue:
+        for entry in self.queue:
             if entry[1] in ends and _belongs(entry, cut, survivors):
                 ends[entry[1]] = max(ends[entry[1]], entry[:2])
         return ends
@@ -137,47 +132,47 @@ class ViewOrder:
         """Who multicasts through proxies -> the number of its last message that will have had its turn when the view
         ends there."""
         found = dict(self._member.proxied)
-        for entry in self._queue:
+        for entry in self.queue:
             data = entry[4]
             if data.proxied is not None and _belongs(entry, cut, survivors):
                 source = data.multicast.id.source
                 found[source] = max(found.get(source, 0), data.proxied.number)
         return found
 
-    def _settle(self, entry: Entry) -> None:
-        timestamp, sender, seq, stream, data = entry
-        place = (timestamp, sender)
-        if place <= self.last:
-            raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
-        self.last = place
-        # Views that are named by the checksum are rare, and one for many messages costs less than one for each.
-        self._unsummed.append(place)
-        if timestamp > self.reached:
-            self.reached = timestamp
-        stream.ordered = seq
-        stream.ordered_at = timestamp
-        group = self._member.group
-        if stream is group.own:
-            self._member.core.transmission.note_settled(group, seq)
-        if data.change is not None:
-            self._member.on_change(sender, data)
-            return
-        if data.proxied is not None and not self._member.on_proxied(data, data.proxied):
-            return
-        self.count += data.multicast.count
-        group.service.settle(stream, data)
+    def _settle(self, entries: Sequence[Entry]) -> None:
+        """They have their turn, all together; a change of the sender group can only be the last of them."""
+        member, group = self._member, self._member.group
+        own, service = group.own, group.service
+        for timestamp, sender, seq, stream, data in entries:
+            place = (timestamp, sender)
+            if place <= self.last:
+                raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
+            self.last = place
+            # Views that are named by the checksum are rare, and one for many messages costs less than one for each.
+            self._unsummed.append(place)
+            if timestamp > self.reached:
+                self.reached = timestamp
+            stream.ordered = seq
+            stream.ordered_at = timestamp
+            if stream is own:
+                member.core.transmission.note_settled(group, seq)
+            if data.change is not None:
+                member.on_change(sender, data)
+            elif data.proxied is None or member.on_proxied(data, data.proxied):
+                self.count += data.multicast.count
+                service.settle(stream, data)
 
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""
-        self._queue.clear()
+        self.queue.clear()
         self.history = 0
         self.last = max(self.last, (time, ""))
         self.reached = max(self.reached, time)
 
     def waiting(self) -> list[tuple[Stream, Data]]:
         """What waits, in order."""
-        return [(stream, data) for *_, stream, data in sorted(self._queue, key=lambda entry: entry[:3])]
+        return [(stream, data) for *_, stream, data in sorted(self.queue, key=lambda entry: entry[:3])]
 
     def oldest(self) -> int | None:
         """The earliest timestamp that waits."""
-        return self._queue[0][0] if self._queue else None
+        return self.queue[0][0] if self.queue else None
