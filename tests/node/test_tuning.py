@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from ordercast.node.bundles import BUNDLE_BYTES_MAX
+from ordercast.node.sender import UNDER_WAY_FEW
 from ordercast.node.tuning import KERNEL_SHARE, live_options
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.protocols.classic.sequencer import SequencerOptions
@@ -52,7 +53,12 @@ def test_only_batches_that_hold_the_bundles_are_kept_small() -> None:
     assert live == usual
 
 
-INTERGROUP = {"control_seconds_min": 0.02, "start_seconds": 0.2, "answer_senders_max": 8}
+INTERGROUP = {
+    "control_seconds_min": 0.02,
+    "start_seconds": 0.2,
+    "answer_senders_max": 8,
+    "few_under_way": UNDER_WAY_FEW,
+}
 
 FITTING: dict[str, dict[str, Any]] = {
     "fan-0": {},

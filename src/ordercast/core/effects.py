@@ -208,6 +208,8 @@ class Credit(Effect, frozen=True):
     available: int
     group: GroupId | None = None
     """To which group; None: to all together."""
+    under_way: int | None = None
+    """How many of its messages have not had their turn yet; None: those that lack in the credit."""
 
 
 class Blocked(Effect, frozen=True):

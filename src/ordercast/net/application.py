@@ -46,8 +46,8 @@ class Application(Protocol):
     def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
         """Learn which service cannot be had."""
 
-    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
-        """Learn how much may be sent, to a group or to all together."""
+    def credit(self, instance: InstanceId, available: int, group: GroupId | None, under_way: int | None) -> None:
+        """Learn how much may be sent, to a group or to all together, and how much has not had its turn."""
 
     def blocked(self, instance: InstanceId, by: str, reason: str, group: GroupId | None) -> None:
         """Learn why there is no progress, in a group or everywhere, or that there is again."""

@@ -484,7 +484,7 @@ class LiveSite(Requests):
 
     def credit(self, instance: Instance, effect: Credit) -> None:
         """Tell the application how much it may send."""
-        self._application.credit(instance.name, effect.available, effect.group)
+        self._application.credit(instance.name, effect.available, effect.group, effect.under_way)
 
     def blocked(self, instance: Instance, effect: Blocked) -> None:
         """Tell the application why there is no progress."""

@@ -381,9 +381,9 @@ class Internals:
             await asyncio.shield(answer)
 
     # ------------------------------------------------------------------ flow
-    def credit(self, instance: InstanceId, available: int, group: GroupId | None) -> None:
+    def credit(self, instance: InstanceId, available: int, group: GroupId | None, under_way: int | None) -> None:
         """The protocol takes so many more bundles."""
-        self.senders.on_credit(available, group)
+        self.senders.on_credit(available, group, under_way)
         if group is not None:
             self._last_address = None  # it may have its own way out from now on
 

@@ -79,7 +79,9 @@ class Sender:
         """None: the protocol sets no limit. It takes nothing before it has started."""
         self._is_limited = False
         self._window = 0
-        """The most credit there ever was: so much less one is under way."""
+        """The most credit there ever was: so much less one is not accepted."""
+        self._told_under_way: int | None = None
+        """Bundles that have not had their turn; None where the protocol does not tell: those that are not accepted."""
         self._flush_due = False
         self._left_at: deque[float] = deque()
         """When the bundles left that are under way, the first one first."""
@@ -135,7 +137,7 @@ class Sender:
         credit = self._credit
         if (
             credit
-            and credit == self._window
+            and (credit == self._window or self._told_under_way == 0)
             and size <= BUNDLE_BYTES_MAX
             and not (self._flush_due or self._open_bytes or self._closed or self._failure or self._callbacks.running)
         ):
@@ -143,12 +145,14 @@ class Sender:
             if get_ident() != self._thread:
                 check_thread(self._thread)
             self._credit = credit - 1
+            self._count_under_way(1)
             self._left_at.append(monotonic())
             try:
                 self._request(encode_bundle((payload,)), to[0], to[1], 1)
             except UsageError:
                 # The protocol has not taken it.
                 self._credit = credit
+                self._count_under_way(-1)
                 self._left_at.pop()
                 raise
             if self._failure is not None:
@@ -301,6 +305,7 @@ class Sender:
         if self._credit is not None:
             # The instance says how much there is left when it has taken this, but perhaps only when its log is stable.
             self._credit -= 1
+            self._count_under_way(1)
             self._left_at.append(monotonic())
         try:
             self._request(payload, to[0], to[1], count)
@@ -310,6 +315,7 @@ class Sender:
                 logger.error("%d messages to %s are dropped: %s", count, ", ".join(to[0] or to[1] or ()), error)
                 if self._credit is not None:
                     self._credit += 1
+                    self._count_under_way(-1)
                 self._on_dropped(to[0], error)
                 return
             # The protocol takes nothing from this process, and whoever has sent this is gone: whoever waits, and
@@ -322,12 +328,20 @@ class Sender:
             self._credit = None
             self.fail(error)
 
-    def _under_way(self) -> int:
+    def _not_accepted(self) -> int:
         return 0 if self._credit is None else self._window - self._credit
 
-    def on_credit(self, available: int) -> None:
-        """The protocol takes so many more bundles."""
+    def _under_way(self) -> int:
+        return self._not_accepted() if self._told_under_way is None else self._told_under_way
+
+    def _count_under_way(self, change: int) -> None:
+        if self._told_under_way is not None:
+            self._told_under_way += change
+
+    def on_credit(self, available: int, under_way: int | None = None) -> None:
+        """The protocol takes so many more bundles, and so many that it has taken have not had their turn."""
         self._credit = available
+        self._told_under_way = under_way
         self._is_limited = True
         self._window = max(self._window, available)
         self._note_accepted()
@@ -335,8 +349,8 @@ class Sender:
             self._flush_soon()
 
     def _note_accepted(self) -> None:
-        left_at, under_way = self._left_at, self._under_way()
-        while len(left_at) > under_way:
+        left_at, not_accepted = self._left_at, self._not_accepted()
+        while len(left_at) > not_accepted:
             took = monotonic() - left_at.popleft()
             before = self.round_trip_seconds
             self.round_trip_seconds = took if before is None else before + (took - before) / 8
@@ -405,7 +419,7 @@ class Sender:
     @property
     def is_idle(self) -> bool:
         """Whether everything has left and is accepted."""
-        return not self._open_bytes and not self._closed and self._under_way() == 0
+        return not self._open_bytes and not self._closed and self._not_accepted() == 0
 
     async def drain(self) -> None:
         """Wait until everything has left and is accepted."""

@@ -33,14 +33,14 @@ class Senders:
         """The protocol takes bundles from now on."""
         self.main.start()
 
-    def on_credit(self, available: int, group: GroupId | None) -> None:
+    def on_credit(self, available: int, group: GroupId | None, under_way: int | None) -> None:
         """The protocol takes so many more bundles, to a group or to all together."""
         if group is None:
-            self.main.on_credit(available)
+            self.main.on_credit(available, under_way)
             return
         if group not in self._of_group:
             self._of_group[group] = self._make()
-        self._of_group[group].on_credit(available)
+        self._of_group[group].on_credit(available, under_way)
 
     def on_blocked(self, reason: str, group: GroupId | None) -> None:
         """Nothing goes on, in a group or everywhere; an empty reason says that it does again."""

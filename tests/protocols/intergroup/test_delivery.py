@@ -7,11 +7,18 @@ from typing import Any
 import pytest
 
 from ordercast.core import UsageError
-from ordercast.core.effects import Activate, Broadcast, Deliver, Send, ServiceUnavailable, SetTimer
+from ordercast.core.effects import Activate, Broadcast, Credit, Deliver, Effect, Send, ServiceUnavailable, SetTimer
 from ordercast.core.events import Consumed
 from ordercast.protocols.intergroup import InterGroupOptions
 from ordercast.protocols.intergroup.clock import UNITS, GroupClock
-from ordercast.protocols.intergroup.packets import ActivationPoint, ActivationRequest, Gone, KeepAlive, Retransmission
+from ordercast.protocols.intergroup.packets import (
+    ActivationPoint,
+    ActivationRequest,
+    Data,
+    Gone,
+    KeepAlive,
+    Retransmission,
+)
 from tests.protocols.intergroup.data_host import VIEW, Desk, data, keep_alive, only, scenario
 
 
@@ -239,6 +246,36 @@ def test_whoever_has_just_sent_something_answers_a_little_later() -> None:
 def test_where_senders_are_many_nobody_answers(most: int) -> None:
     desk = Desk(answer_senders_max=most)
     assert not only(SetTimer, desk.receive("b", data("b", 1, 9_000_000)))
+
+
+# ---------------------------------------------------------------------- credit
+def under_way(effects: list[Effect]) -> list[int | None]:
+    return [each.under_way for each in only(Credit, effects)]
+
+
+def test_a_node_hears_when_few_of_its_messages_wait_for_their_turn_though_all_of_them_are_outstanding() -> None:
+    desk = Desk(few_under_way=2)
+    own = [only(Broadcast, desk.multicast())[0].packet for _ in range(3)]
+    times = [each.timestamp for each in own if isinstance(each, Data)]
+    desk.receive("b", keep_alive(0, times[2]))
+    assert under_way(desk.receive("c", keep_alive(0, times[0]))) == [], "two of three wait, which is not few"
+    assert under_way(desk.receive("c", keep_alive(0, times[2]))) == [1, 0]
+    assert only(Credit, desk.effects)[-1].available == desk.core.options.outstanding_messages_max - 3
+
+
+def test_a_message_that_has_no_turn_of_its_own_is_not_under_way() -> None:
+    desk = Desk(few_under_way=2)
+    desk.choose("unreliable")
+    assert under_way(desk.multicast()) == [0]
+
+
+def test_nobody_hears_of_turns_who_has_not_asked() -> None:
+    desk = Desk()
+    desk.multicast()
+    desk.receive("b", keep_alive(0, 99_000_000))
+    desk.receive("c", keep_alive(0, 99_000_000))
+    assert only(Deliver, desk.effects)
+    assert not [each for each in only(Credit, desk.effects) if each.under_way is not None]
 
 
 # ---------------------------------------------------------------------- slow readers and absent ones

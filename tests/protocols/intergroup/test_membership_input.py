@@ -17,6 +17,7 @@ from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import (
     MC,
     RTC,
+    SENDERS_MAX,
     Cut,
     PFailBlock,
     PJoin,
@@ -196,3 +197,35 @@ def test_random_packets_leave_every_invariant_and_bound() -> None:
     assert refused > 250
     assert len(post.member.newest) <= 1024
     assert len(post.member.blocked) <= 1024
+
+
+def test_a_flood_of_joins_by_those_who_have_the_key_takes_bounded_memory() -> None:
+    """Three times as many strangers as a sender group may have want to be in it, each in all ways that there are."""
+    post = Post()
+    refused, largest = 0, 0
+    for number in range(3 * SENDERS_MAX):
+        name, now = f"y{number}", 0.2 + number / 1000
+        wishes: tuple[Packet, ...] = (
+            ViewRequest("g", 1, post.member.epoch, 5),
+            SponsorRequest("g", post.member.epoch, 1),
+            PJoin(ViewId(7, name, 1), 1, 1, ("a", "b", "c", name), (), 0),
+        )
+        for wish in wishes:
+            try:
+                post.receive(name, wish, "g" if isinstance(wish, PJoin) else None, now)
+            except WireError:
+                refused += 1
+        post.core.outbox.clear()
+        largest = max(largest, *(len(each) for each in sized(post.member)))
+    post.core.check_invariants()
+    assert largest == SENDERS_MAX, "the bound is reached, and nothing is above it"
+    assert refused
+
+
+def sized(member: Member) -> list[Any]:
+    """Everything in a member, and in its parts, that has a length."""
+    found: list[Any] = []
+    group = member.group
+    for part in (member, member.detector, member.repair, group, group.sending, member.order, member.proxying):
+        found += [value for value in vars(part).values() if hasattr(value, "__len__")] if part is not None else []
+    return [*found, group.buffer]

@@ -96,6 +96,7 @@ def _live(capacity: Capacity) -> OptionValues:
         "coordinators_low": max(2, min(8, capacity.processes)),
         "answer_senders_max": 8,
         "outstanding_messages_max": max(64, 16 * capacity.window),
+        "few_under_way": 2,
     }
 
 

@@ -36,10 +36,10 @@ class InterGroupOptions(ControlOptions, frozen=True):
     receiver has to hold of each sender."""
     outstanding_bytes_max: int = 1 << 25
     """And bytes of their payloads, for a live node's messages are bundles."""
-    window_messages: int = 0
-    """How many messages of a sender may wait for their turn at the sender itself before its application is told to
-    wait. A live node makes larger bundles meanwhile, and small ones leave at once where nothing waits; of what is
-    outstanding it hears a few control messages later. 0: as many as may be outstanding."""
+    few_under_way: int = 0
+    """When fewer messages of a sender than this wait for their turn at the sender itself, it tells its application how
+    many do. A live node lets a small bundle leave then, and makes larger ones else; of what is outstanding it hears a
+    few control messages later. 0: it does not tell, for simulated applications make no bundles."""
     buffer_messages_max: int = 4096
     """How many messages of a group a process keeps for repairs (the msgBuffer of 3.2.2); a sender keeps its own until
     they are stable, and sends no more when they fill it."""
@@ -78,8 +78,8 @@ class InterGroupOptions(ControlOptions, frozen=True):
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"options of intergroup: {name} is at least 1, not {getattr(self, name)}")
-        if self.window_messages < 0:
-            raise UsageError(f"options of intergroup: window_messages is 0 or more, not {self.window_messages}")
+        if self.few_under_way < 0:
+            raise UsageError(f"options of intergroup: few_under_way is 0 or more, not {self.few_under_way}")
         for name in ("bandwidth_max", "bandwidth_min", "burst_bytes"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"options of intergroup: {name} is positive, not {getattr(self, name)}")

@@ -51,6 +51,11 @@ class Sending:
         self.depends = 0
         """The last Data message may depend on messages up to this time, in whatever group the application got them."""
 
+    @property
+    def under_way(self) -> int:
+        """Messages that have not had their turn here."""
+        return self.seq - self.settled + self.waiting
+
 
 class Transmission(Part):
     """What a process sends, and when it says that it is there."""
@@ -333,9 +338,11 @@ class Transmission(Part):
 
     def note_settled(self, group: ProcessGroup, seq: int) -> None:
         """A message of this process has had its turn here."""
-        if group.sending is not None and self._core.options.window_messages:
-            group.sending.settled = max(group.sending.settled, seq)
-            self.give_credit(group)
+        sending, few = group.sending, self._core.options.few_under_way
+        if few and sending is not None and seq > sending.settled:
+            sending.settled = seq
+            if sending.under_way < few:
+                self._core.outbox.append(Credit(sending.granted, group.name, sending.under_way))
 
     def give_credit(self, group: ProcessGroup) -> None:
         """Tell the application how much it may send to the group, when that has changed."""
@@ -351,7 +358,8 @@ class Transmission(Part):
             room = 0
         if room != sending.granted:
             sending.granted = room
-            self._core.outbox.append(Credit(room, group.name))
+            under_way = sending.under_way if self._core.options.few_under_way else None
+            self._core.outbox.append(Credit(room, group.name, under_way))
 
     def _room(self, group: ProcessGroup, sending: Sending) -> int:
         """How many more messages fit among those that are outstanding, and into the buffer."""
@@ -370,9 +378,6 @@ class Transmission(Part):
             )
             - sending.waiting_bytes
         )
-        # Without reliability some of them never have their turn: an application that waited for it would wait for ever.
-        if options.window_messages and group.service.reliable and group.service.means(self._core.site):
-            messages = min(messages, options.window_messages - (sending.seq - sending.settled) - sending.waiting)
         if messages <= 0 or size <= 0:
             return 0
         return min(messages, max(1, size // max(1, sending.last_size)))

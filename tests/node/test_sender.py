@@ -1,0 +1,63 @@
+"""Small bundles leave at once while few are under way; who tells how many are counts anew what has been accepted."""
+
+from __future__ import annotations
+
+from ordercast.node.bundles import BUNDLE_BYTES_MAX
+from ordercast.node.sender import Sender
+from tests.hand_loop import HandLoop
+
+TO_G = (("g",), None)
+
+
+class Way:
+    """A sender in the test's hands, and the bundles that have left."""
+
+    def __init__(self) -> None:
+        self.loop = HandLoop()
+        self.left: list[bytes] = []
+        self.sender = Sender(self.loop, lambda payload, *_: self.left.append(payload), BUNDLE_BYTES_MAX)  # type: ignore[arg-type]
+
+    def send(self, count: int) -> int:
+        """So many messages, one after the other; how many bundles have left by now."""
+        for _ in range(count):
+            assert self.sender.add(TO_G, b"x")
+            self.loop.run_due()
+        return len(self.left)
+
+
+def test_where_credit_comes_late_a_third_small_bundle_waits() -> None:
+    way = Way()
+    way.sender.on_credit(8)
+    assert way.send(5) == 2
+    way.sender.on_credit(8)
+    way.loop.run_due()
+    assert len(way.left) == 3, "what has come meanwhile leaves together"
+
+
+def test_bundles_that_have_had_their_turn_are_not_under_way_though_they_are_not_accepted() -> None:
+    way = Way()
+    way.sender.on_credit(8, under_way=0)
+    assert way.send(5) == 2
+    way.sender.on_credit(6, under_way=1)
+    way.loop.run_due()
+    assert len(way.left) == 3, "one is under way, so that another may leave"
+    assert way.send(1) == 3, "two are"
+    way.sender.on_credit(5, under_way=0)
+    assert not way.sender.is_idle, "none of them is accepted, and the last message has not left"
+    way.loop.run_due()
+    assert len(way.left) == 4
+    way.sender.on_credit(4, under_way=0)
+    assert not way.sender.is_idle
+    assert not way.loop.due
+    assert way.sender.add(TO_G, b"x")
+    assert len(way.left) == 5, "with nothing under way not even a turn of the loop is lost"
+    way.sender.on_credit(8, under_way=0)
+    assert way.sender.is_idle
+
+
+def test_a_credit_without_a_count_is_a_credit_as_before() -> None:
+    way = Way()
+    way.sender.on_credit(8, under_way=0)
+    way.send(2)
+    way.sender.on_credit(6)
+    assert way.send(1) == 2
