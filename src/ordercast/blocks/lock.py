@@ -7,10 +7,10 @@ import time
 from contextlib import suppress
 from types import TracebackType
 
-from ordercast.blocks.patience import within
 from ordercast.blocks.state import State
 from ordercast.core import OrdercastError, UsageError
 from ordercast.node import Replicated
+from ordercast.node.waiting import within
 
 RENEWALS = 3
 """Times in a lease that its holder asks for more: two of them may be lost."""

@@ -7,11 +7,11 @@ import time
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-from ordercast.blocks.patience import within
 from ordercast.blocks.state import State
 from ordercast.core import UsageError
 from ordercast.node import Replicated
 from ordercast.node.value_codec import ValueCodec
+from ordercast.node.waiting import within
 
 Value = TypeVar("Value")
 
