@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ordercast.blocks import Shared
+    from ordercast.blocks import Shared, SynchronousShared
     from ordercast.client import Client, ClientGroup, ClientReplica, connect
     from ordercast.core import OrdercastError, UsageError
     from ordercast.node import (
@@ -88,6 +88,7 @@ __all__ = [
     "SynchronousGroup",
     "SynchronousNode",
     "SynchronousPending",
+    "SynchronousShared",
     "SynchronousTypedGroup",
     "TypeRefused",
     "TypedDelivery",
@@ -107,6 +108,7 @@ _ELSEWHERE = {
     "ClientReplica": "ordercast.client",
     "OrdercastError": "ordercast.core",
     "Shared": "ordercast.blocks",
+    "SynchronousShared": "ordercast.blocks",
     "UsageError": "ordercast.core",
     "connect": "ordercast.client",
 }

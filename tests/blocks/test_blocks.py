@@ -218,3 +218,38 @@ def test_a_counter_gives_each_number_once() -> None:
 def test_blocks_that_are_in_no_group_say_so() -> None:
     with pytest.raises(UsageError, match="in no group"):
         Shared().lock("l")
+
+
+def test_a_value_of_another_type_is_refused_to_whoever_puts_it_and_named_to_whoever_reads_it() -> None:
+    async def main() -> None:
+        async with share("a") as (_, (shared,)):
+            settings, letters = shared.map("settings", str), shared.queue("letters", str)
+            for wrong in (settings.put("size", 3), settings.compare_and_set("size", 3, 0), letters.put(3)):  # type: ignore[arg-type]
+                with pytest.raises(TypeError, match="not of type str: Expected `str`, got `int`"):
+                    await wrong
+            assert await settings.items() == {}
+            assert len(letters) == 0
+            await shared.map("settings", int).put("size", 3)
+            with pytest.raises(ValueError, match="map settings, key 'size': not of type str: Expected `str`"):
+                await settings.get("size")
+            await shared.queue("letters", int).put(3)
+            with pytest.raises(ValueError, match="queue letters, item 1: not of type str: Expected `str`"):
+                await letters.get()
+            with pytest.raises(UsageError, match="neither a msgspec struct nor a dataclass nor a TypedDict"):
+                shared.map("clocks", asyncio.Event)
+
+    run(main())
+
+
+def test_who_has_waited_long_enough_is_told_for_what() -> None:
+    async def main() -> None:
+        async with share("a") as (_, (shared,)):
+            async with shared.lock("backup"):
+                with pytest.raises(TimeoutError, match=r"lock backup is not had: a\.0\.1 has it, after 0\.1 s"):
+                    await shared.lock("backup").acquire(timeout=0.1)
+            with pytest.raises(TimeoutError, match=r"queue letters has nothing for this worker, after 0\.1 s"):
+                await shared.queue("letters").get(timeout=0.1)
+            await shared.queue("letters").put("dear all")
+            assert repr(await shared.queue("letters").get()) == "Job(number=1, item='dear all', attempt=1)"
+
+    run(main())

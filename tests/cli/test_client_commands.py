@@ -46,13 +46,13 @@ def test_send_and_tail_reach_any_member_without_a_control_socket(tmp_path: Path)
         async with ordercast.open(config, "a") as a, ordercast.open(config, "b") as b:
             for node in (a, b):
                 (await node.join("g")).on_batch(lambda batch: None)
-            for _ in range(2):
-                sent = await asyncio.to_thread(
-                    _run, config, "one\ntwo\n", "send", "g", "--lines", "--json", "--key", "k"
-                )
-                assert (sent.returncode, sent.stderr) == (0, "")
-                answer = json.loads(sent.stdout)
-                assert (answer["sent"], answer["ordered"], answer["offset"]) == (2, True, 1)
+            words = ("send", "g", "--lines", "--key", "k")
+            sent = await asyncio.to_thread(_run, config, "one\ntwo\n", *words, "--json")
+            assert (sent.returncode, sent.stderr) == (0, "")
+            answer = json.loads(sent.stdout)
+            assert [answer[name] for name in ("sent", "ordered", "offset", "repeated")] == [2, True, 1, False]
+            again = await asyncio.to_thread(_run, config, "one\ntwo\n", *words)
+            assert again.stderr == "2 messages to g had been sent before, the last one is at offset 1\n"
             plain = await asyncio.to_thread(_run, config, "three", "send", "g", "--process", "b")
             assert plain.stderr == "1 message sent to g, the last one at offset 2\n"
             tail = await asyncio.to_thread(_run, config, "", "tail", "g", "--from", "0", "--count", "3", "--json")

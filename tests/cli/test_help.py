@@ -26,6 +26,8 @@ def test_what_stands_for_a_value_is_in_capitals_and_flags_have_none(
     assert not re.search(r"--[a-z-]+ +(TEXT|PATH|INTEGER|FLOAT)\b", shown)
     assert not re.search(r"│[ *]*--[a-z-]*seconds +(?!SECONDS\b| )", shown)
     assert re.search(r"--help +Show this message", shown)
+    usage = next(line for line in shown.splitlines() if "Usage:" in line)
+    assert not re.search(r"[{}]|\[\[", usage)
 
 
 def test_tables_of_a_configuration_are_not_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,11 +69,11 @@ def _send(config: Path, group: str, text: str, *options: str) -> subprocess.Comp
 def test_send_says_where_the_last_message_stands_and_a_key_makes_it_harmless_to_repeat(
     config: Path, nodes: dict[str, subprocess.Popen[str]]
 ) -> None:
-    for _ in range(2):
+    for repeated in (False, True):
         sent = _send(config, "g", "one\ntwo\n", "--lines", "--json", "--key", "k")
         assert sent.returncode == 0
         answer = json.loads(sent.stdout)
-        assert (answer["sent"], answer["ordered"], answer["offset"]) == (2, True, 1)
+        assert (answer["sent"], answer["ordered"], answer["offset"], answer["repeated"]) == (2, True, 1, repeated)
     plain = _send(config, "g", "three")
     assert (plain.returncode, plain.stderr) == (0, "1 message sent to g, the last one at offset 2\n")
     outside = _send(config, "solo", "four")

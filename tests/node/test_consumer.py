@@ -98,11 +98,17 @@ def test_two_names_have_two_positions(tmp_path: Path) -> None:
         async with open_nodes(configuration) as (node,):
             group = await node.join("g")
             await group.multicast_many([b"0", b"1", b"2"])
-            (_, second) = await take_pending(group.consume("billing"), 2)
+            billing = group.consume("billing")
+            (first, second) = await take_pending(billing, 2)
+            assert repr(first) == "Pending(offset=0, source='a', value=b'0')"
             await second.done()
             # Whoever comes next is given what the first was not done with.
             (only,) = await take_pending(group.consume("audit"), 1)
             assert only.offset == 0
+            with pytest.raises(UsageError, match="instead of consumer billing: one way at a time"):
+                await anext(billing)
+            # It may still say what it has done, which is not what the other one has.
+            await second.done()
             node.kill()
 
     async def again() -> None:

@@ -57,7 +57,17 @@ GROUP = {
     "views",
     "waiting_bytes",
 }
-SYNCHRONOUS_NODE = {"flush", "join", "members", "multicast", "multicast_many", "replicate", "status", "try_multicast"}
+SYNCHRONOUS_NODE = {
+    "flush",
+    "internals",  # as that of a node
+    "join",
+    "members",
+    "multicast",
+    "multicast_many",
+    "replicate",
+    "status",
+    "try_multicast",
+}
 SYNCHRONOUS_GROUP = {
     "ask",
     "batches",

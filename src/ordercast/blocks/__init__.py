@@ -5,5 +5,31 @@ from ordercast.blocks.lock import Lock
 from ordercast.blocks.map import Change, Entry, Map
 from ordercast.blocks.queue import Counter, Job, Queue
 from ordercast.blocks.shared import Shared
+from ordercast.blocks.synchronous import (
+    SynchronousCounter,
+    SynchronousElection,
+    SynchronousJob,
+    SynchronousLock,
+    SynchronousMap,
+    SynchronousQueue,
+    SynchronousShared,
+)
 
-__all__ = ["Change", "Counter", "Election", "Entry", "Job", "Lock", "Map", "Queue", "Shared"]
+__all__ = [
+    "Change",
+    "Counter",
+    "Election",
+    "Entry",
+    "Job",
+    "Lock",
+    "Map",
+    "Queue",
+    "Shared",
+    "SynchronousCounter",
+    "SynchronousElection",
+    "SynchronousJob",
+    "SynchronousLock",
+    "SynchronousMap",
+    "SynchronousQueue",
+    "SynchronousShared",
+]

@@ -10,6 +10,7 @@ from types import TracebackType
 from ordercast.blocks.state import State
 from ordercast.core import OrdercastError, UsageError
 from ordercast.node import Replicated
+from ordercast.node.waiting import within
 
 RENEWALS = 3
 """Times in a lease that its holder asks for more: two of them may be lost."""
@@ -49,7 +50,7 @@ class Lock:
         """Wait for the lock; its fencing number. `TimeoutError` after so many seconds."""
         self._check_free()
         try:
-            async with asyncio.timeout(timeout):
+            async with within(timeout, lambda: f"lock {self.name} is not had: {self._held()[0] or 'nobody'} has it"):
                 while not (fence := await self._ask(waits=True)):
                     await self._wait()
         except BaseException:

@@ -9,10 +9,9 @@ import msgspec
 
 from ordercast.blocks.state import State, Stored
 from ordercast.node import NodeClosed, Replicated
+from ordercast.node.value_codec import ValueCodec
 
 Value = TypeVar("Value")
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Entry(msgspec.Struct, Generic[Value], frozen=True):
@@ -37,16 +36,16 @@ class Map(Generic[Value]):
     def __init__(self, replica: Replicated[State], name: str, wanted: Any) -> None:
         self.name = name
         self._replica = replica
-        self._decode = msgspec.msgpack.Decoder(wanted).decode
+        self._codec: ValueCodec[Value] = ValueCodec(wanted)
 
     async def put(self, key: str, value: Value) -> int:
-        """Set a key; its version."""
-        version = await self._replica.call(State.put, self.name, key, _encode(value), None)
+        """Set a key; its version. `TypeError` when the value is not of the type."""
+        version = await self._replica.call(State.put, self.name, key, self._codec.encode(value), None)
         return version or 0
 
     async def compare_and_set(self, key: str, value: Value, version: int) -> bool:
         """Set a key if it still has this version, or, with 0, if it is not there; whether it was set."""
-        return await self._replica.call(State.put, self.name, key, _encode(value), version) is not None
+        return await self._replica.call(State.put, self.name, key, self._codec.encode(value), version) is not None
 
     async def remove(self, key: str, version: int | None = None) -> bool:
         """Remove a key, if it still has this version; whether it was removed."""
@@ -62,12 +61,18 @@ class Map(Generic[Value]):
         stored = await self._replica.read(
             lambda state: state.maps.get(self.name, {}).get(key), linearizable=linearizable
         )
-        return None if stored is None else Entry(self._decode(stored.value), stored.version)
+        return None if stored is None else Entry(self._decode(key, stored.value), stored.version)
 
     async def items(self, *, linearizable: bool = False) -> dict[str, Value]:
         """All keys and what they are set to."""
         stored = await self._replica.read(self._all, linearizable=linearizable)
-        return {key: self._decode(each.value) for key, each in stored.items()}
+        return {key: self._decode(key, each.value) for key, each in stored.items()}
+
+    def _decode(self, key: str, value: bytes) -> Value:
+        try:
+            return self._codec.decode(value)
+        except ValueError as error:
+            raise ValueError(f"map {self.name}, key {key!r}: not of type {self._codec.type_name}: {error}") from None
 
     def _all(self, state: State) -> dict[str, Stored]:
         return dict(state.maps.get(self.name, {}))
@@ -97,12 +102,12 @@ class Map(Generic[Value]):
         if state.changes and state.changes[0].revision <= seen + 1:
             first = len(state.changes) - (state.revision - seen)
             return [
-                Change(each.key, None if each.value is None else self._decode(each.value), each.revision)
+                Change(each.key, None if each.value is None else self._decode(each.key, each.value), each.revision)
                 for each in state.changes[first:]
                 if each.map == self.name and each.key.startswith(prefix)
             ]
         return [
-            Change(key, self._decode(each.value), each.version)
+            Change(key, self._decode(key, each.value), each.version)
             for key, each in sorted(self._all(state).items(), key=lambda pair: pair[1].version)
             if key.startswith(prefix) and each.version > seen
         ]

@@ -7,15 +7,13 @@ import time
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
-import msgspec
-
 from ordercast.blocks.state import State
 from ordercast.core import UsageError
 from ordercast.node import Replicated
+from ordercast.node.value_codec import ValueCodec
+from ordercast.node.waiting import within
 
 Value = TypeVar("Value")
-
-_encode = msgspec.msgpack.Encoder().encode
 
 
 class Job(Generic[Value]):
@@ -28,6 +26,9 @@ class Job(Generic[Value]):
         self.attempt = attempt
         """1 for the first who works on it. An item whose worker was not done in time is given to another one."""
         self._queue = queue
+
+    def __repr__(self) -> str:
+        return f"Job(number={self.number}, item={self.item!r}, attempt={self.attempt})"
 
     async def done(self) -> bool:
         """The work is done; False when the lease had ended and another one was given the item."""
@@ -48,25 +49,33 @@ class Queue(Generic[Value]):
         self._replica = replica
         self._worker = worker
         self._lease = lease
-        self._decode = msgspec.msgpack.Decoder(wanted).decode
+        self._codec: ValueCodec[Value] = ValueCodec(wanted)
 
     async def put(self, item: Value) -> int:
-        """Put an item at the end; its number."""
-        return await self._replica.call(State.enqueue, self.name, _encode(item))
+        """Put an item at the end; its number. `TypeError` when it is not of the type."""
+        return await self._replica.call(State.enqueue, self.name, self._codec.encode(item))
 
     async def get(self, timeout: float | None = None) -> Job[Value]:
         """Wait for an item that nobody else works on. `TimeoutError` after so many seconds."""
-        async with asyncio.timeout(timeout):
+        async with within(timeout, lambda: f"queue {self.name} has nothing for this worker"):
             while True:
                 taken = None
                 if self._due() <= 0:
                     taken = await self._replica.call(State.dequeue, self.name, self._worker, self._lease)
                 if taken is not None:
                     number, item, attempt = taken
-                    return Job(self, number, self._decode(item), attempt)
+                    return Job(self, number, self._decode(number, item), attempt)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(max(0.01, self._due())):
                         await self._replica.changed()
+
+    def _decode(self, number: int, item: bytes) -> Value:
+        try:
+            return self._codec.decode(item)
+        except ValueError as error:
+            raise ValueError(
+                f"queue {self.name}, item {number}: not of type {self._codec.type_name}: {error}"
+            ) from None
 
     def _due(self) -> float:
         """In how many seconds there may be an item."""

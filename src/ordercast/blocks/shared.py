@@ -20,6 +20,9 @@ LEASE_SECONDS = 10.0
 """For which a lock is held by whoever is not heard of any more. Longer than a pause that happens every day, and than
 clocks of the machines may differ."""
 
+WORK_SECONDS = 60.0
+"""For which an item of a queue is with whoever works on it."""
+
 
 class Shared:
     """Maps, locks, elections, queues and counters of one group.
@@ -83,7 +86,7 @@ class Shared:
     @overload
     def queue(self, name: str, type: type[Value], *, lease: float = ...) -> Queue[Value]: ...
 
-    def queue(self, name: str, type: Any = Any, *, lease: float = 60.0) -> Queue[Any]:  # noqa: A002
+    def queue(self, name: str, type: Any = Any, *, lease: float = WORK_SECONDS) -> Queue[Any]:  # noqa: A002
         """A queue of which each item goes to one member, and to another one when that is not done after `lease`
         seconds."""
         return Queue(self.replica, name, type, self._name(), lease)

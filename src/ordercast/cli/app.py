@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -89,12 +90,19 @@ def tidy(command: Any) -> None:
             param.metavar = param.metavar or param.name.upper()
             # Its name says what it is; a second column would say `<str>`.
             param.__dict__["display_type_rich"] = lambda ctx: None
+            # In the usage line it is written as in the core installation: FILE, and not {FILE}.
+            shown = (param.metavar if param.required else f"[{param.metavar}]") + ("..." if param.nargs != 1 else "")
+            param.__dict__["get_usage_pieces"] = partial(_show, shown)
         elif getattr(param, "is_flag", False):
             param.metavar = ""
         elif param.metavar is None and not param.type_descriptor.is_choice:
             param.metavar = METAVARIABLES.get(param.bare_type(), "NAME")
     for each in getattr(command, "commands", {}).values():
         tidy(each)
+
+
+def _show(shown: str, _: typer.Context) -> list[str]:
+    return [shown]
 
 
 METAVARIABLES = {"int": "N", "float": "X", "Path": "FILE"}

@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
 
 def history(
     table: Annotated[str, typer.Argument(metavar="TABLE", help="The table: a folder, made where there is none.")],
-    before: Annotated[str | None, typer.Argument(metavar="[BEFORE]", help="Compare this commit …")] = None,
-    after: Annotated[str | None, typer.Argument(metavar="[AFTER]", help="… with this one.")] = None,
+    before: Annotated[str | None, typer.Argument(metavar="BEFORE", help="Compare this commit …")] = None,
+    after: Annotated[str | None, typer.Argument(metavar="AFTER", help="… with this one.")] = None,
     add: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Add what verify, measure or simulate --campaign printed; repeatable."),

@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Artefacts; see --list.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Artefacts; see --list.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     list_all: Annotated[bool, typer.Option("--list", help="List the artefacts.")] = False,
     fast: Annotated[bool, typer.Option("--fast", help="A part of each, within a minute.")] = False,

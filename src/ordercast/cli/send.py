@@ -15,6 +15,7 @@ import ordercast
 from ordercast.cli.live import AnyProcessOption, ConfigOption, check_group, find_way
 from ordercast.core import UsageError
 from ordercast.node.control import send as send_through
+from ordercast.node.posting import UNKNOWN, describe_receipt
 
 NOT_ORDERED = 1
 """The exit code when messages were taken and are not ordered yet."""
@@ -64,6 +65,8 @@ def send(
 
 def _describe(answer: dict[str, Any], groups: str) -> str:
     sent = f"{answer['sent']} message{'s' if answer['sent'] != 1 else ''}"
+    if answer["repeated"]:
+        return f"{sent} to {groups} had been sent before, the last one is at offset {answer['offset']}"
     if answer["ordered"]:
         return f"{sent} sent to {groups}, the last one at offset {answer['offset']}"
     if answer["ordered"] is None:
@@ -77,7 +80,7 @@ async def _send_as_client(
     """What a client sends to a group is ordered as it was sent, so when the last one has its place, all have theirs."""
     if len(groups) > 1:
         raise UsageError("a client sends to one group at a time: name one, or send to each of them")
-    answer: dict[str, Any] = {"sent": 0, "ordered": None, "offset": None, "message": None, "why": None}
+    answer: dict[str, Any] = {"sent": 0} | UNKNOWN
     try:
         async with client:
             group, last = client.group(groups[0]), None
@@ -96,7 +99,7 @@ async def _send_as_client(
         if not answer["sent"]:
             raise UsageError(str(error)) from None
         return answer | {"ordered": False, "why": str(error)}
-    return answer | {"ordered": True, "offset": receipt.offset, "message": receipt.message}
+    return answer | describe_receipt(receipt)
 
 
 def _key(key: str | None, number: int) -> str | None:

@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 
 def watch(
     trace: Annotated[
-        str | None, typer.Argument(metavar="[TRACE]", help="A trace that is being written, or a folder of such traces.")
+        str | None, typer.Argument(metavar="TRACE", help="A trace that is being written, or a folder of such traces.")
     ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Instead of TRACE: the cluster's configuration.")

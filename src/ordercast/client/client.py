@@ -48,6 +48,9 @@ RETRY_SECONDS = 0.05
 RETRY_SECONDS_MAX = 1.0
 """Between two rounds through all members, of which none answers: the first pause, and the longest."""
 
+ROUND_SECONDS = 10.0
+"""Between two rounds through all members of a client whose group goes on at none of them."""
+
 CLOSE_SECONDS = 5.0
 """How long a client that closes waits until its last messages are ordered."""
 
@@ -66,8 +69,10 @@ class Client:
         self._outgoing: Outgoing | None = None
         self._subscriptions: dict[int, ClientSubscription] = {}
         self._subscribed = 0
-        self._hops = 0
-        """Members that were left because a group did not go on there, since it last went on."""
+        self._blocked: set[SiteId] = set()
+        """Members at which a group did not go on, since it last went on somewhere."""
+        self._next_round_at = 0.0
+        """When they are tried again, if a group goes on at none of them."""
         self._lost_at: float | None = None
         self._task: asyncio.Task[None] | None = None
         self._met: asyncio.Future[None] | None = None
@@ -99,7 +104,7 @@ class Client:
     ) -> None:
         outgoing = self._out
         try:
-            if kind is None and not outgoing.is_idle:
+            if kind is None:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await outgoing.wait_idle()
         except (GroupBlocked, NoMember, TimeoutError):
@@ -137,7 +142,8 @@ class Client:
 
     async def flush(self) -> None:
         """Wait until everything that this client has sent is ordered. `GroupBlocked` when a group does not go on,
-        `NoMember` when no member answers; what was sent stays on its way."""
+        `NoMember` when no member answers; what was sent stays on its way. `UsageError` when a message was refused and
+        nobody waited for its receipt."""
         await self._out.wait_idle()
 
     # ------------------------------------------------------------------ members
@@ -185,7 +191,7 @@ class Client:
         welcome = connection.welcome.result()
         self.member, self.cluster = welcome.process, welcome.cluster
         self.connections += 1
-        self._out.send_again()
+        self._out.send_again(welcome.payload_max)
         for subscription in tuple(self._subscriptions.values()):
             self._subscribe(subscription)
         if self._met is not None and not self._met.done():
@@ -201,17 +207,20 @@ class Client:
     def _on_answer(self, answer: Answer) -> None:
         match answer:
             case Ordered():
-                self._hops = 0
+                self._blocked.clear()
                 self._out.on_ordered(answer)
             case Deliveries(subscription=number):
                 if number in self._subscriptions:
                     self._subscriptions[number].on_deliveries(answer)
             case Result():
-                self._out.on_result(answer)
+                # (A call that waits in a blocked group is under way until there is nowhere else to go.)
+                if answer.error != GroupBlocked.__name__ or not self._go_elsewhere(answer.why):
+                    self._out.on_result(answer)
             case Refused():
                 self._out.on_refused(answer)
-            case Blocked():
-                self._on_blocked(answer)
+            case Blocked(group, why):
+                if not self._go_elsewhere(why):
+                    self._out.fail_waiting(GroupBlocked(why), group)
             case Started(number):
                 if number in self._subscriptions:
                     self._subscriptions[number].on_started(answer)
@@ -220,13 +229,19 @@ class Client:
             case _:
                 pass
 
-    def _on_blocked(self, answer: Blocked) -> None:
-        """Perhaps the group goes on elsewhere: this member may be cut off."""
-        if self._hops < len(self._addresses) - 1:
-            self._hops += 1
-            self._leave_member(answer.why)
-        else:
-            self._out.fail_waiting(GroupBlocked(answer.why), answer.group)
+    def _go_elsewhere(self, why: str) -> bool:
+        """Whether the client leaves this member, at which a group does not go on: perhaps it does at another one."""
+        is_last = self.member in self._blocked or len(self._blocked) + 1 >= len(self._addresses)
+        if not is_last:
+            self._blocked.add(self.member)
+            self._next_round_at = 0.0
+            self._leave_member(why)
+            return True
+        now = asyncio.get_running_loop().time()
+        if self._next_round_at and now > self._next_round_at:
+            self._blocked.clear()
+        self._next_round_at = self._next_round_at or now + ROUND_SECONDS
+        return False
 
     def _on_ended(self, answer: Ended) -> None:
         subscription = self._subscriptions.get(answer.subscription)
@@ -259,6 +274,7 @@ class Client:
                 self._say(Unsubscribe(number))
 
     async def _follow(self, group: GroupId, start: int | None) -> AsyncIterator[Delivery]:
+        self._out.check()
         subscription = ClientSubscription(0, group, start, self._say)
         self._subscribe(subscription)
         try:

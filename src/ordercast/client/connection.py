@@ -90,6 +90,8 @@ class Connection(asyncio.Protocol):
                 self._has_greeted = True
                 self.say(Hello(self._client))
             for record in records:
+                if self._open is None:
+                    return  # the client has left this member, and what comes behind that is no news to it
                 self._take(decode_answer(record))
         except (WireError, msgspec.DecodeError) as error:
             if not self.welcome.done():
@@ -119,8 +121,12 @@ class Connection(asyncio.Protocol):
     # ------------------------------------------------------------------ out
     def say(self, request: Request) -> None:
         """Send a record, if the connection is not over."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(self._stream.seal(encode(request)))
+        if self._open is not None:
+            self._open.write(self._stream.seal(encode(request)))
+
+    @property
+    def _open(self) -> asyncio.Transport | None:
+        return None if self._transport is None or self._transport.is_closing() else self._transport
 
     def close(self, why: str) -> None:
         """End it."""

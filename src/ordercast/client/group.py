@@ -37,17 +37,16 @@ class ClientGroup:
         A message with a `key` is one with all others that any client has sent with it: of those the first one is
         delivered. It is for whoever must not send twice after a restart of its own.
         """
+        if confirm not in (True, False):
+            raise UsageError(f"confirm={confirm!r}: a client is told when a message is ordered, with True")
         out, payload = self._out, as_bytes(payload)
         await out.wait_for_room()
-        receipt: asyncio.Future[Receipt] = asyncio.get_running_loop().create_future()
+        receipt: asyncio.Future[Receipt] | None = asyncio.get_running_loop().create_future() if confirm else None
         if key is not None:
             out.add_keyed(self.name, check_key(key), payload, receipt)
         else:
-            out.add(self.name, payload, receipt if confirm else None)
-        if confirm:
-            return await receipt
-        receipt.add_done_callback(_look)
-        return None
+            out.add(self.name, payload, receipt)
+        return None if receipt is None else await receipt
 
     def try_multicast(self, payload: bytes) -> None:
         """The same, but `WouldBlock` instead of waiting."""
@@ -71,9 +70,3 @@ class ClientGroup:
         if start is not None and start < 0:
             raise UsageError(f"start={start}: offsets count from 0; None is from now on")
         return self._follow(self.name, start)
-
-
-def _look(receipt: asyncio.Future[Receipt]) -> None:
-    """Nobody waits for it, and nobody asks why it failed."""
-    if not receipt.cancelled():
-        receipt.exception()

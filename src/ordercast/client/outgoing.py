@@ -7,13 +7,14 @@ does not matter which of them gets it, nor how often.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ordercast.core import GroupId, OrdercastError, UsageError
-from ordercast.node.bundles import MESSAGE_OVERHEAD, as_bytes, encode_any, take_fitting
+from ordercast.node.bundles import MESSAGE_OVERHEAD, as_bytes, check_size, encode_any, take_fitting
 from ordercast.node.errors import GroupBlocked, WouldBlock
 from ordercast.node.receipts import AGAIN, MAY_BE_ORDERED, Receipt
 from ordercast.node.serving.packets import (
@@ -26,6 +27,8 @@ from ordercast.node.serving.packets import (
     Send,
     SendKeyed,
 )
+
+logger = logging.getLogger("ordercast.client")
 
 WAITING_BYTES_MAX = 4 * RUN_BYTES_MAX
 """Messages that have not left; with more, `multicast` waits."""
@@ -73,6 +76,11 @@ class Outgoing:
         self._room: list[asyncio.Future[None]] = []
         self._idle: list[asyncio.Future[None]] = []
         self._end: Exception | None = None
+        self._payload_max = 0
+        """Of the member. (Else: 1. a message is larger than what a member reads. 2. The member cuts the client. 3. The
+        client sends it again, to every member in turn, and nothing that is behind it is ever ordered.)"""
+        self._refusal: UsageError | None = None
+        """Why a message was refused for which nobody waits: whoever waits for all of them next is told."""
 
     # ------------------------------------------------------------------ in
     @property
@@ -93,11 +101,14 @@ class Outgoing:
             raise self._end
 
     async def wait_idle(self) -> None:
-        """Until everything is ordered."""
+        """Until everything is ordered; `UsageError` when some of it never will be, and nobody was told."""
         while self._end is None and not self.is_idle:
             await self._wait(self._idle)
         if self._end is not None:
             raise self._end
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
 
     async def _wait(self, waiters: list[asyncio.Future[None]]) -> None:
         waiter: asyncio.Future[None] = self._loop.create_future()
@@ -114,7 +125,7 @@ class Outgoing:
 
     def add(self, group: GroupId, payload: bytes, receipt: asyncio.Future[Receipt] | None = None) -> None:
         """Take a message."""
-        self._check()
+        self.check(len(payload))
         size = len(payload) + MESSAGE_OVERHEAD
         if group != self._group or self._open_bytes + size > RUN_BYTES_MAX:
             self._close()
@@ -127,7 +138,7 @@ class Outgoing:
 
     def add_many(self, group: GroupId, payloads: Sequence[bytes], start: int) -> int:
         """Take messages from `start` on while there is room; the index of the first that was not taken."""
-        self._check()
+        self.check()
         count = len(payloads)
         while start < count and self.has_room:
             if group != self._group:
@@ -147,12 +158,12 @@ class Outgoing:
         self._flush_soon()
         return start
 
-    def add_keyed(self, group: GroupId, key: str, payload: bytes, receipt: asyncio.Future[Receipt]) -> None:
+    def add_keyed(self, group: GroupId, key: str, payload: bytes, receipt: asyncio.Future[Receipt] | None) -> None:
         """Take a message with a key of the application's."""
-        self._check()
+        self.check(len(payload))
         self._close()
         request = SendKeyed(group, self._next(group), key, payload)
-        self._add_parcel(Parcel(request, len(payload), [(0, receipt)]))
+        self._add_parcel(Parcel(request, len(payload), [] if receipt is None else [(0, receipt)]))
 
     def add_call(
         self,
@@ -163,16 +174,20 @@ class Outgoing:
         schema: str,
     ) -> asyncio.Future[Result]:
         """Take a call; what is given back becomes what the member answers."""
-        self._check()
+        size = sum(len(bytes(value)) for value in (*arguments, *named.values()))
+        self.check(size)
         self._close()
         future: asyncio.Future[Result] = self._loop.create_future()
         request = CallMethod(group, self._next(group), method, arguments, named, schema)
-        self._add_parcel(Parcel(request, sum(map(len, map(bytes, arguments))), result=future))
+        self._add_parcel(Parcel(request, size, result=future))
         return future
 
-    def _check(self) -> None:
+    def check(self, size: int = 0) -> None:
+        """Whether something of this size may be taken: the client is not closed, and its member allows it."""
         if self._end is not None:
             raise self._end
+        if size > RUN_BYTES_MAX:
+            check_size(size, self._payload_max)
 
     def _next(self, group: GroupId) -> int:
         number = self._numbers[group] = self._numbers.get(group, 0) + 1
@@ -217,11 +232,25 @@ class Outgoing:
                 if not waiter.done():
                     waiter.set_result(None)
 
-    def send_again(self) -> None:
-        """There is another member: it gets everything that was not heard of, in its order."""
+    def send_again(self, payload_max: int) -> None:
+        """There is another member: it gets everything that was not heard of, in its order, but for what is larger than
+        it allows."""
+        self._payload_max = payload_max
+        self._close()
+        for parcel in (*self._under_way.values(), *self._closed):
+            if parcel.size - MESSAGE_OVERHEAD > max(payload_max, RUN_BYTES_MAX):
+                self._drop(parcel)
         for parcel in self._under_way.values():
             self._say(parcel.request)
         self._flush_soon()
+
+    def _drop(self, parcel: Parcel) -> None:
+        """The last member allowed it."""
+        if self._under_way.pop((parcel.request.group, parcel.request.number), None) is None:
+            self._closed.remove(parcel)
+            self._closed_bytes -= parcel.size
+        why = f"a message of {parcel.size} bytes is larger than payload_max ({self._payload_max}) of this member"
+        self._refuse(parcel, UsageError(f"{why}: let it be the same at every process; {MAY_BE_ORDERED}"))
 
     # ------------------------------------------------------------------ answers
     def on_ordered(self, answer: Ordered) -> None:
@@ -241,8 +270,14 @@ class Outgoing:
         """It never will have."""
         parcel = self._under_way.pop((answer.group, answer.number), None)
         if parcel is not None:
-            parcel.fail(UsageError(answer.why))
+            self._refuse(parcel, UsageError(answer.why))
             self.flush()
+
+    def _refuse(self, parcel: Parcel, why: UsageError) -> None:
+        if not parcel.receipts and parcel.result is None:
+            logger.warning("what was sent to group %r is refused: %s", parcel.request.group, why)
+            self._refusal = why
+        parcel.fail(why)
 
     def on_result(self, answer: Result) -> None:
         """What has come of a call."""

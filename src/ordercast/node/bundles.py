@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ordercast.core import GroupId, MessageId, Payload, SiteId, WireError
+from ordercast.core import GroupId, MessageId, Payload, SiteId, UsageError, WireError
 from ordercast.node.letters import LETTER_BYTES_MAX, LETTERS_MARK, decode_letters
 from ordercast.node.runs import RUNS_MARK, decode_messages, decode_runs
 
@@ -61,6 +61,15 @@ def as_bytes(payload: object) -> bytes:
         return bytes(memoryview(payload))  # type: ignore[arg-type]
     except TypeError:
         raise TypeError(f"a message is bytes, not {type(payload).__name__}: encode it first") from None
+
+
+def check_size(size: int, payload_max: int) -> None:
+    """`UsageError` for a message that is larger than the configuration allows."""
+    if size > payload_max:
+        raise UsageError(
+            f"a message of {size} bytes is larger than payload_max ({payload_max}): send it in parts, or raise "
+            f"payload_max at every process"
+        )
 
 
 def take_fitting(payloads: Sequence[bytes], start: int, room: int) -> tuple[Sequence[bytes], int]:

@@ -100,7 +100,7 @@ class Consumer(Generic[Value]):
         self._begun = self._position.kept
         self._given = 0
         self._is_checked = False
-        inbox.retain()
+        self._retained = inbox.retain()
         if not internals.engine.journal.stable:
             logger.warning("consumer %s: without a log_directory its position is gone with the process", name)
 
@@ -115,6 +115,11 @@ class Consumer(Generic[Value]):
     async def __anext__(self) -> Pending[Value]:
         inbox = self._inbox
         while True:
+            if not inbox.is_retained_by(self._retained):
+                raise UsageError(
+                    f"something else takes the deliveries of group {inbox.groups[0]} since, instead of consumer "
+                    f"{self.name}: one way at a time"
+                )
             for delivery in inbox.rest:
                 self._check_gap(delivery.offset)
                 if delivery.offset < self._begun:
@@ -143,4 +148,5 @@ class Consumer(Generic[Value]):
         if offset > self._given:
             raise UsageError(f"consumer {self.name} was given nothing at offset {offset - 1} yet")
         await self._position.commit(offset)
-        self._inbox.take_until(self._position.kept)
+        if self._inbox.is_retained_by(self._retained):
+            self._inbox.take_until(self._position.kept)

@@ -97,6 +97,9 @@ class TypedDelivery(Generic[Value]):
         """Whether it comes from the log after a restart: an earlier start of this process may have seen it."""
         return self.delivery.replayed
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(offset={self.offset}, source={self.source!r}, value={self.value!r})"
+
 
 class View(msgspec.Struct, frozen=True):
     """Who is in a group, as its members agree."""

@@ -305,13 +305,19 @@ class Inbox:
                 self._unfinished.append(self._current)
             self._current = None
 
-    def retain(self) -> None:
-        """From now on batches count as taken when `take_until` says so, and not when the next one is asked for."""
+    def retain(self) -> deque[Batch]:
+        """From now on batches count as taken when `take_until` says so, not when the next one is asked for. That holds
+        for as long as `is_retained_by` says so of what is given back."""
         if self._callback is not None:
             raise UsageError(f"a callback takes the deliveries of {', '.join(self.groups)}: one way at a time")
         self.retain_no_more()
         self.put_back()
         self._unfinished = deque()
+        return self._unfinished
+
+    def is_retained_by(self, given: deque[Batch]) -> bool:
+        """Whether nobody else has begun to take the deliveries since."""
+        return self._unfinished is given
 
     def take_until(self, offset: int) -> None:
         """The application is done with everything before this offset."""

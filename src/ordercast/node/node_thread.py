@@ -7,9 +7,11 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, TypeVar
 
+from ordercast.core import UsageError
 from ordercast.node import node as asynchronous
 from ordercast.node.errors import NodeClosed
 from ordercast.node.loop import run
+from ordercast.node.waiting import within
 
 Result = TypeVar("Result")
 
@@ -18,7 +20,7 @@ class NodeThread:
     """The thread in which a node is open, and its event loop."""
 
     def __init__(self, node: asynchronous.Node) -> None:
-        self._node = node
+        self.node = node
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._started = threading.Event()
@@ -48,7 +50,7 @@ class NodeThread:
             self._started.set()
 
     async def _main(self) -> None:
-        async with self._node:
+        async with self.node:
             self._loop = asyncio.get_running_loop()
             self._stop = asyncio.Event()
             self._started.set()
@@ -63,6 +65,12 @@ class NodeThread:
         if self._loop.is_closed():
             coroutine.close()
             raise NodeClosed("the node is closed")
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise UsageError(
+                "a function that the node calls runs in the node's own thread, which would wait for itself: let "
+                "another thread do this"
+            )
         if timeout is not None:
             coroutine = _limit(coroutine, timeout)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
@@ -77,7 +85,7 @@ class NodeThread:
 
 
 async def _limit(coroutine: Coroutine[Any, Any, Result], timeout: float) -> Result:
-    async with asyncio.timeout(timeout):
+    async with within(timeout, lambda: "not done"):
         return await coroutine
 
 

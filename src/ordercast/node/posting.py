@@ -11,6 +11,19 @@ from ordercast.node.receipts import Receipt
 if TYPE_CHECKING:
     from ordercast.node.node import Node
 
+UNKNOWN: dict[str, Any] = {"ordered": None, "offset": None, "message": None, "repeated": None, "why": None}
+"""What is said of messages of which is not known whether they are ordered."""
+
+
+def describe_receipt(receipt: Receipt) -> dict[str, Any]:
+    """What is said instead, when the last one is."""
+    return {
+        "ordered": True,
+        "offset": receipt.offset,
+        "message": receipt.message,
+        "repeated": receipt.repeated,
+    }
+
 
 class Posting:
     """The messages of one command. What a source sends to the same groups is ordered as it was sent, so when the last
@@ -46,7 +59,7 @@ class Posting:
 
     async def finish(self, timeout: float) -> dict[str, Any]:
         """Wait until they are ordered, and not longer than this; what there is to say."""
-        answer: dict[str, Any] = {"sent": self.sent, "ordered": None, "offset": None, "message": None, "why": None}
+        answer: dict[str, Any] = {"sent": self.sent} | UNKNOWN
         if self._last is None:
             await self._node.flush()
             return answer | {"why": self._cannot_tell or None}
@@ -59,4 +72,4 @@ class Posting:
             return answer | {"ordered": False, "why": why}
         except OrdercastError as error:
             return answer | {"ordered": False, "why": str(error)}
-        return answer | {"ordered": True, "offset": receipt.offset, "message": receipt.message}
+        return answer | describe_receipt(receipt)

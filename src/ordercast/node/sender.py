@@ -21,6 +21,7 @@ from ordercast.node.bundles import (
     MESSAGE_OVERHEAD,
     PIECE_MARK,
     as_bytes,
+    check_size,
     encode_any,
     encode_bundle,
     encode_pieces,
@@ -188,7 +189,7 @@ class Sender:
             self._close()
             self._open_to, self._letters_to = kind, to
             if size > BUNDLE_BYTES_MAX:
-                self._check_size(letter.largest)
+                check_size(letter.largest, self._payload_max)
                 self._add_pieces(to, encode_marked((letter,)), LETTER_PIECE_MARK)
                 return True
         if not self._flush_due:
@@ -247,15 +248,8 @@ class Sender:
 
     def _add_large(self, to: Address, payload: bytes) -> None:
         check_thread(self._thread)
-        self._check_size(len(payload))
+        check_size(len(payload), self._payload_max)
         self._add_pieces(to, payload, PIECE_MARK)
-
-    def _check_size(self, size: int) -> None:
-        if size > self._payload_max:
-            raise UsageError(
-                f"a message of {size} bytes is larger than payload_max ({self._payload_max}): send it in "
-                f"parts, or raise payload_max at every process"
-            )
 
     def _add_pieces(self, to: Address, payload: bytes, mark: bytes) -> None:
         self._large = (self._large + 1) % (1 << 32)

@@ -28,16 +28,17 @@ class SynchronousNode:
         self, configuration: str | Path | Mapping[str, Any], process: SiteId, overrides: dict[str, Any]
     ) -> None:
         self._node = asynchronous.open(configuration, process, **overrides)
-        self._thread = NodeThread(self._node)
+        self.internals = NodeThread(self._node)
+        """For other parts of this package, as `Node.internals` is."""
 
     def __enter__(self) -> SynchronousNode:
-        self._thread.start()
+        self.internals.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._thread.stop()
+        self.internals.stop()
 
     @overload
     def join(
@@ -60,17 +61,17 @@ class SynchronousNode:
     def join(self, *names: GroupId, **wanted: Any) -> SynchronousGroup | SynchronousTypedGroup[Any]:
         """Be in a group and take its deliveries; of several, in one order. Done when the process is in. With a `type`
         its messages are values, as `Node.join` says."""
-        group: Group | TypedGroup[Any] = self._thread.wait_for(self._node.join(*names, **wanted))
+        group: Group | TypedGroup[Any] = self.internals.wait_for(self._node.join(*names, **wanted))
         if isinstance(group, TypedGroup):
-            return SynchronousTypedGroup(self._thread, group)
-        return SynchronousGroup(self._thread, group)
+            return SynchronousTypedGroup(self.internals, group)
+        return SynchronousGroup(self.internals, group)
 
     def replicate(
         self, replica: Replicated[State], group: GroupId, timeout: float | None = None
     ) -> SynchronousReplica[State]:
         """Let a `Replicated` join a group; done when its state is there. `TimeoutError` after so many seconds."""
         return SynchronousReplica(
-            self._thread.wait_for(replica.join(self._node, group, timeout)), self._thread.wait_for
+            self.internals.wait_for(replica.join(self._node, group, timeout)), self.internals.wait_for
         )
 
     def members(self, group: GroupId) -> tuple[SiteId, ...]:
@@ -79,7 +80,7 @@ class SynchronousNode:
 
     def status(self) -> dict[str, Any]:
         """What there is to know about the node, also who was found and who is looked for."""
-        return self._thread.call(self._node.status)
+        return self.internals.call(self._node.status)
 
     @overload
     def multicast(
@@ -117,22 +118,22 @@ class SynchronousNode:
         ordered. `key` is as in `Group.multicast`. `TimeoutError` after so many seconds; the message may be ordered all
         the same."""
         if destinations is not None:
-            return self._thread.wait_for(self._node.multicast(payload, groups, destinations, key=key), timeout)
-        return self._thread.wait_for(self._node.multicast(payload, groups, confirm=confirm, key=key), timeout)
+            return self.internals.wait_for(self._node.multicast(payload, groups, destinations, key=key), timeout)
+        return self.internals.wait_for(self._node.multicast(payload, groups, confirm=confirm, key=key), timeout)
 
     def try_multicast(self, payload: bytes, groups: Sequence[GroupId]) -> None:
         """The same, but `WouldBlock` instead of waiting."""
-        self._thread.call(lambda: self._node.try_multicast(payload, groups))
+        self.internals.call(lambda: self._node.try_multicast(payload, groups))
 
     def multicast_many(
         self, payloads: Sequence[bytes], groups: Sequence[GroupId], *, timeout: float | None = None
     ) -> None:
         """Send messages to the same groups, in this order; after a `TimeoutError` the first of them are sent."""
-        self._thread.wait_for(self._node.multicast_many(payloads, groups), timeout)
+        self.internals.wait_for(self._node.multicast_many(payloads, groups), timeout)
 
     def flush(self, timeout: float | None = None) -> None:
         """Wait until everything that was sent is accepted."""
-        self._thread.wait_for(self._node.flush(), timeout)
+        self.internals.wait_for(self._node.flush(), timeout)
 
 
 def open_synchronous(

@@ -10,6 +10,7 @@ import msgspec
 
 from ordercast.core import UsageError
 from ordercast.node.replica_schema import VERSION_LENGTH_MAX, describe_type
+from ordercast.node.value_codec import ValueCodec
 
 Value = TypeVar("Value")
 
@@ -38,21 +39,15 @@ class TypeSchema(Generic[Value]):
         if len(version) > VERSION_LENGTH_MAX:
             raise UsageError(f"a version of {len(version)} characters: at most {VERSION_LENGTH_MAX}")
         if encode is None or decode is None:
-            if isinstance(msgspec.inspect.type_info(wanted), msgspec.inspect.CustomType):
-                raise UsageError(
-                    f"type={self.type_name} is neither a msgspec struct nor a dataclass nor a TypedDict: use one of "
-                    f"them, or give encode= and decode="
-                )
-            self._decode: Callable[[bytes | memoryview], Value] = msgspec.msgpack.Decoder(wanted).decode
-            self._encode: Callable[[Value], bytes] = msgspec.msgpack.Encoder().encode
+            codec = ValueCodec(wanted, ", or give encode= and decode=")
+            self._decode: Callable[[bytes | memoryview], Value] = codec.decode
+            self._encode: Callable[[Value], bytes] = codec.encode
             description: Any = version or describe_type(wanted)
-            self._is_own = False
         else:
             own = decode
             self._decode = lambda content: own(bytes(content))
             self._encode = encode
             description = version
-            self._is_own = True
         content = msgspec.json.encode([self.type_name, description], order="deterministic")
         self.digest = hashlib.sha256(content).digest()[:DIGEST_BYTES]
         shown = f"version {version}" if version else f"schema {self.digest.hex()}"
@@ -62,14 +57,7 @@ class TypeSchema(Generic[Value]):
 
     def encode(self, value: Value) -> bytes:
         """A message as it travels; `TypeError` when it is not of the type."""
-        content = self._encode(value)
-        if not self._is_own:
-            try:
-                # What is not of the type would be refused by every reader, and nobody would tell the sender.
-                self._decode(content)
-            except msgspec.DecodeError as error:
-                raise TypeError(f"not of type {self.type_name}: {error}") from None
-        return self._header + content
+        return self._header + self._encode(value)
 
     def decode(self, payload: bytes) -> Value:
         """What a message of this schema says; `ValueError` when it is none."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from ordercast.node.errors import GroupBlocked
@@ -31,3 +32,16 @@ async def wait_unless_blocked(
             on_blocked()
             raise GroupBlocked(f"{blocked}; {hint}")
     return future.result()
+
+
+@asynccontextmanager
+async def within(seconds: float | None, why: Callable[[], str]) -> AsyncIterator[None]:
+    """Like `asyncio.timeout`, whose error has no text."""
+    patience = asyncio.timeout(seconds)
+    try:
+        async with patience:
+            yield
+    except TimeoutError:
+        if not patience.expired():
+            raise
+        raise TimeoutError(f"{why()}, after {seconds:g} s") from None

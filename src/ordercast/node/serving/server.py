@@ -15,6 +15,7 @@ from ordercast.node.addresses import HostPort, show_address
 from ordercast.node.configuration import Configuration
 from ordercast.node.control import stop_listening
 from ordercast.node.internals import Internals
+from ordercast.node.serving.packets import RUN_BYTES_MAX
 from ordercast.node.serving.session import LOOK_SECONDS, Session
 from ordercast.node.serving.turns import Turn, Turns
 from ordercast.wire.keys import ClusterKeys
@@ -73,7 +74,7 @@ class ClientServer:
         self.internals = internals
         self.configuration = configuration
         self.loop = asyncio.get_running_loop()
-        self.record_bytes_max = configuration.payload_max + RECORD_OVERHEAD
+        self.record_bytes_max = max(configuration.payload_max, RUN_BYTES_MAX) + RECORD_OVERHEAD
         self.counters: Counter[str] = Counter()
         """Clients that were cut, and why."""
         self._address = address

@@ -97,7 +97,8 @@ class Session(asyncio.Protocol):
         self.may_write.set()
         self._has_slot = False
         self._slow_since = 0.0
-        self._told_blocked: set[GroupId] = set()
+        self._told_blocked: dict[GroupId, float] = {}
+        """Groups of which the client knows that they do not go on -> since when."""
 
     # ------------------------------------------------------------------ the connection
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -385,7 +386,7 @@ class Session(asyncio.Protocol):
 
     def _answer(self, request: Send | SendKeyed | CallMethod, answer: Answer) -> None:
         if self._under_way.pop((request.group, request.number), None) is not None:
-            self._told_blocked.discard(request.group)
+            self._told_blocked.pop(request.group, None)
             self.say(answer)
 
     def look(self, now: float) -> None:
@@ -395,8 +396,9 @@ class Session(asyncio.Protocol):
         elif not self.may_write.is_set() and now - self._slow_since > SLOW_SECONDS:
             self.cut(f"it has not read for {SLOW_SECONDS:.0f} s")
         for (group, _), came_at in self._under_way.items():
-            if now - came_at > BLOCKED_SECONDS and group not in self._told_blocked:
+            # Told again and again: there are always some who wait for what they have sent since.
+            if now - max(came_at, self._told_blocked.get(group, 0.0)) > BLOCKED_SECONDS:
                 why = self._internals.told_obstacles((group,))
                 if why:
-                    self._told_blocked.add(group)
+                    self._told_blocked[group] = now
                     self.say(Blocked(group, why))
