@@ -6,6 +6,8 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable
 
+import msgspec
+
 from ordercast.explore.freeze import Freezer
 
 
@@ -90,3 +92,41 @@ def test_what_two_hold_is_one_object_again_when_it_is_put_back() -> None:
     freezer.forget()
     freezer.restore(state)
     assert core.table["x"] is core.table["y"]
+
+
+class Way(msgspec.Struct, frozen=True):
+    """Never another one, but what it holds goes on."""
+
+    numbers: tuple[itertools.count[int], ...]
+    inner: Inner
+
+
+class WithWays:
+    """Makes what it needs when it needs it."""
+
+    def __init__(self) -> None:
+        self.inner = Inner("inner")
+        self.numbers = itertools.count(1)
+        self.ways: dict[str, Way] = {}
+
+    def send(self, name: str) -> int:
+        way = self.ways.setdefault(name, Way((self.numbers,), self.inner))
+        number = next(way.numbers[0])
+        way.inner.numbers.add(number)
+        return number
+
+
+def test_what_a_frozen_object_holds_is_put_back_too_and_is_still_what_others_hold() -> None:
+    core = WithWays()
+    freezer = Freezer(core)
+    core.send("x")
+    state = freezer.freeze()
+    assert core.send("x") == 2
+    assert freezer.freeze() != state
+    freezer.restore(state)
+    assert freezer.freeze() == state
+    assert core.inner.numbers == {1}
+    assert core.ways["x"].inner is core.inner
+    assert core.ways["x"].numbers[0] is core.numbers
+    assert core.send("x") == 2
+    assert core.send("y") == 3

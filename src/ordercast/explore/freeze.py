@@ -22,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from ordercast.core import Context
 from ordercast.core.errors import InvariantViolation
 
 
@@ -63,13 +64,36 @@ class Alias(tuple[int]):
     __slots__ = ()
 
 
-_ATOMS = {int, str, float, bool, bytes, memoryview, type(None), type, Anchor, Alias, Frozen, ConstantRandom, range}
+_ATOMS = {
+    *(int, str, float, bool, bytes, memoryview, type(None), type, range),
+    *(Anchor, Alias, Frozen, ConstantRandom, Context),
+}
 _CONSTANT = (FunctionType, BuiltinMethodType, MethodType, Enum, partial)
 _MISSING = object()
 
 
-def _is_frozen_struct(kind: type) -> bool:
-    return issubclass(kind, msgspec.Struct) and bool(kind.__struct_config__.frozen)
+def _is_plain_struct(kind: type) -> bool:
+    """Whether its values never change, nor what they hold: it is frozen, and what it is declared to hold could be in a
+    packet. (A route holds the counters of its links.)"""
+    if not issubclass(kind, msgspec.Struct) or not kind.__struct_config__.frozen:
+        return False
+    try:
+        waiting: list[Any] = [msgspec.inspect.type_info(kind)]
+    except (NameError, TypeError):  # declared with what there is for type checkers only
+        return False
+    seen = set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, msgspec.inspect.CustomType | msgspec.inspect.AnyType):
+            return False
+        if isinstance(each, msgspec.inspect.StructType) and not each.cls.__struct_config__.frozen:
+            return False
+        if isinstance(each, tuple):
+            waiting.extend(each)
+        elif isinstance(each, msgspec.Struct) and id(each) not in seen:
+            seen.add(id(each))
+            waiting.extend(getattr(each, name) for name in each.__struct_fields__)
+    return True
 
 
 class _Layout:
@@ -196,7 +220,7 @@ class Freezer:
         kind = type(value)
         if kind in self._atoms:
             return True
-        if isinstance(value, type) or _is_frozen_struct(kind):
+        if isinstance(value, type) or _is_plain_struct(kind):
             self._atoms.add(kind)
             return True
         return False
