@@ -177,9 +177,7 @@ def _detector(sites: tuple[str, ...], _messages: int) -> World:
 PARTS: dict[str, Callable[[tuple[str, ...], int], World]] = {
     "consensus": _consensus,
     "link": _link,
-    "link-full": lambda sites, messages: msgspec.structs.replace(
-        _link(sites, messages, letters_max=1), name="link-full"
-    ),
+    "link-full": _full_link,
     "lease": _lease,
     "detector": _detector,
     "primary": _primary,
