@@ -15,6 +15,10 @@ from ordercast.explore.world import clock_at
 from ordercast.explore.worlds import find_world
 
 RUNS, ACTIONS = 10, 80
+WORLDS = (
+    *("lease", "primary", "consensus", "link", "detector"),
+    *("sequencer", "token", "fan-3", "lamport", "scalatom", "propagation-graph", "intergroup"),
+)
 
 
 class Forgetful(Cores):
@@ -78,7 +82,7 @@ class Walk:
         return clock_at(self._sites.locals[self._locals[site]].clock, site, self._now, self._world)
 
 
-@pytest.mark.parametrize("name", ["lease", "primary", "consensus", "link", "detector", "sequencer", "token", "fan-3"])
+@pytest.mark.parametrize("name", WORLDS)
 def test_what_is_looked_up_is_what_would_be_done(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     world = find_world(name, 3, 2)
     remembers = Sites(world)
@@ -107,3 +111,23 @@ def test_a_step_that_asks_for_no_time_is_taken_once_for_all_times() -> None:
     later = sites.request(asker, 0.25)
     assert sites.cores.steps_taken == before + 2
     assert sites.locals[later.after].core != sites.locals[request.after].core
+
+
+def test_a_message_that_nobody_can_know_of_after_a_crash_was_never_multicast() -> None:
+    sites = Sites(find_world("lamport", 2, 1))
+    step = sites.request(sites.start(0).after, 0.0)
+    # First it reserves times, and then it logs the message.
+    before, *later = step.cuts
+    assert before.own == ()
+    assert all(cut.own for cut in later)
+    assert sites.locals[step.after].own
+
+
+def test_who_has_not_joined_a_channel_does_not_hear_what_is_broadcast_there() -> None:
+    sites = Sites(find_world("intergroup", 2, 1))
+    a, b = sites.start(0), sites.start(1)
+    spoken = [packet for packet in a.sends if sites.packets[packet].receiver == 1 and sites.packets[packet].channel]
+    assert all(sites.receive(b.after, packet, 0.0).after != b.after for packet in spoken)
+    # Whoever has crashed stays out.
+    crashed = sites.crash(b.after, None, 0.0).after
+    assert all(sites.receive(crashed, packet, 0.0).after == crashed for packet in spoken)

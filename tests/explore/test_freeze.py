@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from ordercast.explore.freeze import Freezer
+from ordercast.explore.freeze import ConstantRandom, Freezer
 
 
 class Inner:
@@ -130,3 +130,85 @@ def test_what_a_frozen_object_holds_is_put_back_too_and_is_still_what_others_hol
     assert core.ways["x"].numbers[0] is core.numbers
     assert core.send("x") == 2
     assert core.send("y") == 3
+
+
+class Counted(dict[str, int]):
+    """A table that knows how many entries it ever had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ever = 0
+
+    def note(self, name: str) -> None:
+        self.ever += 1
+        self[name] = self.ever
+
+
+class WithTables:
+    """Knows things by themselves, and not by names."""
+
+    def __init__(self) -> None:
+        self.counted = Counted()
+        self.known: dict[Inner, str] = {}
+        self.some: set[Inner] = set()
+        self.all: list[Inner] = []
+
+    def add(self, name: str) -> None:
+        self.counted.note(name)
+        inner = Inner(name)
+        self.known[inner] = name
+        self.some.add(inner)
+        self.all.append(inner)
+
+
+def test_tables_are_put_back_with_what_they_know_and_with_their_keys() -> None:
+    core = WithTables()
+    freezer = Freezer(core)
+    core.add("x")
+    core.add("y")
+    state = freezer.freeze()
+    core.add("z")
+    core.all[0].numbers.add(1)
+    freezer.freeze()
+    freezer.restore(state)
+    assert freezer.freeze() == state
+    assert core.counted.ever == 2
+    assert set(core.all) == core.some == set(core.known)
+    assert [inner.name for inner in core.all] == ["x", "y"]
+    assert core.all[0].numbers == set()
+
+
+class Held(msgspec.Struct):
+    """Knows what holds it."""
+
+    by: list[Held]
+
+
+class Holding:
+    """Has something that holds itself."""
+
+    def __init__(self) -> None:
+        self.held: Held | None = None
+
+
+def test_what_holds_itself_is_put_back_so() -> None:
+    core = Holding()
+    freezer = Freezer(core)
+    held = core.held = Held([])
+    held.by.append(held)
+    state = freezer.freeze()
+    core.held = None
+    freezer.freeze()
+    freezer.restore(state)
+    again: Held | None = core.held
+    assert again is not None
+    assert again is not held
+    assert again.by == [again]
+    assert again.by[0] is again
+    assert freezer.freeze() == state
+
+
+def test_chance_is_always_the_same_and_never_asked_for_ever() -> None:
+    chance = ConstantRandom()
+    assert [chance.randrange(bound) for bound in range(1, 9)] == [0, 1, 1, 3, 3, 3, 3, 7]
+    assert chance.choice(["only"]) == "only"

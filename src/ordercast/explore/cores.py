@@ -11,17 +11,19 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
-from ordercast.core import Context, GroupId, Packet, Protocol, SiteId, UsageError, WireError, effects
+import msgspec
+
+from ordercast.core import ChannelId, Context, GroupId, Packet, Protocol, SiteId, UsageError, WireError, effects
 from ordercast.core.events import Consumed, Event, MulticastRequested
 from ordercast.explore.freeze import ConstantRandom, Freezer
 from ordercast.explore.world import Observation, Seen, World
 
 _NO_STATE = frozenset(("outbox", "branches", "now"))
 _DONE = (
-    *(effects.SetTimer, effects.CancelTimer, effects.Append, effects.Checkpoint),
+    *(effects.SetTimer, effects.CancelTimer, effects.JoinChannel, effects.LeaveChannel),
     *(effects.Deliver, effects.Replay, effects.Rollback),
 )
-"""What means something in a small world, beside packets."""
+"""What means something in a small world, beside packets and records."""
 
 
 class Sent(NamedTuple):
@@ -30,14 +32,42 @@ class Sent(NamedTuple):
     packets: tuple[int, ...]
 
 
+class Logged(NamedTuple):
+    """A record that is written, or a checkpoint in the place of all of them."""
+
+    number: int
+    is_checkpoint: bool
+
+
 class Reaction(NamedTuple):
     """What a core does about an event."""
 
     core: int
     """The number of its state afterwards."""
     done: tuple[Any, ...]
-    """Effects, in order; for packets `Sent`."""
+    """Effects, in order; for packets `Sent`, for records `Logged`."""
     problem: str | None
+
+
+class Numbers:
+    """Values by number, those that hold tables and cannot be hashed too."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+
+    def number_of(self, value: Any) -> int:
+        """Equal ones have the same."""
+        key = value
+        try:
+            number = self._numbers.get(key)
+        except TypeError:
+            key = (type(value), msgspec.msgpack.encode(value))
+            number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self.values)
+            self.values.append(value)
+        return number
 
 
 class _Groups(dict[GroupId, tuple[SiteId, ...]]):
@@ -63,9 +93,11 @@ _DEPENDS_ON_TIME = Reaction(-2, (), None)
 class Cores:
     """All states of all cores, by number, and what they do."""
 
-    def __init__(self, world: World, number_of_packet: Callable[[SiteId, int, Packet], int]) -> None:
+    def __init__(self, world: World, number_of_packet: Callable[[SiteId, int, Packet, ChannelId | None], int]) -> None:
         self.branches: Counter[str] = Counter()
         self.steps_taken = 0
+        self.records = Numbers()
+        """Those of all logs, and checkpoints."""
         self._world = world
         self._number_of_packet = number_of_packet
         self._states: list[_CoreState] = []
@@ -173,10 +205,13 @@ class Cores:
             core.step(now, event)
             while True:
                 for effect in core.outbox:
-                    kind = type(effect)
-                    if kind is effects.Send or kind is effects.Broadcast:
+                    if isinstance(effect, effects.Send | effects.Broadcast):
                         done.append(self._sent(state.site, effect))
-                    elif kind in _DONE:
+                    elif isinstance(effect, effects.Append):
+                        done.append(Logged(self.records.number_of(effect.record), is_checkpoint=False))
+                    elif isinstance(effect, effects.Checkpoint):
+                        done.append(Logged(self.records.number_of(effect.state), is_checkpoint=True))
+                    elif isinstance(effect, _DONE):
                         done.append(effect)
                     if isinstance(effect, effects.Deliver):
                         unread += 1
@@ -201,6 +236,9 @@ class Cores:
         after = self._number_of(_CoreState(state.site, state.incarnation, freezer.freeze()))
         return Reaction(after, tuple(done), problem), is_its_own
 
-    def _sent(self, sender: int, effect: Any) -> Sent:
-        to = effect.to if type(effect) is effects.Send else self._world.sites
-        return Sent(tuple([self._number_of_packet(site, sender, effect.packet) for site in to]))
+    def _sent(self, sender: int, effect: effects.Send | effects.Broadcast) -> Sent:
+        if isinstance(effect, effects.Send):
+            to, channel = effect.to, None
+        else:
+            to, channel = self._world.sites, effect.channel
+        return Sent(tuple([self._number_of_packet(site, sender, effect.packet, channel) for site in to]))
