@@ -14,9 +14,6 @@ from ordercast.core import Context, MessageId, Protocol
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.protocols.classic.sequencer import Sequencer
 
-UNDECLARED = {"intergroup"}
-"""Nobody has said yet what these do at rest."""
-
 
 class Leaky:
     """Somewhere deep in a core."""
@@ -68,7 +65,7 @@ def test_a_run_claims_nothing_about_rest_where_the_contract_says_nothing() -> No
     assert with_rest(trial.run, trial.scenario.simulation()) == trial.run
 
 
-@pytest.mark.parametrize("name", [name for name in PROTOCOL_NAMES if name not in UNDECLARED])
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
 def test_every_protocol_comes_to_rest_within_what_it_declares(name: str) -> None:
     protocol: type[Protocol] = find_protocol(name)
     assert protocol.contract.at_rest is not None
@@ -76,5 +73,17 @@ def test_every_protocol_comes_to_rest_within_what_it_declares(name: str) -> None
         assert run_seed(protocol, seed).outcome.violations == ()
 
 
-def test_who_has_not_declared_anything_is_on_the_list() -> None:
-    assert {name for name in PROTOCOL_NAMES if find_protocol(name).contract.at_rest is None} == UNDECLARED
+def test_a_run_that_ends_as_soon_as_nothing_is_delivered_is_looked_at_for_so_long_and_one_of_eight_goes_on() -> None:
+    protocol = find_protocol("intergroup")
+    quiet = protocol.arrangement.campaign.quiet
+    assert quiet is not None
+    assert quiet < SECONDS
+    ended = run_seed(protocol, 1).run
+    assert ended.bounds["rest"]["seconds"] == quiet
+    # What everyone has is forgotten a few control messages later.
+    assert "no-leak" not in ended.guarantees
+    assert {"quiescence", "credit-returned"} <= set(ended.guarantees)
+    went_on = run_seed(protocol, 8).run
+    assert went_on.bounds["rest"]["seconds"] == SECONDS
+    assert set(PROPERTIES) <= set(went_on.guarantees)
+    assert went_on.ended_at > ended.ended_at + 10.0

@@ -6,7 +6,9 @@ import itertools
 from collections import Counter, deque
 from collections.abc import Callable
 
-from ordercast.explore.freeze import Freezer
+import msgspec
+
+from ordercast.explore.freeze import ConstantRandom, Freezer
 
 
 class Inner:
@@ -90,3 +92,123 @@ def test_what_two_hold_is_one_object_again_when_it_is_put_back() -> None:
     freezer.forget()
     freezer.restore(state)
     assert core.table["x"] is core.table["y"]
+
+
+class Way(msgspec.Struct, frozen=True):
+    """Never another one, but what it holds goes on."""
+
+    numbers: tuple[itertools.count[int], ...]
+    inner: Inner
+
+
+class WithWays:
+    """Makes what it needs when it needs it."""
+
+    def __init__(self) -> None:
+        self.inner = Inner("inner")
+        self.numbers = itertools.count(1)
+        self.ways: dict[str, Way] = {}
+
+    def send(self, name: str) -> int:
+        way = self.ways.setdefault(name, Way((self.numbers,), self.inner))
+        number = next(way.numbers[0])
+        way.inner.numbers.add(number)
+        return number
+
+
+def test_what_a_frozen_object_holds_is_put_back_too_and_is_still_what_others_hold() -> None:
+    core = WithWays()
+    freezer = Freezer(core)
+    core.send("x")
+    state = freezer.freeze()
+    assert core.send("x") == 2
+    assert freezer.freeze() != state
+    freezer.restore(state)
+    assert freezer.freeze() == state
+    assert core.inner.numbers == {1}
+    assert core.ways["x"].inner is core.inner
+    assert core.ways["x"].numbers[0] is core.numbers
+    assert core.send("x") == 2
+    assert core.send("y") == 3
+
+
+class Counted(dict[str, int]):
+    """A table that knows how many entries it ever had."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ever = 0
+
+    def note(self, name: str) -> None:
+        self.ever += 1
+        self[name] = self.ever
+
+
+class WithTables:
+    """Knows things by themselves, and not by names."""
+
+    def __init__(self) -> None:
+        self.counted = Counted()
+        self.known: dict[Inner, str] = {}
+        self.some: set[Inner] = set()
+        self.all: list[Inner] = []
+
+    def add(self, name: str) -> None:
+        self.counted.note(name)
+        inner = Inner(name)
+        self.known[inner] = name
+        self.some.add(inner)
+        self.all.append(inner)
+
+
+def test_tables_are_put_back_with_what_they_know_and_with_their_keys() -> None:
+    core = WithTables()
+    freezer = Freezer(core)
+    core.add("x")
+    core.add("y")
+    state = freezer.freeze()
+    core.add("z")
+    core.all[0].numbers.add(1)
+    freezer.freeze()
+    freezer.restore(state)
+    assert freezer.freeze() == state
+    assert core.counted.ever == 2
+    assert set(core.all) == core.some == set(core.known)
+    assert [inner.name for inner in core.all] == ["x", "y"]
+    assert core.all[0].numbers == set()
+
+
+class Held(msgspec.Struct):
+    """Knows what holds it."""
+
+    by: list[Held]
+
+
+class Holding:
+    """Has something that holds itself."""
+
+    def __init__(self) -> None:
+        self.held: Held | None = None
+
+
+def test_what_holds_itself_is_put_back_so() -> None:
+    core = Holding()
+    freezer = Freezer(core)
+    held = core.held = Held([])
+    held.by.append(held)
+    state = freezer.freeze()
+    core.held = None
+    freezer.freeze()
+    freezer.restore(state)
+    again: Held | None = core.held
+    assert again is not None
+    assert again is not held
+    assert again.by == [again]
+    assert again.by[0] is again
+    assert freezer.freeze() == state
+
+
+def test_chance_is_always_the_same_and_never_asked_for_ever() -> None:
+    chance = ConstantRandom()
+    assert [chance.randrange(bound) for bound in range(1, 9)] == [0, 1, 1, 3, 3, 3, 3, 7]
+    assert chance.choice(["only"]) == "only"

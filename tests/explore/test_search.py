@@ -9,6 +9,7 @@ from ordercast.core import UsageError
 from ordercast.explore.quorums import check_quorums
 from ordercast.explore.search import Found, Search
 from ordercast.explore.worlds import PARTS, find_world
+from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from ordercast.protocols.parts.quorum import Quorum
 
 
@@ -38,6 +39,19 @@ def test_the_smallest_world_of_each_part_is_searched_whole_and_nothing_is_wrong(
     assert found.whole
     assert found.states > 20
     assert found.settled > 0
+
+
+@pytest.mark.parametrize("name", [name for name in PROTOCOL_NAMES if not find_protocol(name).contract.one_channel])
+def test_every_protocol_can_be_searched_and_nothing_is_wrong_as_far_as_that_comes(name: str) -> None:
+    found = search(name, 3, 2, states=2000)
+    assert found.problem is None
+    assert found.whole or found.states >= 2000
+    assert found.settled > 0
+
+
+def test_who_promises_no_end_is_not_expected_to_come_to_one() -> None:
+    assert find_world("fan-1", 2, 1).done((), 0.0, frozenset()) is None
+    assert find_world("sequencer", 2, 1).done is find_world("consensus", 2, 1).done
 
 
 def test_every_part_has_its_smallest_world() -> None:

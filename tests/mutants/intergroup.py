@@ -100,3 +100,17 @@ def forgets_what_it_has_delivered(self: Any, group: ProcessGroup, stream: Stream
     InterGroup.hand_over(self, group, stream, data, service)
     stream.delivered = 0
     group.last_key = (0, "")
+
+
+# ---------------------------------------------------------------------- at rest
+@mutant(InterGroup, "stability.on_clear_timeout", caught_by="no-leak", alone=True, printed=True)
+def forgets_only_what_is_its_own(self: Stability, name: GroupId) -> None:
+    """What others have sent is kept for repairs though everyone has it, until there is no more room."""
+    group = self._core.process_groups.get(name)
+    if group is None:
+        return
+    for_ever = group.__dict__.setdefault("for_ever", set())
+    for sender, kept in group.buffer._found.items():
+        if sender != self._core.site:
+            for_ever.update(data.multicast.id for data in kept.values())
+    Stability.on_clear_timeout(self, name)

@@ -13,6 +13,7 @@ from tests.mutants.machine.kept import Kept, Verdict, read_reasons
 from tests.mutants.machine.mutants import Module, find_files, find_modules
 from tests.mutants.machine.plan import CORE, PLANS, find_plan
 from tests.mutants.machine.pool import HANGS, run_each
+from tests.mutants.machine.sound import run_soundly
 
 
 def module_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
@@ -117,6 +118,19 @@ def test_each_trial_is_a_process_of_its_own_with_a_limit() -> None:
 
     results = {job: noticed for job, noticed, _ in run_each(["passes", "fails", "loops"], trial, 1.0, 3)}
     assert results == {"passes": None, "fails": "test: fails", "loops": HANGS}
+
+
+def test_a_run_that_fails_without_any_mutant_says_nothing_about_one(capsys: pytest.CaptureFixture[str]) -> None:
+    def trial(job: str, left_out: frozenset[str]) -> str | None:
+        runs = [run for run in ("p:1", "p:2") if run not in left_out]
+        return {"broken": f"campaign: {runs[0]} termination", "sound": None, "odd": "campaign: TypeError"}[job]
+
+    def passes(run: str) -> bool:
+        return run != "p:1"
+
+    results = {job: noticed for job, noticed, _ in run_soundly(["broken", "sound", "odd"], trial, 5.0, 1, passes)}
+    assert results == {"broken": "campaign: p:2 termination", "sound": None, "odd": "campaign: TypeError"}
+    assert "p:1 fails without any mutant" in capsys.readouterr().err
 
 
 # ---------------------------------------------------------------------- the tables

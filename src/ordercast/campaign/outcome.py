@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ordercast.campaign.draw import Draw
 from ordercast.campaign.profile import Profile, draw_of
-from ordercast.campaign.rest import with_rest
+from ordercast.campaign.rest import goes_on, with_rest
 from ordercast.check import CLAIMED, Choice, Verdict, judge
 from ordercast.core import Protocol
 from ordercast.protocols import find_protocol
@@ -142,6 +142,8 @@ def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: flo
     """The run, and whether it has ended before its time."""
     simulation = scenario.simulation()
     simulation.queue.events_max = events_max
+    if quiet_seconds is not None and goes_on(simulation, scenario.seed, quiet_seconds):
+        quiet_seconds = None
     failure = None
     try:
         simulation.execute(quiet_seconds)

@@ -7,16 +7,19 @@ like one that somebody thought of.
 from __future__ import annotations
 
 from collections import deque
+from math import inf
 from typing import Any, Final
 
 from msgspec.structs import asdict, replace
 
-from ordercast.core import AddressMemo, Context, MessageId, Protocol, is_liveness
+from ordercast.core import AddressMemo, AtRest, Context, MessageId, Protocol, is_liveness
 from ordercast.sim import Simulation
 from ordercast.trace.schema import Run
 
 SECONDS: Final = 5.0
 """So long before its end a run is looked at: longer than any pause between two retransmissions."""
+GOES_ON_EVERY: Final = 8
+"""Of the runs that would end before it is quiet enough to look at what is kept."""
 PROPERTIES: Final = ("quiescence", "no-leak", "credit-returned")
 
 _PLAIN: Final = (str, bytes, int, float, bool, type(None), type, Context, AddressMemo)
@@ -28,16 +31,31 @@ _MODULE: Final = __name__.partition(".")[0]
 def with_rest(run: Run, simulation: Simulation) -> Run:
     """The description of a run that has ended, with what its sites keep and the claims about that, where the protocol
     declares them."""
-    contract, options = simulation.contract, simulation.options
-    # Also those that begin later: many runs of changes begin without any group.
-    groups = {*simulation.groups, *(change.group for change in simulation.changes)}
-    declared = contract.at_rest and contract.at_rest(len(simulation.sites), len(groups), options)
-    if not declared or not any(is_liveness(name) for name in run.guarantees):
+    declared = _declared(simulation)
+    if declared is None or not any(is_liveness(name) for name in run.guarantees):
         # Who promises no end (a site may be refused for good, and the others wait for it) comes to no rest either.
         return run
-    bounds = {"seconds": SECONDS, **asdict(declared)}
+    # In a run that has ended before its time nothing was delivered for so long, and perhaps for no longer.
+    quiet = simulation.quiet_seconds if simulation.ended_early else inf
+    bounds = {"seconds": min(SECONDS, quiet), **asdict(declared)}
+    after_seconds = bounds.pop("after_seconds")
+    claims = [name for name in PROPERTIES if name != "no-leak" or after_seconds <= quiet]
     rest = {name: _tell(site) for name, site in simulation.sites.items() if site.up}
-    return replace(run, guarantees=[*run.guarantees, *PROPERTIES], bounds={**run.bounds, "rest": bounds}, rest=rest)
+    return replace(run, guarantees=[*run.guarantees, *claims], bounds={**run.bounds, "rest": bounds}, rest=rest)
+
+
+def goes_on(simulation: Simulation, seed: int, quiet_seconds: float) -> bool:
+    """Whether a run is to have all of its time though nothing is delivered any more: one of so many where it takes
+    longer until only that is kept which the protocol declares."""
+    declared = _declared(simulation)
+    return declared is not None and declared.after_seconds > quiet_seconds and seed % GOES_ON_EVERY == 0
+
+
+def _declared(simulation: Simulation) -> AtRest | None:
+    at_rest = simulation.contract.at_rest
+    # Also groups that begin later: many runs of changes begin without any.
+    groups = {*simulation.groups, *(change.group for change in simulation.changes)}
+    return at_rest and at_rest(len(simulation.sites), len(groups), simulation.options)
 
 
 def _tell(site: Any) -> dict[str, int]:

@@ -88,7 +88,7 @@ def _document(what: str, search: Search, found: Found, written: Path | None) -> 
         "states_per_second": round(found.states / max(found.seconds, 1e-9)),
         "site_states": len(search.sites.locals),
         "left_alone": found.settled,
-        "branches": dict(sorted(search.sites.branches.items())),
+        "branches": dict(sorted(search.sites.cores.branches.items())),
         "problem": found.problem,
         "counterexample": None if written is None else str(written),
     }

@@ -98,6 +98,9 @@ class AtRest(msgspec.Struct, frozen=True):
     """Entries of all tables of a core together, with those that it has from the start."""
     credit: int = 1
     """The least that an application may multicast at once, to any group."""
+    after_seconds: float = 0.0
+    """So long after everything is delivered that is true of messages and entries: what forgets with words that are said
+    now and then needs some of them."""
 
 
 def no_bounds(_bounds: Bounds, _options: Options) -> Mapping[str, float]:

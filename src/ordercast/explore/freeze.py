@@ -14,14 +14,23 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict, deque
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from operator import is_
 from random import Random
-from types import BuiltinMethodType, CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, MethodType
+from types import (
+    BuiltinMethodType,
+    CellType,
+    FunctionType,
+    GetSetDescriptorType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+)
 from typing import Any
 
 import msgspec
 
+from ordercast.core import Context, Options
 from ordercast.core.errors import InvariantViolation
 
 
@@ -36,7 +45,8 @@ class ConstantRandom(Random):
         return 0.5
 
     def getrandbits(self, k: int, /) -> int:
-        return (1 << k) >> 1
+        # Less than any number of so many bits: who asks until it is less than a bound, asks once.
+        return ((1 << k) - 1) >> 1
 
     def seed(self, *_arguments: Any, **_keywords: Any) -> None:
         """There is nothing to seed."""
@@ -63,13 +73,47 @@ class Alias(tuple[int]):
     __slots__ = ()
 
 
-_ATOMS = {int, str, float, bool, bytes, memoryview, type(None), type, Anchor, Alias, Frozen, ConstantRandom, range}
+_ATOMS = {
+    *(int, str, float, bool, bytes, memoryview, type(None), type, range),
+    *(Anchor, Alias, Frozen, ConstantRandom),
+}
+_GIVEN = (Context, Options)
+"""What a core was given and does not change."""
 _CONSTANT = (FunctionType, BuiltinMethodType, MethodType, Enum, partial)
 _MISSING = object()
+_CHANGEABLE = (
+    *(msgspec.inspect.CustomType, msgspec.inspect.AnyType),
+    *(msgspec.inspect.DictType, msgspec.inspect.ListType, msgspec.inspect.SetType),
+)
+"""Declared types of what can change, or be anything."""
 
 
 def _is_frozen_struct(kind: type) -> bool:
     return issubclass(kind, msgspec.Struct) and bool(kind.__struct_config__.frozen)
+
+
+def _is_plain_struct(kind: type) -> bool:
+    """Whether its values never change, nor what they hold, and can be hashed: it is frozen, and what it is declared to
+    hold is as plain. (A route holds the counters of its links, a roster a table.)"""
+    if not _is_frozen_struct(kind):
+        return False
+    try:
+        waiting: list[Any] = [msgspec.inspect.type_info(kind)]
+    except (NameError, TypeError):  # declared with what there is for type checkers only
+        return False
+    seen = set()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, _CHANGEABLE):
+            return False
+        if isinstance(each, msgspec.inspect.StructType) and not each.cls.__struct_config__.frozen:
+            return False
+        if isinstance(each, tuple):
+            waiting.extend(each)
+        elif isinstance(each, msgspec.Struct) and id(each) not in seen:
+            seen.add(id(each))
+            waiting.extend(getattr(each, name) for name in each.__struct_fields__)
+    return True
 
 
 class _Layout:
@@ -85,6 +129,13 @@ class _Layout:
                     if isinstance(value, MemberDescriptorType):
                         names[name] = None
         self.slots = tuple(names)
+        self.cached = {
+            name
+            for ancestor in kind.__mro__
+            for name, value in vars(ancestor).items()
+            if isinstance(value, cached_property)
+        }
+        """What is worked out when it is asked for: no part of the state."""
         self.has_dict = any(isinstance(vars(each).get("__dict__"), GetSetDescriptorType) for each in kind.__mro__)
 
 
@@ -146,7 +197,7 @@ class _Place:
 
 def _may_change(anchor: Any) -> bool:
     """Functions do not, nor do tables of functions, which are made once."""
-    if isinstance(anchor, _CONSTANT):
+    if isinstance(anchor, (*_CONSTANT, *_GIVEN, MappingProxyType)):
         return False
     if isinstance(anchor, dict):
         return not anchor or not all(callable(each) for each in anchor.values())
@@ -180,6 +231,9 @@ class Freezer:
         left_out = {id(getattr(root, name)) for name in self._leave_out}
         while waiting:
             value = waiting.pop()
+            if isinstance(value, _GIVEN):
+                self._anchor(value)
+                continue
             # A counter cannot be set back: it is always made anew.
             if self._is_atom(value) or id(value) in self._numbers or isinstance(value, itertools.count):
                 continue
@@ -188,15 +242,22 @@ class Freezer:
             if isinstance(value, tuple | frozenset):
                 waiting.extend(value)
                 continue
-            self._numbers[id(value)] = Anchor((len(self._anchors),))
-            self._anchors.append(value)
+            if _is_frozen_struct(type(value)):
+                # Nothing can be put into it: like a tuple, it is made anew where something that it holds was made anew.
+                waiting.extend(_inside(value))
+                continue
+            self._anchor(value)
             waiting.extend(_inside(value))
+
+    def _anchor(self, value: Any) -> None:
+        self._numbers[id(value)] = Anchor((len(self._anchors),))
+        self._anchors.append(value)
 
     def _is_atom(self, value: object) -> bool:
         kind = type(value)
         if kind in self._atoms:
             return True
-        if isinstance(value, type) or _is_frozen_struct(kind):
+        if isinstance(value, type) or _is_plain_struct(kind):
             self._atoms.add(kind)
             return True
         return False
@@ -269,9 +330,21 @@ class Freezer:
         freeze = self._freeze
         if issubclass(kind, dict):
             factory = value.default_factory if kind is defaultdict else None
-            return Frozen((kind, freeze(factory), tuple(value), tuple([freeze(each) for each in value.values()])))
+            keys = tuple([freeze(each) for each in value])
+            values = tuple([freeze(each) for each in value.values()])
+            attributes = getattr(value, "__dict__", None)
+            if not attributes:
+                return Frozen((kind, freeze(factory), keys, values))
+            # A table of a class of its own, which knows more than its entries.
+            more = (tuple(attributes), tuple([freeze(each) for each in attributes.values()]))
+            return Frozen((kind, freeze(factory), keys, values, *more))
+        if kind is MappingProxyType:
+            return Frozen((kind, tuple(value), tuple([freeze(each) for each in value.values()])))
         if kind is set:
-            return Frozen((set, frozenset(value)))
+            elements = tuple([freeze(each) for each in value])
+            # What is made anew is made in the order in which it was met, or its second references would be to others.
+            is_plain = not any(type(each) is Frozen or type(each) is Alias for each in elements)
+            return Frozen((set, frozenset(elements) if is_plain else elements))
         if kind is list or kind is deque:
             return Frozen((kind, tuple([freeze(each) for each in value]), value.maxlen if kind is deque else None))
         if kind is itertools.count:
@@ -287,6 +360,8 @@ class Freezer:
         attributes = vars(value)
         if value is self._core and self._leave_out:
             attributes = {name: each for name, each in attributes.items() if name not in self._leave_out}
+        if layout.cached:
+            attributes = {name: each for name, each in attributes.items() if name not in layout.cached}
         return Frozen((kind, slots, tuple(attributes), tuple([freeze(each) for each in attributes.values()])))
 
     # ------------------------------------------------------------------ back
@@ -318,12 +393,19 @@ class Freezer:
             return partial(self._thaw(value[1]), *(self._thaw(each) for each in value[2]))
         if made_of is MethodType:
             return getattr(self._thaw(value[1]), value[2])
-        if issubclass(made_of, msgspec.Struct):
+        if made_of is MappingProxyType:
             place = len(self._made)
             self._made.append(None)
-            fields = [self._thaw(each) for each in value[1]]
-            made: Any = made_of(**dict(zip(_layout(made_of).slots, fields, strict=True)))
-            self._made[place] = made
+            table = dict(zip(value[1], map(self._thaw, value[2]), strict=True))
+            proxy = self._made[place] = MappingProxyType(table)
+            return proxy
+        if issubclass(made_of, msgspec.Struct):
+            names = _layout(made_of).slots
+            made: Any = made_of(**dict.fromkeys(names))
+            # It is there before what it holds, which may hold it.
+            self._made.append(made)
+            for name, each in zip(names, value[1], strict=True):
+                msgspec.structs.force_setattr(made, name, self._thaw(each))
             return made
         if made_of is itertools.count:
             made = itertools.count(*value[1])
@@ -343,11 +425,15 @@ class Freezer:
             made.clear()
             if kind is defaultdict:
                 made.default_factory = thaw(value[1])
-            for key, each in zip(value[2], value[3], strict=True):
+            keys = [thaw(key) for key in value[2]]
+            for key, each in zip(keys, value[3], strict=True):
                 made[key] = thaw(each)
+            if len(value) > 4:
+                vars(made).clear()
+                vars(made).update(zip(value[4], [thaw(each) for each in value[5]], strict=True))
         elif kind is set:
             made.clear()
-            made.update(value[1])
+            made.update([thaw(each) for each in value[1]])
         elif kind is list:
             made[:] = [thaw(each) for each in value[1]]
         elif kind is deque:
@@ -392,8 +478,13 @@ def _inside(value: Any) -> list[Any]:
         return [] if isinstance(value.__self__, type) else [value.__self__]
     if isinstance(value, partial):
         return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, MappingProxyType):
+        return list(value.values())
     if isinstance(value, dict):
-        return [*value.values(), *([value.default_factory] if isinstance(value, defaultdict) else [])]
+        more = (
+            [value.default_factory] if isinstance(value, defaultdict) else list(getattr(value, "__dict__", {}).values())
+        )
+        return [*value, *value.values(), *more]
     if isinstance(value, list | set | deque):
         return list(value)
     if isinstance(value, bytearray | Enum):

@@ -51,6 +51,11 @@ def everything_delivered(seen: tuple[Seen, ...], _now: float, dead: frozenset[in
     return None
 
 
+def nothing_promised(_seen: tuple[Any, ...], _now: float, _dead: frozenset[int]) -> str | None:
+    """For protocols that promise no end: what is lost may be lost."""
+    return None
+
+
 def _words(messages: tuple[MessageId, ...]) -> str:
     return ", ".join(map(str, messages)) or "nothing"
 

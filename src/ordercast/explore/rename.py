@@ -56,9 +56,9 @@ class _View:
         for packet in packets:
             number = known.get(packet)
             if number is None:
-                receiver, sender, content = self._sites.packets[packet]
+                receiver, sender, content, channel = self._sites.packets[packet]
                 ends = (self._permutation[receiver], self._permutation[sender])
-                number = known[packet] = hash((ends, rename(content, self._names)))
+                number = known[packet] = hash((ends, rename(content, self._names), channel))
             hashes.append(number)
         hashes.sort()
         return tuple(hashes)
@@ -73,7 +73,8 @@ def rename(value: Any, names: Mapping[str, str]) -> Any:
     if kind is Frozen:
         if issubclass(value[0], dict):
             keys = (rename(key, names) for key in value[2])
-            return (dict, frozenset(zip(keys, (rename(each, names) for each in value[3]), strict=True)))
+            entries = frozenset(zip(keys, (rename(each, names) for each in value[3]), strict=True))
+            return (dict, entries, *(rename(each, names) for each in value[4:]))
         return (value[0], *(rename(each, names) for each in value[1:]))
     if kind is tuple:
         if value and all(type(each) is str for each in value):

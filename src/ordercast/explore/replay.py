@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from ordercast.core import Context, SiteId, UsageError
+from ordercast.core import ChannelId, Context, SiteId, UsageError
 from ordercast.core import effects as effect_types
 from ordercast.core.events import Arrival, Consumed, TimerFired
 from ordercast.core.packets import Packet
@@ -21,6 +21,13 @@ from ordercast.trace.schema import Run
 
 STEP_SECONDS = 0.001
 """In the trace one step is so much later than the one before."""
+
+
+class _Flying(NamedTuple):
+    receiver: SiteId
+    sender: SiteId
+    packet: Packet
+    channel: ChannelId | None
 
 
 class _Crashed(Exception):
@@ -93,7 +100,7 @@ class _Site:
 
     def broadcast(self, instance: Instance, effect: effect_types.Broadcast) -> None:
         for site in self._replay.world.sites:
-            self._replay.send(self, site, effect.packet)
+            self._replay.send(self, site, effect.packet, effect.channel)
         self.count()
 
     def deliver(self, instance: Instance, effect: effect_types.Deliver | effect_types.Replay) -> None:
@@ -141,16 +148,16 @@ class Replay:
         self.time = 0.0
         self.problem: str | None = None
         """What the world's own judges say in the end."""
-        self._flying: dict[int, tuple[SiteId, SiteId, Packet]] = {}
+        self._flying: dict[int, _Flying] = {}
         self._sent = 0
-        self._new: list[tuple[SiteId, SiteId, Packet]] = []
+        self._new: list[_Flying] = []
         self._sites = {name: _Site(self, name) for name in world.sites}
         self._clock = 0.0
 
-    def send(self, sender: _Site, receiver: SiteId, packet: Packet) -> None:
+    def send(self, sender: _Site, receiver: SiteId, packet: Packet, channel: ChannelId | None = None) -> None:
         """A packet leaves; it gets its number when the step is over, as in the search."""
         sender.recorder.send(self.time, receiver, describe(sender.name, "main", packet))
-        self._new.append((receiver, sender.name, packet))
+        self._new.append(_Flying(receiver, sender.name, packet, channel))
 
     def run(self) -> str | None:
         """Take all steps; what is wrong in the end."""
@@ -223,12 +230,11 @@ class Replay:
             site.instance.handle(doing.clock, TimerFired(timer))
         else:
             known = self._flying.get(doing.packet)
-            if known is None or known[0] != site.name:
+            if known is None or known.receiver != site.name:
                 raise UsageError(f"packet {doing.packet} is not under way to {site.name}")
-            _, sender, packet = known
             if doing.does == "deliver":
                 del self._flying[doing.packet]
-            site.instance.receive(doing.clock, sender, packet, Arrival())
+            site.instance.receive(doing.clock, known.sender, known.packet, Arrival(channel=known.channel))
         site.read(doing.clock)
 
     def trace(self) -> tuple[Run, pa.Table]:

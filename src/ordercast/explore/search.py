@@ -200,7 +200,7 @@ class Search:
 
     def _kind_of(self, action: Action) -> Action:
         if action[0] == "deliver" or action[0] == "again":
-            receiver, sender, packet = self.sites.packets[action[1]]
+            receiver, sender, packet, _ = self.sites.packets[action[1]]
             return (action[0], receiver, sender, type(packet))
         return action[:2] if action[0] == "crash" else action
 

@@ -1,40 +1,20 @@
 """The sites of a world: every state that one of them has been seen in, and what each event makes of it.
 
 What a site does depends on its own state and the event alone. There are far fewer states of one site than of all of
-them together, so each step of a core is taken once and looked up ever after.
+them together, and fewer still of its core (`cores.py`), whose steps are taken once and looked up ever after.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ordercast.core import (
-    Context,
-    GroupId,
-    MessageId,
-    Multicast,
-    Packet,
-    Protocol,
-    SiteId,
-    UsageError,
-    WireError,
-    effects,
-)
-from ordercast.core.events import Consumed, Event, MulticastRequested, Received, Recovered, Started, Timer, TimerFired
-from ordercast.explore.freeze import ConstantRandom, Freezer
+from ordercast.core import ChannelId, MessageId, Multicast, Packet, SiteId, effects
+from ordercast.core.events import Arrival, Event, MulticastRequested, Received, Recovered, Started, Timer, TimerFired
+from ordercast.explore.cores import NOT_NOW, Cores, Logged, Numbers, Sent
 from ordercast.explore.world import Observation, Seen, World
-
-_NO_STATE = frozenset(("outbox", "branches", "now"))
-
-
-class _Groups(dict[GroupId, tuple[SiteId, ...]]):
-    """A table that never changes, so that what holds it can be hashed."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return len(self)
 
 
 class Local(NamedTuple):
@@ -42,23 +22,26 @@ class Local(NamedTuple):
 
     site: int
     incarnation: int
-    core: tuple[int, ...]
-    """As its freezer numbers what is in it."""
-    records: tuple[Any, ...]
-    checkpoint: Any
+    core: int
+    """The number of its core's state."""
+    records: tuple[int, ...]
+    """Those in the log, by number."""
+    checkpoint: int | None
     timers: tuple[tuple[Timer, float], ...]
     """Those that are set, with the time at which they are due, or how long they last where clocks mean nothing."""
     own: tuple[MessageId, ...]
     delivered: tuple[MessageId, ...]
     clock: float
     """Where clocks are read: how late it is here. Else 0."""
+    channels: frozenset[ChannelId] = frozenset()
+    """What is heard here of what is broadcast."""
 
 
 class Cut(NamedTuple):
     """How far a step has come when its site crashes."""
 
-    records: tuple[Any, ...]
-    checkpoint: Any
+    records: tuple[int, ...]
+    checkpoint: int | None
     own: tuple[MessageId, ...]
     delivered: tuple[MessageId, ...]
     sends: tuple[int, ...]
@@ -82,6 +65,8 @@ class Flying(NamedTuple):
     receiver: int
     sender: int
     packet: Packet
+    channel: ChannelId | None
+    """On which it was broadcast."""
 
 
 REFUSED = Step(-1, (), None, (), ())
@@ -98,31 +83,33 @@ class Sites:
         """Of each state what a judge sees; equal ones are one object."""
         self._observations: dict[Observation, Observation] = {}
         self.packets: list[Flying] = []
-        self.branches: Counter[str] = Counter()
-        self.steps_taken = 0
+        self.cores = Cores(world, self._number_of_packet)
         self._local_numbers: dict[Local, int] = {}
-        self._packet_numbers: dict[Any, int] = {}
-        self._cores: dict[tuple[int, int], tuple[Protocol, Freezer, tuple[int, ...]]] = {}
-        self._groups = _Groups(world.groups)
-        self._random = ConstantRandom()
+        self._contents = Numbers()
+        """Of packets."""
+        self._packet_numbers: dict[tuple[int, int, int, ChannelId | None], int] = {}
         self._indices = {site: index for index, site in enumerate(world.sites)}
 
     # ------------------------------------------------------------------ events
     def start(self, site: int) -> Step:
         """The first start."""
-        blank = Local(site, 0, (), (), None, (), (), (), 0.0)
-        return self._take(blank, Started(), 0.0, fresh=True)
+        blank = Local(site, 0, self.cores.blank(site, 0), (), None, (), (), (), 0.0)
+        return self._take(blank, "start", Started(), 0.0)
 
     def receive(self, local: int, packet: int, now: float) -> Step:
         """A packet arrives."""
         flying = self.packets[packet]
-        return self._take(self.locals[local], Received(self.world.sites[flying.sender], flying.packet), now)
+        if flying.channel is not None and flying.channel not in self.locals[local].channels:
+            return Step(local, (), None, (), ())
+        arrival = Arrival(channel=flying.channel)
+        received = Received(self.world.sites[flying.sender], flying.packet, arrival)
+        return self._take(self.locals[local], packet, received, now)
 
     def fire(self, local: int, timer: Timer, now: float) -> Step:
         """A timer runs out."""
         state = self.locals[local]
-        left = tuple(each for each in state.timers if each[0] != timer)
-        return self._take(state._replace(timers=left), TimerFired(timer), now)
+        left = tuple([each for each in state.timers if each[0] != timer])
+        return self._take(state._replace(timers=left), ("timer", timer), TimerFired(timer), now)
 
     def request(self, local: int, now: float) -> Step:
         """The application multicasts to the first group."""
@@ -130,10 +117,7 @@ class Sites:
         number = 1 + sum(message.incarnation == state.incarnation for message in state.own)
         message = MessageId(self.world.sites[state.site], state.incarnation, number)
         multicast = Multicast(message, (next(iter(self.world.groups)),), b"x")
-        try:
-            return self._take(state, MulticastRequested(multicast), now)
-        except UsageError:
-            return REFUSED
+        return self._take(state, ("request", number), MulticastRequested(multicast), now, message)
 
     def crash(self, local: int, cut: Cut | None, now: float) -> Step:
         """The site crashes and comes back with its log; with a cut, in the middle of a step."""
@@ -143,170 +127,138 @@ class Sites:
         else:
             records, checkpoint, own, delivered = state.records, state.checkpoint, state.own, state.delivered
         incarnation = state.incarnation + 1
-        blank = Local(state.site, incarnation, (), records, checkpoint, (), own, delivered, state.clock)
-        return self._take(blank, Recovered(records, checkpoint), now, fresh=True)
+        core = self.cores.blank(state.site, incarnation)
+        blank = Local(state.site, incarnation, core, records, checkpoint, (), own, delivered, state.clock)
+        recovered = Recovered(*self._log_of(blank))
+        return self._take(blank, ("crash", records, checkpoint), recovered, now)
 
-    # ------------------------------------------------------------------ cores
-    def _core(self, site: int, incarnation: int) -> tuple[Protocol, Freezer, tuple[int, ...]]:
-        known = self._cores.get((site, incarnation))
-        if known is None:
-            world = self.world
-            core = world.protocol(
-                Context(
-                    site=world.sites[site],
-                    groups=self._groups,
-                    sites=world.sites,
-                    options=world.options,
-                    random=self._random,
-                    incarnation=incarnation,
-                )
-            )
-            core.branches = self.branches
-            freezer = Freezer(core, _NO_STATE)
-            known = self._cores[site, incarnation] = (core, freezer, freezer.freeze())
-        return known
+    def _log_of(self, local: Local) -> tuple[tuple[Any, ...], Any]:
+        """Its records and its checkpoint."""
+        values = self.cores.records.values
+        checkpoint = None if local.checkpoint is None else values[local.checkpoint]
+        return tuple([values[record] for record in local.records]), checkpoint
+
+    def _take(self, state: Local, key: Hashable, event: Event, now: float, multicast: MessageId | None = None) -> Step:
+        reaction = self.cores.react(state.core, key, event, now, state.delivered)
+        if reaction is NOT_NOW:
+            return REFUSED
+        done = _Done(self.world, state, now)
+        for effect in reaction.done:
+            if multicast is not None and self._shows(effect, multicast):
+                done.own = (*done.own, multicast)
+                multicast = None
+            done.take(effect)
+        if multicast is not None:
+            done.own = (*done.own, multicast)
+        clock = now if self.world.reads_clock else 0.0
+        after = self._number_of(done.local(reaction.core, clock))
+        # After the last of them a crash is one after the step.
+        return Step(after, done.sends, reaction.problem, tuple(done.cuts[:-1]), tuple(done.changed_timers))
+
+    def _shows(self, effect: Any, message: MessageId) -> bool:
+        """Whether a message is multicast before this effect: it leaves the site, or it is in the log. (After a crash
+        before that nobody has ever heard of it.)"""
+        if not isinstance(effect, Logged):
+            return isinstance(effect, Sent | effects.Deliver)
+        return message in _messages_in(self.cores.records.values[effect.number])
 
     def contents(self, local: int) -> tuple[Any, ...]:
         """All of a state but its site, spelled out."""
         state = self.locals[local]
-        _, freezer, _ = self._core(state.site, state.incarnation)
-        return (state.incarnation, freezer.contents(state.core), *state[3:])
-
-    def _take(self, state: Local, event: Event, now: float, fresh: bool = False) -> Step:
-        self.steps_taken += 1
-        core, freezer, initial = self._core(state.site, state.incarnation)
-        freezer.restore(initial if fresh else state.core)
-        core.outbox = []
-        problem = None
-        taken = _Interpretation(self, state, now)
-        try:
-            core.step(now, event)
-            taken.take(core.outbox, event)
-            while core.wants_consumed and taken.unread:
-                core.outbox, unread, taken.unread = [], taken.unread, 0
-                core.step(now, Consumed(unread))
-                taken.take(core.outbox, None)
-            core.outbox = []
-            core.check_invariants()
-        except UsageError:
-            if isinstance(event, MulticastRequested):
-                freezer.forget()
-                raise
-            problem = "crash: a core misuses another"
-        except WireError as error:
-            problem = f"wire-error: {error}"
-        except Exception as error:
-            problem = f"crash: {type(error).__name__}: {error}"
-        return taken.finish(core, freezer, problem)
+        return (state.incarnation, self.cores.contents(state.core), *self._log_of(state), *state[5:])
 
     # ------------------------------------------------------------------ numbers
-    def number_of(self, local: Local, core: Protocol) -> int:
-        """The number of a state, which the core is in."""
+    def _number_of(self, local: Local) -> int:
         number = self._local_numbers.get(local)
         if number is None:
             number = self._local_numbers[local] = len(self.locals)
             self.locals.append(local)
-            seen = self.world.observe(core, Seen(local.own, local.delivered))
+            seen = self.cores.observe(local.core, Seen(local.own, local.delivered))
             self.observations.append(self._observations.setdefault(seen, seen))
         return number
 
-    def number_of_packet(self, receiver: SiteId, sender: int, packet: Packet) -> int:
-        """The number of a packet."""
-        flying = Flying(self._indices[receiver], sender, packet)
-        key: Any = flying
-        try:
-            number = self._packet_numbers.get(key)
-        except TypeError:  # it carries a table
-            key = (flying.receiver, sender, type(packet), msgspec.msgpack.encode(packet))
-            number = self._packet_numbers.get(key)
+    def _number_of_packet(self, receiver: SiteId, sender: int, packet: Packet, channel: ChannelId | None) -> int:
+        to = self._indices[receiver]
+        key = (to, sender, self._contents.number_of(packet), channel)
+        number = self._packet_numbers.get(key)
         if number is None:
             number = self._packet_numbers[key] = len(self.packets)
-            self.packets.append(flying)
+            self.packets.append(Flying(to, sender, packet, channel))
         return number
 
 
-class _Interpretation:
-    """Does what a core wants done in one step; the log is stable at once, and what comes in between is a cut."""
+def _messages_in(record: Any) -> set[MessageId]:
+    """All that a record names."""
+    found: set[MessageId] = set()
+    waiting = [record]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, MessageId):
+            found.add(each)
+        elif isinstance(each, Mapping):
+            waiting += [*each, *each.values()]
+        elif isinstance(each, tuple | list | set | frozenset):
+            waiting += each
+        elif isinstance(each, msgspec.Struct):
+            waiting += [getattr(each, name) for name in each.__struct_fields__]
+    return found
 
-    def __init__(self, sites: Sites, state: Local, now: float) -> None:
-        self._sites = sites
+
+class _Done:
+    """What a step has done so far; the log is stable at once, and what comes in between is a cut."""
+
+    def __init__(self, world: World, state: Local, now: float) -> None:
+        self._tells_time = world.rates is not None or world.reads_clock
         self._state = state
         self._now = now
-        self._timers = dict(state.timers)
-        self._changed_timers: list[tuple[Timer, float | None]] = []
-        self._records = list(state.records)
+        self.own = state.own
+        self._channels = state.channels
+        self._timers = state.timers
+        self._records = state.records
         self._checkpoint = state.checkpoint
-        self._own = state.own
-        self._delivered = list(state.delivered)
-        self._sends: list[int] = []
-        self._cuts: list[Cut] = []
-        self.unread = 0
+        self._delivered = state.delivered
+        self.changed_timers: list[tuple[Timer, float | None]] = []
+        self.sends: tuple[int, ...] = ()
+        self.cuts: list[Cut] = []
 
-    def take(self, outbox: list[effects.Effect], event: Event | None) -> None:
-        """The effects of a step, in order."""
-        if isinstance(event, MulticastRequested):
-            self._own = (*self._own, event.multicast.id)
-        for effect in outbox:
-            self._apply(effect)
-
-    def _apply(self, effect: effects.Effect) -> None:
-        if isinstance(effect, effects.Send):
-            for site in effect.to:
-                self._sends.append(self._sites.number_of_packet(site, self._state.site, effect.packet))
+    def take(self, effect: Any) -> None:
+        """One effect."""
+        if isinstance(effect, Sent):
+            self.sends += effect.packets
             self._cut()
         elif isinstance(effect, effects.SetTimer):
-            self._set_timer(effect)
+            due = round(self._now + effect.after_seconds, 9) if self._tells_time else effect.after_seconds
+            self._set_timer(effect.timer, due)
+            self.changed_timers.append((effect.timer, effect.after_seconds))
         elif isinstance(effect, effects.CancelTimer):
-            self._timers.pop(effect.timer, None)
-            self._changed_timers.append((effect.timer, None))
-        elif isinstance(effect, effects.Append):
-            self._records.append(effect.record)
+            self._timers = tuple([each for each in self._timers if each[0] != effect.timer])
+            self.changed_timers.append((effect.timer, None))
+        elif isinstance(effect, Logged) and effect.is_checkpoint:
+            self._records, self._checkpoint = (), effect.number
             self._cut()
-        elif isinstance(effect, effects.Checkpoint):
-            self._records, self._checkpoint = [], effect.state
+        elif isinstance(effect, Logged):
+            self._records = (*self._records, effect.number)
             self._cut()
-        elif isinstance(effect, effects.Deliver):
-            self._deliver(effect.multicast.id)
-        elif isinstance(effect, effects.Replay):
-            if effect.multicast.id not in self._delivered:
-                self._deliver(effect.multicast.id)
+        elif isinstance(effect, effects.JoinChannel):
+            self._channels |= {effect.channel}
+        elif isinstance(effect, effects.LeaveChannel):
+            self._channels -= {effect.channel}
         elif isinstance(effect, effects.Rollback):
-            self._delivered.remove(effect.multicast.id)
-        elif isinstance(effect, effects.Broadcast):
-            for site in self._sites.world.sites:
-                self._sends.append(self._sites.number_of_packet(site, self._state.site, effect.packet))
+            at = self._delivered.index(effect.multicast.id)
+            self._delivered = self._delivered[:at] + self._delivered[at + 1 :]
+        elif isinstance(effect, effects.Deliver) or effect.multicast.id not in self._delivered:
+            self._delivered = (*self._delivered, effect.multicast.id)
             self._cut()
 
-    def _set_timer(self, effect: effects.SetTimer) -> None:
-        due = effect.after_seconds
-        if self._sites.world.rates is not None or self._sites.world.reads_clock:
-            due = round(self._now + due, 9)
-        self._timers[effect.timer] = due
-        self._changed_timers.append((effect.timer, effect.after_seconds))
-
-    def _deliver(self, message: MessageId) -> None:
-        self._delivered.append(message)
-        self.unread += 1
-        self._cut()
+    def _set_timer(self, timer: Timer, due: float) -> None:
+        others = [each for each in self._timers if each[0] != timer]
+        self._timers = tuple(sorted([*others, (timer, due)], key=lambda each: str(each[0])))
 
     def _cut(self) -> None:
-        records, delivered = tuple(self._records), tuple(self._delivered)
-        self._cuts.append(Cut(records, self._checkpoint, self._own, delivered, tuple(self._sends)))
+        self.cuts.append(Cut(self._records, self._checkpoint, self.own, self._delivered, self.sends))
 
-    def finish(self, core: Protocol, freezer: Freezer, problem: str | None) -> Step:
-        """The state afterwards, and everything that left the site."""
-        timers = tuple(sorted(self._timers.items(), key=lambda each: str(each[0])))
-        local = Local(
-            self._state.site,
-            self._state.incarnation,
-            freezer.freeze(),
-            tuple(self._records),
-            self._checkpoint,
-            timers,
-            self._own,
-            tuple(self._delivered),
-            self._now if self._sites.world.reads_clock else 0.0,
-        )
-        after = self._sites.number_of(local, core)
-        # After the last of them a crash is one after the step.
-        return Step(after, tuple(self._sends), problem, tuple(self._cuts[:-1]), tuple(self._changed_timers))
+    def local(self, core: int, clock: float) -> Local:
+        """The state afterwards."""
+        site, incarnation = self._state.site, self._state.incarnation
+        log = self._records, self._checkpoint
+        return Local(site, incarnation, core, *log, self._timers, self.own, self._delivered, clock, self._channels)

@@ -18,6 +18,7 @@ from ordercast.explore.judges import (
     everything_delivered,
     holder_found,
     nothing_lost,
+    nothing_promised,
     one_holder,
     order_of,
     rightly_suspected,
@@ -177,9 +178,7 @@ def _detector(sites: tuple[str, ...], _messages: int) -> World:
 PARTS: dict[str, Callable[[tuple[str, ...], int], World]] = {
     "consensus": _consensus,
     "link": _link,
-    "link-full": lambda sites, messages: msgspec.structs.replace(
-        _link(sites, messages, letters_max=1), name="link-full"
-    ),
+    "link-full": _full_link,
     "lease": _lease,
     "detector": _detector,
     "primary": _primary,
@@ -200,6 +199,7 @@ def _protocol_world(protocol: type[Protocol], sites: tuple[str, ...], messages: 
         sources=sources,
         options=options,
         safe=order_of(contract.guarantees),
+        done=everything_delivered if "termination" in contract.guarantees else nothing_promised,
         reads_clock=contract.name in READ_THE_CLOCK,
         settle_seconds=120.0,
         limits=Limits(timers=4, crashes=1 if "crash" in contract.faults else 0),

@@ -119,6 +119,8 @@ class Simulation:
         self.duration = duration
         self.ended_at = duration + settle
         self.ended_early = False
+        self.quiet_seconds = 0.0
+        """Of a run that has ended early: for so long nothing had come about."""
         """Whether a part of `settle` was left out."""
         self.sync_seconds = sync_seconds
         self.stable = stable
@@ -299,6 +301,7 @@ class Simulation:
                 since = self.queue.now
             elif self.queue.now - since >= seconds:
                 self.ended_early, self.ended_at = True, self.queue.now
+                self.quiet_seconds = seconds
 
     def _somebody_waits(self) -> bool:
         return any(

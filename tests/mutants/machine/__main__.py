@@ -13,6 +13,7 @@ from tests.mutants.machine.mutants import Module, Mutant, find_modules
 from tests.mutants.machine.plan import find_plan, is_core
 from tests.mutants.machine.pool import preload, run_each
 from tests.mutants.machine.report import Result, as_json, lines
+from tests.mutants.machine.sound import run_soundly
 from tests.mutants.machine.trial import try_mutant
 
 TESTS_SECONDS = 60.0
@@ -84,17 +85,18 @@ def _try_all(module: Module, kept: Kept, budget_seconds: float, jobs: int, quiet
     # What loses agreement first: a run that is interrupted has done what matters.
     missing.sort(key=lambda mutant: not is_core(module.name, mutant.function))
 
-    def trial(mutant: Mutant | None) -> str | None:
-        return try_mutant(module, mutant, plan, budget_seconds, None if mutant is None else kept.hint(mutant))
+    def trial(mutant: Mutant | None, left_out: frozenset[str]) -> str | None:
+        hint = None if mutant is None else kept.hint(mutant)
+        return try_mutant(module, mutant, plan, budget_seconds, hint, left_out)
 
     limit = TESTS_SECONDS + 3 * budget_seconds
     if not kept.is_sound(module, proof):
-        ((_, noticed, _),) = run_each([_NOBODY], lambda _: trial(None), limit, 1)
+        ((_, noticed, _),) = run_each([_NOBODY], lambda _: trial(None, frozenset()), limit, 1)
         if noticed is not None:
             print(f"{module.name} does not pass as it is ({noticed}): mend that first", file=sys.stderr)
             return False
         kept.add_sound(module, proof)
-    for done, (mutant, noticed, seconds) in enumerate(run_each(missing, trial, limit, jobs), start=1):
+    for done, (mutant, noticed, seconds) in enumerate(run_soundly(missing, trial, limit, jobs), start=1):
         kept.add(Verdict(module.name, module.code, str(mutant), noticed, proof, budget_seconds, round(seconds, 2)))
         if not quiet:
             print(f"{module.name} {done}/{len(missing)} {noticed or 'SURVIVED'}: {mutant}", file=sys.stderr, flush=True)

@@ -103,6 +103,9 @@ PLANS: dict[str, Plan] = {
 }
 """By module, or by a folder above it; the nearest counts."""
 
+CAMPAIGNS: tuple[str, ...] = tuple(dict.fromkeys(name for plan in PLANS.values() for name in plan.campaigns))
+"""All that any plan has."""
+
 CORE: dict[str, tuple[str, ...]] = {
     "parts/consensus": (
         *("Consensus.choose", "Consensus.is_decided", "Consensus.adopt", "Consensus._enter", "Consensus._propose"),
@@ -131,7 +134,8 @@ CORE: dict[str, tuple[str, ...]] = {
     "parts/multicast": (
         *("Finished.raise_floor", "Finished.begin_life", "Finished.merge", "Finished.__contains__"),
         *("ReliableMulticast._post_copy", "ReliableMulticast.on_data"),
-        *("ReliableMulticast._take_floor", "ReliableMulticast.take", "ReliableMulticast.is_finished"),
+        *("ReliableMulticast._take_floor", "ReliableMulticast.take", "ReliableMulticast._take"),
+        "ReliableMulticast.is_finished",
     ),
 }
 """Module -> functions whose mistakes lose agreement, a message, or give two holders: none of their mutants may

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -52,27 +52,33 @@ def give(module: Module, code: CodeType) -> None:
 
 
 def try_mutant(
-    module: Module, mutant: Mutant | None, plan: Plan, budget_seconds: float, hint: str | None
+    module: Module,
+    mutant: Mutant | None,
+    plan: Plan,
+    budget_seconds: float,
+    hint: str | None,
+    left_out: frozenset[str] = frozenset(),
 ) -> str | None:
     """What has noticed the mutant, `stage: detail`; None when nothing has. Without a mutant: the module as it is.
 
-    `hint` is what noticed it when the module was another; it is asked first.
+    `hint` is what noticed it when the module was another; it is asked first. Runs that are left out say nothing.
     """
     give(module, module.compile(mutant))
-    for noticed in _stages(plan, budget_seconds, hint):
+    for noticed in _stages(plan, budget_seconds, hint, left_out):
         if noticed is not None:
             return noticed
     return None
 
 
-def _stages(plan: Plan, budget_seconds: float, hint: str | None) -> Iterator[str | None]:
+def _stages(plan: Plan, budget_seconds: float, hint: str | None, left_out: frozenset[str]) -> Iterator[str | None]:
     stage, _, detail = (hint or "").partition(": ")
     if stage == "test" and str(PROJECT / detail.split("::")[0]) in plan.test_files():
         yield run_tests((str(PROJECT / detail),))
     # One file after the other: most are noticed by the first, which is there before the others are imported.
     for file in plan.test_files():
         yield run_tests((file,))
-    yield from guarded("campaign", run_campaigns(plan.campaigns, budget_seconds, detail if stage == "campaign" else ""))
+    first = detail if stage == "campaign" else ""
+    yield from guarded("campaign", run_campaigns(plan.campaigns, budget_seconds, left_out, first))
     yield from guarded("search", search(plan.worlds, budget_seconds))
 
 
@@ -105,8 +111,16 @@ def run_tests(files: tuple[str, ...]) -> str | None:
     return f"test: {first.name}" if code in (1, 2) and first.name else None
 
 
-def run_campaigns(names: tuple[str, ...], budget_seconds: float, first: str) -> Iterator[str | None]:
+def is_passed(run: str, campaigns: Iterable[str]) -> bool:
+    """Whether the protocols as they are pass a run, `protocol:seed`."""
     from ordercast.campaign import run_seed
+
+    name, _, seed = run.rpartition(":")
+    return not run_seed(_find_protocols(campaigns)[name], int(seed)).outcome.violations
+
+
+def _find_protocols(names: Iterable[str]) -> dict[str, Any]:
+    """Protocols, and cores of the tests as `module:class`, by the names of their contracts."""
     from ordercast.protocols import find_protocol
 
     protocols: dict[str, Any] = {}
@@ -117,10 +131,21 @@ def run_campaigns(names: tuple[str, ...], budget_seconds: float, first: str) -> 
             protocols[protocol.contract.name] = protocol
         else:
             protocols[name] = find_protocol(name)
+    return protocols
+
+
+def run_campaigns(
+    names: tuple[str, ...], budget_seconds: float, left_out: frozenset[str] = frozenset(), first: str = ""
+) -> Iterator[str | None]:
+    from ordercast.campaign import run_seed
+
+    protocols = _find_protocols(names)
     known = first.split(" ")[0].rpartition(":")
     runs = [(known[0], int(known[2]))] if known[0] in protocols else []
     began = time.process_time()
     for name, seed in (*runs, *((name, seed) for seed in range(SEEDS_MAX) for name in protocols)):
+        if f"{name}:{seed}" in left_out:
+            continue
         outcome = run_seed(protocols[name], seed).outcome
         if outcome.violations:
             yield f"campaign: {name}:{seed} {outcome.violations[0].property}"

@@ -27,7 +27,7 @@ from ordercast.core import (
 from ordercast.core.effects import Deliver, Replay
 from ordercast.core.events import Arrival, MulticastRequested
 from ordercast.protocols.parts.consensus import Consensus
-from ordercast.protocols.parts.consensus_packets import Value
+from ordercast.protocols.parts.consensus_packets import Estimate, Propose, Value
 from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Letter, Link
 from ordercast.protocols.parts.multicast import ReliableMulticast
@@ -394,6 +394,22 @@ class ConsensusHost(Host):
 
     def estimate(self) -> Value | None:
         return Value(self.site, tuple((message, 0) for message in list(self.pending)[:8])) if self.pending else None
+
+    # Values are names of messages. Nobody adopts, or collects, those that it has not got: a source that alone has what
+    # it proposes may die, and what is decided then nobody can deliver. The letter is not confirmed, and comes again.
+    def on_propose(self, sender: SiteId, propose: Propose, arrival: Arrival) -> None:
+        if self.has_bodies(sender, propose.value):
+            self.consensus.on_propose(sender, propose, arrival)
+
+    def on_estimate(self, sender: SiteId, estimate: Estimate, arrival: Arrival) -> None:
+        if estimate.value is None or self.has_bodies(sender, estimate.value):
+            self.consensus.on_estimate(sender, estimate, arrival)
+
+    def has_bodies(self, holder: SiteId, value: Value) -> bool:
+        missing = [message for message in value.messages() if message not in self.got]
+        for message in missing:
+            self.multicast.want(message, (holder, *self.others))
+        return not missing
 
     def on_value(self, name: tuple[int, ...], value: Value) -> None:
         self.note_decided(name[0], value)

@@ -112,10 +112,13 @@ class Places(Protocol):
         self.primary.hear(sender, packet.epoch)
         self.note_took(sender, packet.epoch, packet.count)
         self.hand_over()
-        self.link.acknowledge(sender, packet)
-        # What the primary had given before its crash, or our estrangement, it does not give again.
-        if sender == self.primary.primary_of(packet.epoch) and packet.count > len(self.places):
+        is_current = packet.epoch >= self.primary.started and sender == self.primary.primary_of(packet.epoch)
+        if is_current and packet.count > len(self.places):
+            # What the primary had given before its crash, or our estrangement, it does not give again. Its word is not
+            # confirmed, and comes again: the answer may be lost.
             self.ask(sender)
+        else:
+            self.link.acknowledge(sender, packet)
 
     def note_took(self, site: SiteId, epoch: int, count: int) -> None:
         """So far a site has come."""

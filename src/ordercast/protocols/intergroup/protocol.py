@@ -8,7 +8,7 @@ from typing import cast
 
 import msgspec
 
-from ordercast.core import Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
+from ordercast.core import AtRest, Context, Contract, GroupId, Options, Part, Protocol, SiteId, UsageError, WireError
 from ordercast.core.effects import Activate, Deliver, InstallView, JoinChannel
 from ordercast.core.events import (
     Arrival,
@@ -63,6 +63,23 @@ def _adapted(contract: Contract, options: Options) -> Contract:
     return contract.without(*_ONE_GROUP)
 
 
+def at_rest(sites: int, groups: int, options: Options) -> AtRest | None:
+    """What a process says and keeps when nobody multicasts."""
+    if not isinstance(options, InterGroupOptions):
+        return None
+    # A sender's Keep Alives in each group; of control messages those of a child, of a coordinator and of its cluster.
+    # Where the network has no multicast, each goes to every other process.
+    packets = sites * (2 * groups / options.keep_alive_seconds + 3 / options.control_seconds_min)
+    return AtRest(
+        packets=packets,
+        # Of each source that multicasts by proxy, the last.
+        messages=sites * groups,
+        entries=150 + 20 * sites * groups,
+        # What was sent is stable after some five control messages, and the last of them may be lost.
+        after_seconds=20 * options.control_seconds_min,
+    )
+
+
 class InterGroup(Protocol):
     """Senders multicast; each receiver chooses what it gets: anything, each source's messages, or all in one order."""
 
@@ -90,6 +107,7 @@ class InterGroup(Protocol):
         crash="whoever orders by timestamp waits for a sender that is down; one that comes back stays out",
         branches=tuple(dict.fromkeys(("overrun", *(branch for part in _PARTS for branch in part.branches)))),
         options=InterGroupOptions,
+        at_rest=at_rest,
         several_groups=False,
         members_only=True,
         services={service.name: service.promises for service in SERVICES.values()},
