@@ -352,6 +352,7 @@ def test_a_start_is_looked_at_when_the_last_body_has_come_and_not_with_every_one
 def test_whoever_asks_about_much_is_sent_the_start_ever_more_seldom() -> None:
     """(Else: who is back with thousands of messages in its log gets all places of the epoch with every answer.)"""
     a = hand("a")
+    assert isinstance(a.core, ThreeStep)
 
     def starts(epoch: int) -> int:
         return [type(packet) for _, packet in sent(a.receive("b", Ask(epoch, 0, 0, None, ())))].count(Start)
