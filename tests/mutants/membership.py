@@ -232,17 +232,22 @@ def leaver_leaves_early(patch: pytest.MonkeyPatch) -> None:
 @broken_rule
 def joiner_that_died_stays(patch: pytest.MonkeyPatch) -> None:
     """Whoever was let in and was never heard is not suspected."""
-    sound, hear = Detector.suspect, Detector.hear
+    sound, hear, hear_packet = Detector.suspect, Detector.hear, Member.hear
     heard: set[tuple[int, SiteId]] = set()
 
     def note(self: Detector, site: SiteId) -> None:
         heard.add((id(self), site))
         hear(self, site)
 
+    def note_packet(self: Member, sender: SiteId, epoch: ViewId) -> Stream | None:
+        heard.add((id(self.detector), sender))
+        return hear_packet(self, sender, epoch)
+
     def suspect(self: Detector, sites: Iterable[SiteId]) -> set[SiteId]:
         return sound(self, [site for site in sites if (id(self), site) in heard])
 
     patch.setattr(Detector, "hear", note)
+    patch.setattr(Member, "hear", note_packet)
     patch.setattr(Detector, "suspect", suspect)
 
 

@@ -32,7 +32,6 @@ from ordercast.protocols.intergroup.repair import Repair
 from ordercast.protocols.intergroup.senders import check_senders, static_senders
 from ordercast.protocols.intergroup.services import (
     SERVICES,
-    TIMESTAMP_SERVICES,
     GroupTimestamp,
     Service,
     TimestampOrder,
@@ -222,7 +221,14 @@ class InterGroup(Protocol):
     def on_consumed(self, event: Consumed) -> None:
         """The application has taken deliveries: they no longer hold acknowledgements back."""
         given = self._given
-        for _ in range(min(event.count, len(given))):
+        if event.count >= len(given):
+            # All that there is, as most applications do: nothing need be taken out one by one.
+            for stream in given:
+                if stream is not None:
+                    stream.unread.clear()
+            given.clear()
+            return
+        for _ in range(event.count):
             stream = given.popleft()
             if stream is not None:
                 stream.unread.popleft()
@@ -284,7 +290,7 @@ class InterGroup(Protocol):
         if data.timestamp > self.told and stream.sender != self.site:
             self.told = data.timestamp
         key: tuple[int, ...] | None = None
-        if service.name in TIMESTAMP_SERVICES:
+        if service.certified:
             rank = stream.rank
             if rank is None:
                 rank = stream.rank = self._rank(stream.sender)

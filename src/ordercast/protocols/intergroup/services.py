@@ -33,6 +33,9 @@ class Service:
     follows_group: ClassVar[bool] = False
     """Whether it only delivers what has its turn among all senders (`settle`), and `take` and `advance` do nothing."""
 
+    certified: ClassVar[bool] = False
+    """Whether each delivery has an order key: timestamp and sender."""
+
     def __init__(self, core: InterGroup, group: ProcessGroup, sources: frozenset[SiteId] | None) -> None:
         self._core = core
         self._group = group
@@ -201,6 +204,7 @@ class GroupTimestamp(Service):
 
     name = "group-timestamp"
     reliable = True
+    certified = True
     promises = (
         "no-duplication",
         "source-order",
@@ -255,6 +259,7 @@ class UnreliableTimestamp(Service):
     still come for longer than `wait_seconds_max`."""
 
     name = "unreliable-timestamp"
+    certified = True
     promises = ("no-duplication", "source-order", "causal-order", "timestamp-order")
 
     def __init__(self, core: InterGroup, group: ProcessGroup, sources: frozenset[SiteId] | None) -> None:
@@ -332,5 +337,3 @@ _CLASSES: tuple[type[Service], ...] = (
 
 SERVICES: Mapping[str, type[Service]] = {service.name: service for service in _CLASSES}
 """By name, the weakest first."""
-
-TIMESTAMP_SERVICES = frozenset({GroupTimestamp.name, UnreliableTimestamp.name})

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.view import InView
 
 
-UNSUMMED_MAX = 256
-"""Messages of which the checksum may be owed when the order has gone on: so much memory is worth its speed."""
+UNSUMMED_MAX = 512
+"""Timestamps and senders that the checksum may lack when the order has gone on: so much memory is worth its speed."""
 
 Entry = tuple[int, SiteId, int, Stream, Data]
 """Timestamp, sender and number of a message, with its stream."""
@@ -48,8 +48,8 @@ class ViewOrder:
         self.count = 0
         """Application messages that have had it."""
         self._history = 0
-        self._unsummed: list[tuple[int, SiteId]] = []
-        """Timestamps and senders that are not in the checksum yet."""
+        self._unsummed: list[int | SiteId] = []
+        """Timestamps and senders, in turns, that are not in the checksum yet."""
 
     def __len__(self) -> int:
         return len(self.queue)
@@ -61,7 +61,7 @@ class ViewOrder:
         longer get m; both install the view without the leaver after the same one, and have delivered different
         messages in that.)"""
         if self._unsummed:
-            said = "".join([f"{timestamp} {sender}" for timestamp, sender in self._unsummed])
+            said = "%d %s" * (len(self._unsummed) // 2) % tuple(self._unsummed)
             self._history = crc32(said.encode(), self._history)
             self._unsummed.clear()
         return self._history
@@ -140,27 +140,34 @@ class ViewOrder:
         return found
 
     def _settle(self, entries: Sequence[Entry]) -> None:
-        """They have their turn, all together; a change of the sender group can only be the last of them."""
+        """They have their turn, all together. Only the last of them can be a change of the sender group, or come
+        through a proxy: what that brings about may ask how far the order is."""
+        if not entries:
+            return
         member, group = self._member, self._member.group
-        own, service = group.own, group.service
+        own, service, unsummed, last = group.own, group.service, self._unsummed, self.last
         for timestamp, sender, seq, stream, data in entries:
             place = (timestamp, sender)
-            if place <= self.last:
-                raise InvariantViolation(f"{timestamp} of {sender} has its turn after {self.last}")
-            self.last = place
+            if place <= last:
+                raise InvariantViolation(f"{timestamp} of {sender} has its turn after {last}")
+            last = place
             # Views that are named by the checksum are rare, and one for many messages costs less than one for each.
-            self._unsummed.append(place)
-            if timestamp > self.reached:
-                self.reached = timestamp
+            unsummed += place
             stream.ordered = seq
             stream.ordered_at = timestamp
             if stream is own:
                 member.core.transmission.note_settled(group, seq)
-            if data.change is not None:
-                member.on_change(sender, data)
-            elif data.proxied is None or member.on_proxied(data, data.proxied):
+            if data.change is None and data.proxied is None:
                 self.count += data.multicast.count
                 service.settle(stream, data)
+        self.last = last
+        self.reached = max(self.reached, last[0])
+        *_, stream, data = entries[-1]
+        if data.change is not None:
+            member.on_change(last[1], data)
+        elif data.proxied is not None and member.on_proxied(data, data.proxied):
+            self.count += data.multicast.count
+            service.settle(stream, data)
 
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""

@@ -20,6 +20,7 @@ class TimestampInViews(Service):
 
     name = GroupTimestamp.name
     reliable = True
+    certified = True
     promises = GroupTimestamp.promises
     follows_group = True
 
