@@ -1,10 +1,13 @@
 """What does it cost to go on without a process that fails? `propagation-graph` with `delivery = "non-atomic"`.
 
-    python benchmarks/graph_failures.py [--only packets rate kills sites rejoin] [--kills 15] [--rounds 3]
+    python benchmarks/graph_failures.py [--only packets stops rate kills sites rejoin] [--kills 15] [--rounds 3]
                                         [--rejoin skip|rollback] [--json]
 
 - `packets`: simulated, five sites, as many multicasts as 1,000 for each renewal of the lease, nobody fails: the packets
   against those of `delivery = "atomic"`.
+- `stops`: simulated, two groups of six that share three; one process of each three crashes and comes back five seconds
+  later, with both forms of delivery and with `scalatom`: the longest time for which a group is not delivered at one of
+  the others.
 - `rate`: live, five processes with logs send as fast as they can: the rate against that of `atomic`, in turns.
 - `kills`: live, three groups that overlap: one process after the other is killed and started again; the time from the
   kill until every group is delivered again at all who are left, against suspicion and lease.
@@ -25,6 +28,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +41,7 @@ from ordercast.net.ports import free_ports
 from ordercast.papers.spauster.reconfiguration_cost_runs import run_failure
 from ordercast.protocols import find_protocol
 from ordercast.sim import Simulation, Workload
+from ordercast.sim.faults import Crash
 from ordercast.sim.networks import PointToPoint
 from ordercast.wire.keys import create_key_file
 
@@ -48,6 +53,11 @@ RENEWALS = 8
 """Of the lease, while it lasts."""
 PACKETS_MAX, RATE_MIN, MEDIAN_MAX, WORST_MAX, PROCESSOR_MAX, REJOIN_MIN = 1.05, 0.9, 1.2, 2.0, 60.0, 0.9
 SIMULATED_SECONDS = 1.0
+STOP_GROUPS = {"accounts": tuple("abcdef"), "rates": tuple("defghi")}
+"""Of each three, any two are a majority."""
+STOP_FAILED = ("a", "d", "g")
+STOP_RATE = 10.0
+STOP_RUN_SECONDS, STOP_AT_SECONDS, STOP_AWAY_SECONDS = 8.0, 2.0, 5.0
 PAYLOAD = bytes(100)
 LIST_LENGTH = 500
 EACH_GROUP_RATE = 100.0
@@ -93,6 +103,46 @@ def measure_packets() -> Result:
         sent[delivery] = sum(kind == "send" and at < SIMULATED_SECONDS for kind, at in zip(*columns, strict=True))
     ratio = sent["non-atomic"] / sent["atomic"]
     return {**sent, "ratio": round(ratio, 3), "wanted_at_most": PACKETS_MAX, "fine": ratio <= PACKETS_MAX}
+
+
+def measure_stops() -> Result:
+    """The same failures three times. What `atomic` makes of them is the price that is saved, and has no bound."""
+    forms: dict[str, tuple[str, dict[str, Any]]] = {
+        "atomic": (PROTOCOL, {"delivery": "atomic"}),
+        "non-atomic": (PROTOCOL, {"delivery": "non-atomic", "lease_seconds": LEASE_SECONDS}),
+        "scalatom": ("scalatom", {}),
+    }
+    stops = {
+        form: {site: _stop(protocol, options, site) for site in STOP_FAILED}
+        for form, (protocol, options) in forms.items()
+    }
+    wanted = WORST_MAX * (SUSPICION_SECONDS + LEASE_SECONDS)
+    return {**stops, "wanted_at_most": wanted, "fine": max(stops["non-atomic"].values()) <= wanted}
+
+
+def _stop(protocol: str, options: dict[str, Any], failed: str) -> float:
+    """Seconds from one delivery to the next of the same group at the same process, at the most."""
+    run = Simulation(
+        find_protocol(protocol),
+        STOP_GROUPS,
+        PointToPoint(1e-6, 0.0005),
+        workloads=[
+            Workload(sources=(site,), groups=(group,), rate=STOP_RATE, count=round(STOP_RATE * STOP_RUN_SECONDS))
+            for group, members in STOP_GROUPS.items()
+            for site in members
+        ],
+        faults=[Crash(sites=(failed,), from_=STOP_AT_SECONDS, to=STOP_AT_SECONDS + STOP_AWAY_SECONDS)],
+        options=find_protocol(protocol).contract.options(**options),
+        settle=5.0,
+        check_invariants=False,
+    ).execute()
+    rows = sorted(run.table().to_pylist(), key=lambda row: (row["time"], row["seq"]))
+    groups = {row["message"]: row["groups"][0] for row in rows if row["kind"] == "multicast"}
+    seen: dict[tuple[str, str], list[float]] = {}
+    for row in rows:
+        if row["kind"] == "deliver" and row["site"] != failed:
+            seen.setdefault((row["site"], groups[row["message"]]), []).append(row["time"])
+    return round(max(after - before for times in seen.values() for before, after in pairwise(times)), 3)
 
 
 def measure_sites() -> Result:
@@ -355,7 +405,7 @@ def measure_rejoin(rejoin: str) -> Result:
 def main() -> int:
     """Measure, and say whether it is good enough."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=["packets", "rate", "kills", "sites", "rejoin"])
+    parser.add_argument("--only", nargs="+", default=["packets", "stops", "rate", "kills", "sites", "rejoin"])
     parser.add_argument("--kills", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--rejoin", choices=["skip", "rollback"], default="skip")
@@ -365,6 +415,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows: dict[str, Callable[[], Result]] = {
         "packets": measure_packets,
+        "stops": measure_stops,
         "rate": lambda: measure_rates(arguments.rounds),
         "kills": lambda: measure_kills(arguments.kills, arguments.rejoin),
         "sites": measure_sites,
