@@ -158,7 +158,11 @@ def test_a_batch_that_is_written_again_adds_what_is_missing_and_nothing_else(clu
         ({"group": "x"}, "there is no group 'x' in .*; known: g, h"),
         ({"group": ""}, "the option group is missing"),
         ({"process": "z"}, "there is no process 'z' in .*; known: a, b, c"),
-        ({"startingOffset": "soon"}, "the option startingOffset is a number, not 'soon'"),
+        ({"group": " , "}, "the option group names a group, or several, separated by commas, not ' , '"),
+        ({"startingOffset": "soon"}, "the option startingOffset is a whole number, 0 or more, not 'soon'"),
+        ({"timeout": "1.5"}, "the option timeout is a whole number, 0 or more, not '1.5'"),
+        ({"maxOffsetsPerTrigger": "0"}, "the option maxOffsetsPerTrigger is a whole number, 1 or more, not '0'"),
+        ({"path": "trace"}, "the option path is for traces, and a group is asked for"),
         ({"failOnDataLoss": "perhaps"}, "the option failOnDataLoss is true or false"),
         ({"startingOfset": "1"}, "no option 'startingOfset'; the nearest is 'startingOffset'"),
     ],
@@ -167,6 +171,11 @@ def test_what_cannot_be_read_is_said_in_one_line(tmp_path: Path, options: dict[s
     asked = {"config": str(write_configuration(tmp_path)), "group": "g"} | options
     with pytest.raises(UsageError, match=expected):
         OrdercastSource(asked).reader(StructType()).partitions()
+
+
+def test_a_group_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    asked = group_options({"config": str(write_configuration(tmp_path)), "group": "h, g,h"}, "earliest")
+    assert asked.groups == ["h", "g"]
 
 
 def test_spark_says_when_no_node_answers(spark: SparkSession, tmp_path: Path) -> None:

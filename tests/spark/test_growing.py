@@ -92,5 +92,5 @@ def test_what_cannot_be_read_on_is_said_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is shorter than what has been read of it"):
         reader.latestOffset(end, ALL)
     source = OrdercastSource({"path": str(tmp_path), "maxBytesPerTrigger": "many"})
-    with pytest.raises(UsageError, match="the option maxBytesPerTrigger is a number, not 'many'"):
+    with pytest.raises(UsageError, match="the option maxBytesPerTrigger is a whole number, 1 or more, not 'many'"):
         source.streamReader(StructType())

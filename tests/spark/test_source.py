@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import datasource as given
 
+from ordercast.core.errors import UsageError
 from ordercast.spark.source import register
 from ordercast.spark.source.filters import split
-from ordercast.spark.source.trace import FilteringTraceReader, find_files
+from ordercast.spark.source.trace import FilteringTraceReader, TraceReader, find_files
 from ordercast.trace import EVENTS, read_events
 from tests.spark.test_measure_naive import random_traces
 from tests.spark.traces import by_hand, write_per_site, write_scattered
@@ -139,6 +141,27 @@ def test_what_cannot_be_read_is_said_in_one_line(
     wanted = tmp_path / words if words in ("missing", "empty") else folder
     with pytest.raises(PySparkException, match=expected):
         reader.load(str(wanted)).count()
+
+
+def test_of_a_file_that_is_left_out_no_row_before_the_damage_is_handed_over(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = by_hand(tmp_path / "trace", TEXT)
+    (file,) = (folder / "events").iterdir()
+    # More groups of rows than pyarrow reads ahead.
+    table = pa.concat_tables([pq.read_table(file)] * 10_000)
+    pq.write_table(table, file, row_group_size=1000, compression="none")
+    metadata = pq.read_metadata(file)
+    at = metadata.row_group(metadata.num_row_groups - 1).column(table.schema.names.index("seq")).data_page_offset
+    content = bytearray(file.read_bytes())
+    content[at : at + 60] = b"\xff" * 60
+    file.write_bytes(content)
+    lenient, strict = (TraceReader(str(folder), ["seq"], skip) for skip in (True, False))
+    (partition,) = lenient.partitions()
+    assert list(lenient.read(partition)) == []
+    assert f"a file is left out: {file}: " in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"part-00000.parquet: .*; the option skipCorrupt leaves such files out"):
+        list(strict.read(partition))
 
 
 def test_a_corrupt_file_may_be_left_out(spark: SparkSession, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -65,10 +67,12 @@ def history(
     if add:
         known = commit or _commit_here()
         now = datetime.now(UTC)
-        place.append([row for file in add for row in kept.rows_of(_read_json(file), known, now)])
+        place.append([row for file in add for row in _read_rows(file, known, now)])
     if before is None or after is None:
         return _show_commits(place.read(), as_json)
     changes = kept.compare(place.read(), before, after)
+    for each in asked:
+        each.check(changes)
     regressions = [change for change in changes if any(each.is_seen_in(change) for each in asked)]
     _show_changes(changes, regressions, everything, as_json)
     return 1 if regressions else 0
@@ -79,17 +83,32 @@ class _Regression:
     name: str
     share: float
 
+    def check(self, changes: Sequence[kept.Change]) -> None:
+        """`UsageError` where nothing is called so: a name that is misspelt would never be worse."""
+        if not any(map(self._is_about, changes)):
+            names = sorted({change.name for change in changes})
+            groups = sorted({name.partition(".")[0] for name in names})
+            near = get_close_matches(self.name, [*names, *groups], 1, cutoff=0.0)
+            raise UsageError(
+                f"--regression: nothing that is compared is called {self.name!r}; the nearest is {near[0]!r}"
+            )
+
     def is_seen_in(self, change: kept.Change) -> bool:
-        named = change.name == self.name or change.name.startswith(f"{self.name}.")
-        return named and change.is_worse_by(self.share)
+        return self._is_about(change) and change.is_worse_by(self.share)
+
+    def _is_about(self, change: kept.Change) -> bool:
+        return change.name == self.name or change.name.startswith(f"{self.name}.")
 
 
 def _read_regression(text: str) -> _Regression:
     name, _, percent = text.partition(":")
     try:
-        return _Regression(name, float(percent or 0) / 100)
-    except ValueError as error:
-        raise UsageError(f"--regression: {percent!r} is not a number of percent") from error
+        share = float(percent or 0) / 100
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < math.inf:
+        raise UsageError(f"--regression: {percent!r} is not a number of percent, 0 or more")
+    return _Regression(name, share)
 
 
 @dataclass(frozen=True)
@@ -134,6 +153,14 @@ def _read_json(file: Path) -> Any:
         raise UsageError(f"{file}: is not JSON: {error}") from error
 
 
+def _read_rows(file: Path, commit: str, time: datetime) -> list[dict[str, Any]]:
+    document = _read_json(file)
+    try:
+        return kept.rows_of(document, commit, time)
+    except UsageError as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
 def _show_commits(table: pa.Table, as_json: bool) -> int:
     commits: dict[str, dict[str, Any]] = {}
     for row in table.to_pylist():
@@ -166,7 +193,7 @@ def _show_changes(
         shown.add_column(heading, justify="left" if heading in ("what", "of") else "right")
     told = [change for change in changes if everything or change.significant or change in regressions]
     for change in told:
-        interval = "one value" if change.low != change.low else f"{change.low:+.1%} … {change.high:+.1%}"
+        interval = "one value" if not change.has_interval else f"{change.low:+.1%} … {change.high:+.1%}"
         worse = change in regressions
         shown.add_row(
             Text(change.name, "bold red" if worse else "bold" if change.significant else ""),
@@ -178,9 +205,17 @@ def _show_changes(
         )
     if told:
         console.print(shown)
-    quiet = len(changes) - len(told)
-    if quiet:
-        console.print(Text(f"{quiet:,} of {len(changes):,} have not changed significantly", "dim"))
+    quiet = [change for change in changes if change not in told]
+    single = sum(not change.has_interval for change in quiet)
+    if len(quiet) > single:
+        console.print(Text(f"{len(quiet) - single:,} of {len(changes):,} have not changed significantly", "dim"))
+    if single:
+        console.print(
+            Text(
+                f"{single:,} of {len(changes):,} have one value in a commit, which says nothing: add several runs",
+                "dim",
+            )
+        )
     if regressions:
         console.print(Text(f"{len(regressions):,} regressions that were asked for", "bold red"))
 

@@ -43,6 +43,11 @@ class Change(NamedTuple):
     worse_when_more: bool
 
     @property
+    def has_interval(self) -> bool:
+        """Whether both commits have more than one value."""
+        return not np.isnan(self.low)
+
+    @property
     def significant(self) -> bool:
         """Whether the interval leaves out no change at all."""
         return self.low > 0 or self.high < 0
@@ -50,7 +55,7 @@ class Change(NamedTuple):
     def is_worse_by(self, share: float) -> bool:
         """Whether it is worse by more than this share, with the whole interval; of a change without an interval, that
         of a share from none to some counts."""
-        if np.isnan(self.low):
+        if not self.has_interval:
             return self.worse_when_more and self.before == 0 and self.change > share and _is_share(self.name)
         return self.low > share if self.worse_when_more else self.high < -share
 

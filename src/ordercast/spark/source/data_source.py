@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -85,7 +85,7 @@ class OrdercastSource(DataSource):
         from ordercast.spark.source.growing import TraceStreamReader
 
         most = self.options.get("maxBytesPerTrigger")
-        max_bytes = None if most is None else _number("maxBytesPerTrigger", most)
+        max_bytes = None if most is None else _number("maxBytesPerTrigger", most, 1)
         return TraceStreamReader(self.options["path"], schema.names, max_bytes)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -122,9 +122,12 @@ class FilteringSource(OrdercastSource):
 def check_options(options: Mapping[str, str]) -> bool:
     """Whether these ask for groups and not for a trace; `UsageError` when they ask for neither, or name no option."""
     is_of_groups = "config" in options or "group" in options
-    known = GROUP_OPTIONS if is_of_groups else TRACE_OPTIONS
+    known, others = (GROUP_OPTIONS, TRACE_OPTIONS) if is_of_groups else (TRACE_OPTIONS, GROUP_OPTIONS)
     for name in options:
-        if name.lower() not in {each.lower() for each in (*known, *_OF_SPARK)}:
+        if _is_among(name, others):
+            asked, other = ("a group", "traces") if is_of_groups else ("a trace", "groups")
+            raise UsageError(f"the option {name} is for {other}, and {asked} is asked for")
+        if not _is_among(name, (*known, *_OF_SPARK)):
             near = get_close_matches(name, known, 1, cutoff=0.0)
             raise UsageError(f"the format ordercast has no option {name!r}; the nearest is {near[0]!r}")
     if not is_of_groups and "path" not in options:
@@ -143,13 +146,17 @@ def group_options(options: Mapping[str, str], start: str) -> GroupOptions:
     from ordercast.spark.source.group import GroupOptions
 
     most = options.get("maxOffsetsPerTrigger")
+    # Whoever names a group twice wants its messages once.
+    groups = list(dict.fromkeys(name.strip() for name in options["group"].split(",") if name.strip()))
+    if not groups:
+        raise UsageError(f"the option group names a group, or several, separated by commas, not {options['group']!r}")
     return GroupOptions(
         config=os.path.abspath(options["config"]),
-        groups=[name.strip() for name in options["group"].split(",") if name.strip()],
+        groups=groups,
         process=options.get("process"),
         start=_offset(options, "startingOffset", start),
         stop=_offset(options, "endingOffset", "latest"),
-        max_offsets=None if most is None else _number("maxOffsetsPerTrigger", most),
+        max_offsets=None if most is None else _number("maxOffsetsPerTrigger", most, 1),
         fail_on_data_loss=_flag(options, "failOnDataLoss", "true"),
         at_rest=_flag(options, "atRest"),
         timeout=_number("timeout", options.get("timeout", "60")),
@@ -176,9 +183,14 @@ def _offset(options: Mapping[str, str], name: str, otherwise: str) -> str:
     return said if said in ("earliest", "latest") else str(_number(name, said))
 
 
-def _number(name: str, said: str) -> int:
-    if not said.isdecimal():
-        raise UsageError(f"the option {name} is a number, not {said!r}")
+def _is_among(name: str, options: Iterable[str]) -> bool:
+    """Spark takes options in whatever case."""
+    return name.lower() in {each.lower() for each in options}
+
+
+def _number(name: str, said: str, lowest: int = 0) -> int:
+    if not said.isdecimal() or int(said) < lowest:
+        raise UsageError(f"the option {name} is a whole number, {lowest} or more, not {said!r}")
     return int(said)
 
 

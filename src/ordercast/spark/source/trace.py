@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -49,13 +50,24 @@ class TraceReader(DataSourceReader):
         for, which the log of the worker tells."""
         if not isinstance(partition, FilePartition):
             return
+        if self._skip_corrupt:
+            # Read to its end before anything of it is handed over: else rows before the damage would not be left out.
+            try:
+                deque(self._rows(partition.uri), maxlen=0)
+            except UsageError as error:
+                print(f"ordercast: a file is left out: {error}", file=sys.stderr)
+                return
         try:
-            yield from read_file(partition.uri, self._names, joined(self.filters))
+            yield from self._rows(partition.uri)
+        except UsageError as error:
+            raise UsageError(f"{error}; the option skipCorrupt leaves such files out") from error
+
+    def _rows(self, uri: str) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from read_file(uri, self._names, joined(self.filters))
         except (UsageError, pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())
-            if not self._skip_corrupt:
-                raise UsageError(f"{partition.uri}: {reason}; the option skipCorrupt leaves such files out") from error
-            print(f"ordercast: {partition.uri} is left out: {reason}", file=sys.stderr)
+            raise UsageError(reason if reason.startswith(uri) else f"{uri}: {reason}") from error
 
 
 class FilteringTraceReader(TraceReader):
