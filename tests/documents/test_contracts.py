@@ -68,7 +68,7 @@ def test_every_property_has_a_judge_a_naive_twin_and_a_source() -> None:
 
 
 def test_a_mutant_that_is_named_for_a_property_must_be_caught_by_it_and_no_mutant_is_left_out() -> None:
-    caught_by: dict[str, str | None] = {str(mutant): mutant.caught_by for mutant in MUTANTS} | VIOLATES
+    caught_by: dict[str, str | None] = {**{str(mutant): mutant.caught_by for mutant in MUTANTS}, **VIOLATES}
     for property_, _, mutant in table(EVERY):
         name = code(property_)[0]
         if mutant.startswith("none"):
