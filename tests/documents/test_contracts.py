@@ -12,6 +12,7 @@ from ordercast.check import PROPERTIES
 from ordercast.check.registry import JUDGES
 from ordercast.protocols import PROTOCOL_NAMES, find_protocol
 from tests.mutants.registry import MUTANTS
+from tests.mutants.test_membership import VIOLATES
 from tests.naive import CHECKERS
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +68,7 @@ def test_every_property_has_a_judge_a_naive_twin_and_a_source() -> None:
 
 
 def test_a_mutant_that_is_named_for_a_property_must_be_caught_by_it_and_no_mutant_is_left_out() -> None:
-    caught_by = {str(mutant): mutant.caught_by for mutant in MUTANTS}
+    caught_by: dict[str, str | None] = {**{str(mutant): mutant.caught_by for mutant in MUTANTS}, **VIOLATES}
     for property_, _, mutant in table(EVERY):
         name = code(property_)[0]
         if mutant.startswith("none"):

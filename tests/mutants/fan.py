@@ -159,7 +159,7 @@ def forgets_the_log(self: Fan2, source: SiteId, group: GroupId, number: int, mul
     self.outbox.append(Deliver(multicast, None, source))
 
 
-@mutant(Fan2, "accept_awake")
+@mutant(Fan2, "accept_awake", caught_by="R1-single-source")
 def goes_back_when_it_wakes_up(self: Fan2, source: SiteId, packet: Data, stream: IncomingStream) -> None:
     """Fragment (C) without the check for old numbers: a copy that comes first after a crash is the place to go on."""
     self.skip_to(source, packet.group, stream, packet.number - 1)

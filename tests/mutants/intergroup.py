@@ -31,7 +31,7 @@ def believes_a_keep_alive_over_a_gap(self: Reception, sender: SiteId, packet: Ke
     group.service.advance()
 
 
-@mutant(InterGroup, "reception.on_keep_alive")
+@mutant(InterGroup, "reception.on_keep_alive", caught_by="causal-order")
 def changes_the_timestamp_of_what_is_stored(
     self: Reception, sender: SiteId, packet: KeepAlive, arrival: Arrival
 ) -> None:

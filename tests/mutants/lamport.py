@@ -30,7 +30,7 @@ def believes_a_clock_at_once(self: Destination, rank: int, tick: Tick) -> bool:
     return news
 
 
-@mutant(Lamport, "destination.take")
+@mutant(Lamport, "destination.take", caught_by="no-silent-divergence")
 def skips_gaps(self: Destination, rank: int, number: int, data: Data) -> bool:
     """No gap detection: what comes is what is next, and what comes late is old."""
     stream: Stream = self.streams[rank]

@@ -12,7 +12,7 @@ from ordercast.protocols.parts.detector import FailureDetector
 from ordercast.protocols.parts.link import Link, Receipt
 from ordercast.protocols.parts.multicast import Data, ReliableMulticast, Want
 from ordercast.protocols.parts.primary import Primary
-from ordercast.protocols.parts.primary_packets import Promise, Promised, Started
+from ordercast.protocols.parts.primary_packets import Promise, Started
 from tests.mutants.registry import call_without_log, mutant
 from tests.protocols.parts.hosts import ConsensusHost, EagerMulticastHost, LinkHost, MulticastHost
 from tests.protocols.parts.primary_host import PrimaryHost
@@ -99,12 +99,6 @@ def starts_with_the_shortest_report(self: Primary, reports: list[Promise]) -> Pr
 def starts_with_the_longest_report(self: Primary, reports: list[Promise]) -> Promise:
     """The longest report is taken, whatever its epoch: (g) of three steps."""
     return max(reports, key=lambda report: report.base + len(report.places))
-
-
-@mutant(PrimaryHost, "primary._promise")
-def forgets_its_promise(self: Primary, epoch: int) -> None:
-    """A promise is made and not logged."""
-    call_without_log(self._host, Promised, Primary._promise, self, epoch)
 
 
 @mutant(PrimaryHost, "primary._install")

@@ -176,7 +176,7 @@ def delivers_the_undone_again_as_it_was(self: CatchingUp, missing: list[Listed])
     CatchingUp.begin(self, sorted(missing, key=lambda item: item.id not in held))
 
 
-@mutant(TakingBack, "log_entered")
+@mutant(TakingBack, "log_entered", caught_by="R2-logical")
 def does_not_log_what_it_takes_back(self: RelaxedGraph, graph: Graph) -> bool:
     """A site that has taken its tail back finds it in its log after a crash, and delivers it as it was."""
     if self.site in graph.undoing:

@@ -33,7 +33,7 @@ class PrintedOrder(TotalOrder):
         self._again.take_again(cluster, sender, packet)
 
 
-@mutant(SelectiveTotal, "make_order")
+@mutant(SelectiveTotal, "make_order", caught_by="multiple-source-order")
 def sends_again_without_agreement(self: SelectiveTotal) -> TotalOrder:
     """As printed in 4.1: a lost message is just broadcast again, and its loser puts it behind what came meanwhile."""
     return PrintedOrder(self)
@@ -47,7 +47,7 @@ def accepts_after_a_gap_only_what_is_for_itself(
     return packet.tseq == cluster.treq[source] or (destined and packet.pseq[cluster.me] == cluster.preq[source])
 
 
-@mutant(SelectiveTotal, "sorting.first_line")
+@mutant(SelectiveTotal, "sorting.first_line", caught_by="acyclic-order")
 def forgets_its_own_gaps(self: Sorting, cluster: Cluster, agreement: Agreement) -> Vector:
     """As printed in step 2 of the agreement: the line is that of what follows the first message that others lost, that
     message not included, and no longer that of what is missing here."""
@@ -62,7 +62,7 @@ def forgets_its_own_gaps(self: Sorting, cluster: Cluster, agreement: Agreement) 
     return tuple(line)
 
 
-@mutant(SelectiveTotal, "sorting.sort")
+@mutant(SelectiveTotal, "sorting.sort", caught_by="R1")
 def sorts_what_it_has_not_pre_acknowledged(self: Sorting, plan: Plan, lost: list[Entry]) -> list[Entry]:
     """As printed in 4.4: each process sorts its own RRL, which begins elsewhere in each log."""
     cluster = self._core.cluster
@@ -100,7 +100,7 @@ def counts_losses_by_their_numbers(
     return PrintedPlan(members, acks, frozen, delivered)
 
 
-@mutant(SelectiveTotal, "order.deliver_acknowledged")
+@mutant(SelectiveTotal, "order.deliver_acknowledged", caught_by="atomic-receipt")
 def delivers_what_it_accepted(self: TotalOrder, cluster: Cluster) -> None:
     """No levels of receipt: what is delivered can still be lost elsewhere, and sorted."""
     receipt = self._core.receipt
@@ -119,7 +119,7 @@ def is_content_with_what_it_has(self: Retransmitting, agreement: Agreement) -> b
     return True
 
 
-@mutant(SelectiveTotal, "sorting.plan")
+@mutant(SelectiveTotal, "sorting.plan", caught_by="order-equivalence")
 def freezes_nothing(
     self: Sorting,
     members: tuple[SiteId, ...],

@@ -153,6 +153,15 @@ CASES: dict[str, tuple[Scenario, Callable[[Scenario], bool]]] = {
 }
 
 
+VIOLATES = {
+    "cut_below_what_was_delivered": "reliable-timestamp-order",
+    "data_leaves_during_a_repair": "virtual-synchrony",
+    "transitional_set_by_intersection": "transitional-set",
+    "view_tag_ignored": "view-agreement",
+}
+"""The property that must be among those that see it, where there is one that hardly anything else violates."""
+
+
 def test_every_rule_has_its_run() -> None:
     assert set(CASES) == set(RULES)
 
@@ -164,3 +173,10 @@ def test_the_rule_is_needed(name: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         RULES[name].plant(patch)
         assert shows(run)
+
+
+@pytest.mark.parametrize("name", VIOLATES)
+def test_the_property_that_must_see_it_does(name: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        RULES[name].plant(patch)
+        assert VIOLATES[name] in run_scenario(CASES[name][0]).outcome.properties

@@ -52,7 +52,7 @@ class OpensAtOnce(Member):
             self.on_open()
 
 
-@mutant(Tree5, "make_member")
+@mutant(Tree5, "make_member", caught_by="R2-multiple-source")
 def opens_before_it_has_caught_up(self: Tree5, group: GroupId, ranks: tuple[SiteId, ...]) -> Member:
     """The new root gives places that others have filled otherwise."""
     return OpensAtOnce(self, group, ranks)

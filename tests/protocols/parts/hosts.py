@@ -74,9 +74,11 @@ class Ask(Letter, frozen=True):
 class Answer(Letter, frozen=True):
     """Everything."""
 
-    background = True
     bodies: tuple[Multicast, ...]
     decisions: tuple[tuple[tuple[int, ...], Value], ...]
+
+    def served(self) -> tuple[MessageId, ...]:
+        return tuple(multicast.id for multicast in self.bodies)
 
 
 class Sent(Record, frozen=True):

@@ -74,8 +74,9 @@ def at_rest(sites: int, groups: int, options: Options) -> AtRest | None:
         # Of each source that multicasts by proxy, the last.
         messages=sites * groups,
         entries=150 + 20 * sites * groups,
-        # What was sent is stable after some five control messages, and the last of them may be lost.
-        after_seconds=20 * options.control_seconds_min,
+        # Whoever was heard last before it went another way holds acknowledgements back until it is stale. What was sent
+        # is stable after some five control messages, and the last of them may be lost.
+        after_seconds=options.stale_seconds + 10 * options.control_seconds_min,
     )
 
 

@@ -18,6 +18,22 @@ RELAXED_BRANCHES = tuple(
 )
 """Where delivery goes on (`delivery = "non-atomic"`)."""
 
+
+def at_rest(sites: int, groups: int, options: PropagationGraphOptions) -> AtRest:
+    """What a site says and keeps when nobody multicasts."""
+    if options.delivery == "atomic":
+        return AtRest(entries=100 + 8 * sites * (groups + 1), credit=options.window_messages)
+    # Of each group and of the graph a lease, renewed three times while it lasts; and everyone watches the others.
+    renewed, watched = 3 * (groups + 1) / options.lease_seconds, 4 / options.suspicion_seconds
+    return AtRest(
+        packets=2 * sites * (renewed + watched),
+        # The orders with which this graph began and the one before: what somebody may have lacked then.
+        messages=2 * sites * options.window_messages,
+        entries=250 + 8 * sites * (groups + 1),
+        credit=options.window_messages,
+    )
+
+
 CONTRACT = Contract(
     name="propagation-graph",
     title="a forest of sites orders: each where its groups meet; load spread, few messages, order across groups",
@@ -37,11 +53,7 @@ CONTRACT = Contract(
         )
     ),
     options=PropagationGraphOptions,
-    at_rest=lambda sites, groups, options: (
-        AtRest(entries=100 + 8 * sites * (groups + 1), credit=options.window_messages)
-        if options.delivery == "atomic"
-        else None
-    ),
+    at_rest=at_rest,
     promised=promise,
     promised_under=PROMISED_UNDER,
     dynamic=True,
