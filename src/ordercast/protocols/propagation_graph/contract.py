@@ -5,6 +5,7 @@ from __future__ import annotations
 from ordercast.core import EVERY_FAULT, TOTAL_ORDER, AtRest, Contract
 from ordercast.protocols.propagation_graph.bounds import PROMISED_UNDER, adapt, promise
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
+from ordercast.protocols.propagation_graph.relaxed.history import KEPT_MAX
 from ordercast.protocols.propagation_graph.repair import Repair
 from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES, ROLES
 
@@ -27,8 +28,9 @@ def at_rest(sites: int, groups: int, options: PropagationGraphOptions) -> AtRest
     renewed, watched = 3 * (groups + 1) / options.lease_seconds, 4 / options.suspicion_seconds
     return AtRest(
         packets=2 * sites * (renewed + watched),
-        # The orders with which this graph began and the one before: what somebody may have lacked then.
-        messages=2 * sites * options.window_messages,
+        # The order with which this graph began stays until the next one begins: what was on its way then, and what had
+        # been kept for those who were away.
+        messages=2 * sites * options.window_messages + KEPT_MAX,
         entries=250 + 8 * sites * (groups + 1),
         credit=options.window_messages,
     )
