@@ -31,6 +31,7 @@ ASKING_MARK = b"\xca"
 """How a question to a group begins, or an answer (`ordercast.node.asking`); neither counts as a message."""
 MARKS = ASKING_MARK + LETTERS_MARK + RUNS_MARK + PIECE_MARK + LETTER_PIECE_MARK
 """How a payload begins that is not a list of messages."""
+_KEYED_MARKS = LETTERS_MARK + RUNS_MARK
 _PIECE = struct.Struct("!III")
 PIECE_BYTES_MAX = BUNDLE_BYTES_MAX - len(PIECE_MARK) - _PIECE.size
 
@@ -105,9 +106,9 @@ def is_first_piece(payload: Payload) -> bool:
 
 def decode_bundle(payload: Payload, count: int) -> list[bytes]:
     """The messages of a bundle; `WireError` when it is none."""
-    if payload[:1] == LETTERS_MARK:
-        return [letter.payload for letter in decode_letters(payload, count)]
-    if payload[:1] == RUNS_MARK:
+    if payload and payload[0] in _KEYED_MARKS:
+        if payload[:1] == LETTERS_MARK:
+            return [letter.payload for letter in decode_letters(payload, count)]
         return [message for run in decode_runs(payload, count) for message in run.payloads]
     return decode_messages(payload, count)
 

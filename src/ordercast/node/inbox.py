@@ -95,7 +95,8 @@ class Inbox:
     ) -> None:
         """A bundle for the application, at the next place."""
         offset, count, groups = self.offset, multicast.count, multicast.groups
-        view = view or self._view or self._view_of(groups)
+        # Most groups of a configuration never have a view, and are not asked for it with every bundle.
+        view = view or (self._view or self._view_of(groups) if self.views else "")
         batch = Batch(
             multicast.id,
             groups,

@@ -66,7 +66,7 @@ class Internals:
         self.over = asyncio.Event()
         """Set when nothing comes or leaves any more."""
         self.engine = engine = Engine(loop, configuration, process, self, self._attachment)
-        self._contract = contract = engine.contract
+        contract = engine.contract
         self._callbacks = callbacks = Callbacks()
         payload_max = configuration.payload_max
         self.receipts = receipts = Receipts(process, contract, self.told_obstacles)
@@ -181,7 +181,7 @@ class Internals:
             address = ((), tuple(sorted(set(destinations))))
         if address != self._last_address:
             engine = self.engine
-            check_address(self._contract, engine.groups, engine.sites, address, "process")
+            check_address(engine.contract, engine.groups, engine.sites, address, "process")
             engine.check_groups(address[0])
             self.sender = self.senders.find(address)
             self._last_address = address
@@ -215,7 +215,7 @@ class Internals:
         """The members of a group have agreed on who they are; a view may have the senders only."""
         self._last_address = None
         for view in self.views.install(effect):
-            log_moves(view, self._contract.view_word, effect)
+            log_moves(view, self.engine.contract.view_word, effect)
             self.receiver.install(view)
             if self.process in (*view.members, *self.engine.groups.get(view.group, ())):
                 self.membership.installed(view.group)
@@ -325,7 +325,7 @@ class Internals:
     @property
     def is_dynamic(self) -> bool:
         """Whether there may be groups that no file names."""
-        return self._contract.dynamic
+        return self.engine.contract.dynamic
 
     async def leave_for_good(self) -> None:
         """A process that closes and keeps no log never comes back as who it was: the others need not wait for it."""
