@@ -514,6 +514,7 @@ def test_a_cell_without_a_majority_blocks_its_messages_and_those_behind_and_othe
     [
         pytest.param(367, id="wanted-for-a-start-and-then-skipped"),
         pytest.param(582, id="final-before-it-was-fixed"),
+        pytest.param(773, id="watched-at-the-bound-and-over-before-the-next-look"),
         pytest.param(2089, id="named-by-a-start-and-over-before-it-came"),
     ],
 )

@@ -73,12 +73,14 @@ class Asking(Watch):
 
     def is_needed(self) -> bool:
         """While there are messages, or bodies for which a start waits, or somebody who has to be called back, or who is
-        not sent the start again before some intervals are over."""
+        not sent the start again before some intervals are over, or whom we have asked at the bound whether it is there.
+        (Else: all is over before the next look at the bound, and who was watched there is pinged for ever.)"""
         core = self._core
         return (
             super().is_needed()
             or core.ordering.lacking.is_waiting
             or core.returning.is_waiting
+            or core.absence.is_watching
             or any(again.next_tick > self.tick for _, again in self._start_told.values())
         )
 
