@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -38,6 +39,26 @@ def test_a_process_joins_with_a_service_and_chooses_another_one_of_some_sources(
             await a.multicast(b"again", ["g"])
             assert await payloads(archive, 3)
             assert await payloads(display, 2) == [b"from a", b"again"]
+
+    run(main())
+
+
+@pytest.mark.parametrize("service", ["group-timestamp", "unreliable"])
+def test_small_messages_do_not_wait_until_those_before_them_are_stable(service: str) -> None:
+    async def main() -> None:
+        async with open_nodes(configuration("ab", control_seconds_min=5.0, start_seconds=0.1)) as nodes:
+            a, b = nodes
+            own, group = await a.join("g"), await b.join("g")
+            own.on_delivery(lambda _: None)
+            for number in range(6):
+                await a.multicast(b"%d" % number, ["g"])
+                assert await asyncio.wait_for(payloads(group, 1), 4.0) == [b"%d" % number]
+                if number == 0:  # before that, a may not know yet who listens
+                    await own.choose(service)
+                    await group.choose(service)
+            assert not a.status()["idle"], "the first one is not stable yet"
+            for node in nodes:
+                node.kill()
 
     run(main())
 

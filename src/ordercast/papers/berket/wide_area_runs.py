@@ -32,6 +32,10 @@ NEAR_SECONDS, FAR_SECONDS, JITTER_SECONDS = 0.0005, 0.06, 0.03
 LOSS = 0.01
 KEEP_ALIVE_SECONDS = 0.05
 START_SECONDS = 5.0
+"""Until the hierarchy knows the distances."""
+ADAPTED_SECONDS = 3600.0
+"""Until timers have adapted that begin far above what the link needs, by a twentieth or a tenth of a distance at a
+time: a request waits for two to four distances at first, and a repair for ten to twenty."""
 RATE = 1.0
 MEASURES = (*SUMMARY, "unordered_largest_ms", "within_140", "within_250", "messages")
 _STAMP = struct.Struct("=d")
@@ -54,8 +58,8 @@ def _summed_up(ordered: list[float], unordered: list[float]) -> dict[str, float 
 
 
 def run_wide_area(point: Point, seed: int) -> dict[str, float | None]:
-    """So many simulated seconds; what one place delivers of the other."""
-    seconds = float(point["run_seconds"])
+    """So many simulated seconds from some moment on; what one place delivers of the other."""
+    start, seconds = float(point["start_seconds"]), float(point["run_seconds"])
     protocol = find_protocol("intergroup")
     far = {"anl": {"anl": NEAR_SECONDS, "lbnl": FAR_SECONDS}, "lbnl": {"lbnl": NEAR_SECONDS}}
     simulation = Simulation(
@@ -68,17 +72,16 @@ def run_wide_area(point: Point, seed: int) -> dict[str, float | None]:
         ),
         changes=[Change(kind="service", at=0.0, sites=UNORDERED, group="g", service="unreliable")],
         workloads=[Workload(sources=NAMES, groups=("g",), rate=RATE)],
-        duration=START_SECONDS + seconds + 2.0,
+        duration=start + seconds + 2.0,
         settle=0.0,
         stable=False,
         check_invariants=False,
     ).execute()
     rows = simulation.table().select(["kind", "site", "source", "message", "time"]).to_pylist()
-    until = START_SECONDS + seconds
     begun = {
         row["message"]: row["time"]
         for row in rows
-        if row["kind"] == "multicast" and START_SECONDS <= row["time"] < until
+        if row["kind"] == "multicast" and start <= row["time"] < start + seconds
     }
     found: dict[bool, list[float]] = {True: [], False: []}
     for row in rows:
