@@ -124,7 +124,10 @@ class RelaxedGraph(PropagationGraph):
     def step(self, now: float, event: Event) -> None:
         """Whatever happens: first, whether the share has ended. (A process that was stopped finds packets before its
         timer.)"""
-        self.look_at_clock(now)
+        self.now = now
+        until = self.shares.until
+        if until is None or until <= now:
+            self.shares.check()
         super().step(now, event)
 
     # ------------------------------------------------------------------ what cannot be done
@@ -230,7 +233,7 @@ class RelaxedGraph(PropagationGraph):
 
     def is_own(self, multicast: Multicast | Listed) -> bool:
         """Whether a message is for this site."""
-        return any(group in self.counts for group in multicast.groups)
+        return not self.counts.keys().isdisjoint(multicast.groups)
 
     def _deliver(self, multicast: Multicast, sender: SiteId) -> None:
         if self.is_own(multicast):
@@ -261,7 +264,7 @@ class RelaxedGraph(PropagationGraph):
 
     def has_room(self, multicast: Multicast) -> bool:
         """Whether this site may deliver, and everyone further on can take one more."""
-        if self.is_closed or not self.is_running or not self.shares.is_held(self.now):
+        if not self.is_running or not self.shares.is_held(self.now):
             return False
         if self.history.lacked >= 4 * self.options.history_messages_max:
             return False

@@ -112,10 +112,16 @@ class HistoryKeeping(Part):
         """A message is taken; it came by this edge with this number."""
         self.held[held.multicast.id] = held
         self._unstable.setdefault(held.entry, deque()).append(held)
-        self._unsettled.setdefault(sender, deque()).append((number, held))
-        if held.entry == self._core.site:
-            self._entered.append(held)
-        self._settle()
+        unsettled = self._unsettled.setdefault(sender, deque())
+        enters = held.entry == self._core.site
+        if held.onward or unsettled or enters:
+            unsettled.append((number, held))
+            if enters:
+                self._entered.append(held)
+            if not held.onward:
+                self._settle()
+        else:
+            self._settled_of[sender] = number  # the way of every message at a leaf
         self.tidy_soon()
 
     def find(self, message: MessageId) -> Multicast | None:
@@ -134,7 +140,10 @@ class HistoryKeeping(Part):
     # ------------------------------------------------------------------ shrinking
     def _is_settled(self, held: Held) -> bool:
         below = self._below
-        return all(below.get(edge.to, 0) >= number for edge, number in held.onward)
+        for edge, number in held.onward:  # noqa: SIM110 - no generator for each message
+            if below.get(edge.to, 0) < number:
+                return False
+        return True
 
     def _settle(self) -> None:
         """What all below have is settled; what entered here and is settled is stable."""
@@ -153,10 +162,15 @@ class HistoryKeeping(Part):
             return
         self.marks[entry] = number
         unstable = self._unstable.get(entry, ())
+        # Where nobody takes back or is awaited, what everybody has is forgotten at once.
+        keeps = self._core.takes_back or bool(self._core.graph.awaited)
         while unstable and unstable[0].place <= number:
             multicast = unstable.popleft().multicast
             self.note_settled(multicast.id, multicast.groups)
-            self.note_everywhere(multicast.id)
+            if keeps or multicast.id in self.everywhere:
+                self.note_everywhere(multicast.id)
+            else:
+                self.held.pop(multicast.id, None)
         self.forget()
 
     def note_everywhere(self, message: MessageId) -> None:
