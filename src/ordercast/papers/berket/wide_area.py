@@ -113,8 +113,9 @@ packet; in each place two have `group-timestamp` and one `unreliable`. Counted i
 *simulated*: clocks are even, and the run counts after an hour (`--fast`: from the beginning), for the thesis's lasted
 a night: timers of requests and repairs begin with what 3.2.2 prints, with which a repair may take two seconds, and
 adapt a little with each loss. *live*: six nodes on this machine, through the relay of `ordercast chaos`, in one
-process; what its scheduling adds is at most {SCHEDULING_MS:.0f} ms where nothing is lost. With losses, {LOSS:.0%} of all packets
-that anyone receives are lost, requests and repairs too; live the timers have no time to adapt. Nobody answers at once.
+process; what its scheduling adds is at most {SCHEDULING_MS:.0f} ms where nothing is lost. With losses, {LOSS:.0%} of
+all packets that anyone receives are lost, requests and repairs too; live the timers have no time to adapt. Nobody
+answers at once.
 """,
     experiment=experiment,
     live=live,
