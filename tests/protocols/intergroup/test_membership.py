@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -13,11 +15,14 @@ from ordercast.check import CLAIMED, Choice, judge
 from ordercast.core import Context, UsageError, WireError
 from ordercast.core.events import Arrival, Received, Started, TimerFired
 from ordercast.protocols.intergroup.dynamic import DynamicInterGroup
-from ordercast.protocols.intergroup.group import channel_of
+from ordercast.protocols.intergroup.group import ProcessGroup, channel_of
+from ordercast.protocols.intergroup.membership.changes import Changes
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
 from ordercast.protocols.intergroup.membership.packets import PJoin, check_pjoin
 from ordercast.protocols.intergroup.membership.states import RECEPTION_WAYS, REPAIR_WAYS, WAYS
-from ordercast.protocols.intergroup.packets import ViewId
+from ordercast.protocols.intergroup.packets import PAdd, ViewId
+from ordercast.protocols.intergroup.senders import SenderGroup
+from ordercast.protocols.intergroup.services import UnreliableSource
 from ordercast.sim import Simulation
 from ordercast.sim.change import Change
 from ordercast.sim.fault import Fault
@@ -255,10 +260,29 @@ def test_what_waits_in_one_group_is_not_overtaken_by_what_it_has_caused_through_
 
 # 339, 411, 1734: the same, with m1 on its way to a proxy. 1632: told 1, used 1, and 1 again when it is no sender. 2252:
 # its proxy has come along with a message that it lacks. 3304: a source that has lost all senders is one itself. 3439:
-# it has left when a Gone comes. 3733: said again to another proxy, a message has two places in the order.
-@pytest.mark.parametrize("seed", [*range(31, 47), 339, 411, 1632, 1734, 1900, 2252, 3304, 3439, 3733])
+# it has left when a Gone comes. 3733: said again to another proxy, a message has two places in the order. 1016: what a
+# sender has said before it left comes a second time when it is back.
+@pytest.mark.parametrize("seed", [*range(31, 47), 339, 411, 1016, 1632, 1734, 1900, 2252, 3304, 3439, 3733])
 def test_claims_hold_while_everything_changes(seed: int) -> None:
     assert run_seed(DynamicInterGroup, seed).outcome.violations == ()
+
+
+def test_what_a_sender_has_said_before_it_left_is_not_delivered_again_when_it_is_back() -> None:
+    view = ViewId(0, "a", 0)
+    group = ProcessGroup("g", "a", ("a", "d"), SenderGroup(view, view, ("a",), {}), MembershipOptions())
+    said: list[int] = []
+    core = SimpleNamespace(
+        site="a",
+        branch=lambda name: None,
+        reception=SimpleNamespace(catch_up=lambda group, stream: None),
+        hand_over=lambda group, stream, data, service: said.append(data.seq),
+    )
+    member = SimpleNamespace(group=group, left={"d": 4}, order=SimpleNamespace(reached=9), core=core)
+    Changes(cast(Any, member)).expect(PAdd("d", 5))
+    service = UnreliableSource(cast(Any, core), group, None)
+    for seq in (2, 5):
+        service.arrive(group.streams["d"], cast(Any, SimpleNamespace(seq=seq)))
+    assert said == [5]
 
 
 def test_every_way_is_a_branch_that_is_counted() -> None:

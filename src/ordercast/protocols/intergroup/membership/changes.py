@@ -72,6 +72,9 @@ class Changes:
         if proc == member.core.site or proc in group.streams or change.first_seq <= member.left.get(proc, 0):
             return
         stream = group.streams[proc] = group.new_stream(proc)
+        # What it has said as a sender before is over. (Else: p leaves, is added again, and its message 2 comes a second
+        # time: a service without reliability, which has delivered it, would take it for new.)
+        stream.delivered = change.first_seq - 1
         stream.begin(change.first_seq, member.order.reached)
         member.core.reception.catch_up(group, stream)
 
