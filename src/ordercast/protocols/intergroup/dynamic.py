@@ -4,7 +4,6 @@ application sees views. With fixed views it is the InterGroup of chapters 2 to 4
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 import msgspec
 
@@ -62,11 +61,15 @@ class DynamicInterGroup(InterGroup):
     parts = (*InterGroup.parts, Membership)
 
     def __init__(self, context: Context) -> None:
-        self._changes = cast(MembershipOptions, context.options).views == CHANGE
         # Before anything else: a configured group that is entered has a view.
         self.membership = Membership(self, context)
         super().__init__(context)
         self.attach(self.membership)
+
+    @property
+    def _changes(self) -> bool:
+        """Whether views change here."""
+        return self.membership.options.views == CHANGE
 
     @property
     def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
