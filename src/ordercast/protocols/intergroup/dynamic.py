@@ -107,9 +107,12 @@ class DynamicInterGroup(InterGroup):
         return group
 
     def forget_group(self, group: ProcessGroup) -> None:
-        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors."""
+        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors. (So
+        what was early, and what waited for its turn, would be kept for good, too.)"""
         del self.process_groups[group.name]
-        group.streams = {}
+        group.streams, group.others = {}, ()
+        if group.member is not None:
+            group.member.order.queue.clear()
         group.buffer.clear(TIMESTAMP_MAX)
         self.repair.forget_group(group)
 
