@@ -105,7 +105,8 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
 def draw(data: pd.DataFrame, figure: Figure) -> None:
     """Packets over the senders and over the receivers, and seconds over the receivers."""
     left, middle, right = figure.subplots(1, 3)
-    shown = int(data[(data.change == "merge") & (data.receivers > 0)].senders.max())
+    merges = data[data.change == "merge"]
+    shown = int(merges[merges.receivers == merges.receivers.max()].senders.max())
     for change, style in zip(CHANGES, styles(), strict=False):
         rows = data[data.change == change]
         alone = rows[rows.receivers == 0].sort_values("senders")
