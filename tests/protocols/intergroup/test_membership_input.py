@@ -227,5 +227,7 @@ def sized(member: Member) -> list[Any]:
     found: list[Any] = []
     group = member.group
     for part in (member, member.detector, member.repair, group, group.sending, member.order, member.proxying):
-        found += [value for value in vars(part).values() if hasattr(value, "__len__")] if part is not None else []
+        slots = {name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())}
+        values = [getattr(part, name, None) for name in sorted(slots | {*getattr(part, "__dict__", {})})]
+        found += [value for value in values if hasattr(value, "__len__")]
     return [*found, group.buffer]
