@@ -7,6 +7,7 @@ import asyncio
 from ordercast.client.outgoing import UNDER_WAY_NEAR_BYTES, Outgoing
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.serving.packets import RUN_BYTES_MAX, UNDER_WAY_MAX, Hello, Ordered, Request, Send, encode
+from ordercast.node.serving.session import FULL_RATE_BYTES
 from tests.client.test_client import stalled_session
 from tests.node.cluster import run
 
@@ -39,22 +40,28 @@ def test_less_is_under_way_through_a_member_that_is_near() -> None:
     run(main())
 
 
-def test_answers_to_many_runs_leave_together_and_the_last_ones_do_not_wait() -> None:
+def test_answers_to_full_runs_leave_together_and_nobody_else_waits() -> None:
     async def main() -> None:
         async with stalled_session() as (node, session, stream):
             written: list[bytes] = []
             assert session._transport is not None
             session._transport.write = written.append  # type: ignore[method-assign,assignment]
-            packed = memoryview(encode_bundle([b"x"]))
-            requests = [Send("g", number, 1, packed) for number in range(1, 17)]
-            session.data_received(b"".join(stream.seal(encode(each)) for each in (Hello("c"), *requests)))
-            written.clear()
-            async with asyncio.timeout(5.0):
-                while session._under_way:
-                    await asyncio.sleep(0)
-            assert node.status()["offsets"]["g"] == len(requests)
-            assert not session._answers
-            # 6 of 16, 4 of the other 10, 2 of 6, 2 of 4, 1 and 1
-            assert len(written) == 6
+            session.data_received(stream.seal(encode(Hello("c"))))
+
+            async def answers(first: int, count: int, size: int) -> int:
+                """In how many pieces so many runs are answered."""
+                written.clear()
+                packed = memoryview(encode_bundle([bytes(size)]))
+                requests = [Send("g", number, 1, packed) for number in range(first, first + count)]
+                session.data_received(b"".join(stream.seal(encode(each)) for each in requests))
+                async with asyncio.timeout(5.0):
+                    while session._under_way:
+                        await asyncio.sleep(0)
+                assert node.status()["offsets"]["g"] == first + count - 1
+                assert not session._answers
+                return len(written)
+
+            assert await answers(1, 4, FULL_RATE_BYTES) == 1
+            assert await answers(5, 4, 100) == 4
 
     run(main())

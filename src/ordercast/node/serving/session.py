@@ -57,10 +57,13 @@ SLOW_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 """Between two looks whether a client is there, and whether its groups go on."""
 
-ANSWERS_SHARE = 2
-"""Answers to runs leave together when they are one to so many that are still under way. (Else: 1. eight clients send at
-full rate, and their runs are ordered in turns. 2. Each run wakes its client for one answer and one run more, and this
-member for that run. 3. Half of the time goes into waking.)"""
+FULL_RATE_BYTES = RUN_BYTES_MAX // 2
+"""Of a run: who sends larger ones sends at full rate."""
+
+ANSWERS_MAX = 8
+"""Answers to such runs that leave together, at most. (Else: 1. eight clients send at full rate, and their runs are
+ordered in turns. 2. Each run wakes its client for one answer and one run more, and this member for that run. 3. Half of
+the time goes into waking.)"""
 
 ANSWERS_SECONDS = 0.005
 """For which an answer waits for others at the most."""
@@ -409,7 +412,8 @@ class Session(asyncio.Protocol):
             return
         self._told_blocked.pop(group, None)
         self._answers.append(Ordered(group, number, receipt.offset, receipt.message, receipt.repeated))
-        if isinstance(request, SendKeyed) or ANSWERS_SHARE * len(self._answers) >= len(self._under_way):
+        may_wait = isinstance(request, Send) and len(request.packed) > FULL_RATE_BYTES and self._under_way
+        if not may_wait or len(self._answers) >= ANSWERS_MAX:
             self._say_answers()
         elif self._answers_due is None:
             self._answers_due = self._loop.call_later(ANSWERS_SECONDS, self._say_answers)
