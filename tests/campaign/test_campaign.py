@@ -243,7 +243,7 @@ def test_the_version_of_the_code_is_the_same_as_long_as_the_code_is() -> None:
 
 def test_a_run_that_has_settled_early_ends_and_is_judged_like_the_whole_one() -> None:
     protocol = find_protocol("intergroup")
-    early = run_seed(protocol, 8)
+    early = run_seed(protocol, 9)  # not one of the eighth that have all of their time
     whole = early.scenario.simulation().execute()
     assert early.run.ended_at < whole.ended_at == early.scenario.duration + early.scenario.settle
     assert not early.outcome.violations

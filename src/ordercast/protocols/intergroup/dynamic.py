@@ -4,7 +4,6 @@ application sees views. With fixed views it is the InterGroup of chapters 2 to 4
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import cast
 
 import msgspec
 
@@ -62,11 +61,15 @@ class DynamicInterGroup(InterGroup):
     parts = (*InterGroup.parts, Membership)
 
     def __init__(self, context: Context) -> None:
-        self._changes = cast(MembershipOptions, context.options).views == CHANGE
         # Before anything else: a configured group that is entered has a view.
         self.membership = Membership(self, context)
         super().__init__(context)
         self.attach(self.membership)
+
+    @property
+    def _changes(self) -> bool:
+        """Whether views change here."""
+        return self.membership.options.views == CHANGE
 
     @property
     def groups(self) -> Mapping[GroupId, tuple[SiteId, ...]]:
@@ -104,9 +107,12 @@ class DynamicInterGroup(InterGroup):
         return group
 
     def forget_group(self, group: ProcessGroup) -> None:
-        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors."""
+        """It is gone. Its channel is known for good: packets that are under way come later, and are no errors. (So
+        what was early, and what waited for its turn, would be kept for good, too.)"""
         del self.process_groups[group.name]
-        group.streams = {}
+        group.streams, group.others = {}, ()
+        if group.member is not None:
+            group.member.order.queue.clear()
         group.buffer.clear(TIMESTAMP_MAX)
         self.repair.forget_group(group)
 

@@ -73,7 +73,7 @@ def at_rest(sites: int, groups: int, options: Options) -> AtRest | None:
         packets=packets,
         # Of each source that multicasts by proxy, the last.
         messages=sites * groups,
-        entries=150 + 20 * sites * groups,
+        entries=200 + 20 * sites * groups,
         # Whoever was heard last before it went another way holds acknowledgements back until it is stale. What was sent
         # is stable after some five control messages, and the last of them may be lost.
         after_seconds=options.stale_seconds + 10 * options.control_seconds_min,

@@ -88,11 +88,6 @@ class Absence(Part):
         elif self._waiting:
             self._wait_for(set())
 
-    @property
-    def is_watching(self) -> bool:
-        """Whether anybody was asked at the bound; the next tick may end that."""
-        return bool(self._waiting)
-
     def on_suspected(self, site: SiteId) -> None:
         """Somebody does not answer."""
         if site in self._waiting and self._core.entries.is_full:

@@ -60,6 +60,9 @@ class Asking(Watch):
         """Ask about what has been here for long; forget what nobody has."""
         core = self._core
         core.ordering.lacking.look()
+        if not core.entries:
+            # (Else: all is over before the next look at the bound, and who was watched there is pinged for ever.)
+            core.absence.on_tick()
         if self.tick % core.options.blocked_ticks == 0:
             core.absence.on_tick()
             core.returning.call_back()
@@ -73,14 +76,12 @@ class Asking(Watch):
 
     def is_needed(self) -> bool:
         """While there are messages, or bodies for which a start waits, or somebody who has to be called back, or who is
-        not sent the start again before some intervals are over, or whom we have asked at the bound whether it is there.
-        (Else: all is over before the next look at the bound, and who was watched there is pinged for ever.)"""
+        not sent the start again before some intervals are over."""
         core = self._core
         return (
             super().is_needed()
             or core.ordering.lacking.is_waiting
             or core.returning.is_waiting
-            or core.absence.is_watching
             or any(again.next_tick > self.tick for _, again in self._start_told.values())
         )
 

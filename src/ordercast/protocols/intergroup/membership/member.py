@@ -38,6 +38,25 @@ set."""
 class Member(InRole):
     """Where one process is in one group's membership."""
 
+    __slots__ = (
+        "_asking_since",
+        "_disagreed",
+        "_holds",
+        "_invited_at",
+        "_said_at",
+        "_ticked_at",
+        "_waited",
+        "attempts",
+        "blocked",
+        "bootstrap",
+        "changes",
+        "course",
+        "newest",
+        "reception",
+        "repair",
+        "sponsorship",
+    )
+
     def __init__(self, core: InterGroup, group: ProcessGroup, wants: str, role: str = AS_NEEDED) -> None:
         super().__init__(core, group, wants, role)
         self.course = Course(State.BOOTSTRAP_RECEIVER, WAYS, core.branch)

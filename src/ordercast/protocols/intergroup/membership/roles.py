@@ -25,6 +25,15 @@ AS_NEEDED = ""
 class InRole(InView):
     """The role of a process in a group."""
 
+    __slots__ = (
+        "first_message",
+        "proxying",
+        "role",
+        "told_credit",
+        "unannounced",
+        "wants",
+    )
+
     def __init__(self, core: InterGroup, group: ProcessGroup, wants: str, role: str) -> None:
         super().__init__(core, group)
         self.wants = wants

@@ -29,6 +29,26 @@ FOREIGN_SPREAD = 3.0
 class InView:
     """What a process has of the view in which it is."""
 
+    # With those of the classes below there are more attributes than Python finds quickly in an object without slots,
+    # and some are asked for with every packet.
+    __slots__ = (
+        "_foreign",
+        "agreed",
+        "came",
+        "core",
+        "detector",
+        "endings",
+        "entered",
+        "foreign_patience",
+        "group",
+        "installed",
+        "last_view",
+        "left",
+        "left_at",
+        "order",
+        "proxied",
+    )
+
     def __init__(self, core: InterGroup, group: ProcessGroup) -> None:
         self.core = core
         self.group = group
