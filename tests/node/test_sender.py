@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ordercast.node.bundles import BUNDLE_BYTES_MAX
+from ordercast.node.runs import Run
 from ordercast.node.sender import Sender
 from tests.hand_loop import HandLoop
 
@@ -61,3 +62,12 @@ def test_a_credit_without_a_count_is_a_credit_as_before() -> None:
     way.send(2)
     way.sender.on_credit(6)
     assert way.send(1) == 2
+
+
+def test_runs_leave_before_anybody_waits_for_room_while_there_is_credit() -> None:
+    way = Way()
+    way.sender.on_credit(8)
+    runs = [Run("c", number, 1, memoryview(bytes(BUNDLE_BYTES_MAX - 1000))) for number in range(1, 20)]
+    taken = [run for run in runs if way.sender.add_letter(TO_G, run)]
+    assert len(way.left) == 8, "there is no credit for more"
+    assert 8 < len(taken) < len(runs), "some wait, and the next one is not taken"

@@ -36,6 +36,14 @@ WAITING_BYTES_MAX = 4 * RUN_BYTES_MAX
 UNDER_WAY_FEW = 2
 """With fewer runs under way than this a run that is not full leaves, too (as in `ordercast.node.sender`)."""
 
+NEAR_SECONDS = 0.05
+"""A member is near when something was ordered through it within this time."""
+
+UNDER_WAY_NEAR_BYTES = 16 * RUN_BYTES_MAX
+"""That may be under way through such a member, which is 20 MB a second at least. (Else: 1. eight clients have 32 MB
+under way through one member. 2. The member has no room for them, and stops reading and begins again with each run.
+3. Nothing of it is in a processor's cache when its turn comes.)"""
+
 
 class Parcel(msgspec.Struct, eq=False):
     """Something with a number, and who waits for it."""
@@ -45,6 +53,7 @@ class Parcel(msgspec.Struct, eq=False):
     receipts: list[tuple[int, asyncio.Future[Receipt]]] = []
     """Which message of it -> who waits for its receipt."""
     result: asyncio.Future[Result] | None = None
+    left_at: float = 0.0
 
     def fail(self, why: Exception) -> None:
         """Whoever waits, waits no more; it is sent all the same."""
@@ -72,6 +81,9 @@ class Outgoing:
         self._closed: deque[Parcel] = deque()
         self._closed_bytes = 0
         self._under_way: dict[tuple[GroupId, int], Parcel] = {}
+        self._under_way_bytes = 0
+        self._shortest: float | None = None
+        """Seconds in which something was ordered through this member, at best; None before the first answer."""
         self._flush_due = False
         self._room: list[asyncio.Future[None]] = []
         self._idle: list[asyncio.Future[None]] = []
@@ -217,14 +229,30 @@ class Outgoing:
         if self._open and not self._closed and len(self._under_way) < UNDER_WAY_FEW:
             self._close()
             self._flush_due = False
-        while self._closed and len(self._under_way) < UNDER_WAY_MAX:
+        while self._closed and self._may_leave:
             parcel = self._closed[0]
             if not self._say(parcel.request):
                 return
             self._closed.popleft()
             self._closed_bytes -= parcel.size
+            parcel.left_at = self._loop.time()
             self._under_way[parcel.request.group, parcel.request.number] = parcel
+            self._under_way_bytes += parcel.size
         self._wake()
+
+    @property
+    def _may_leave(self) -> bool:
+        if self._under_way_bytes >= UNDER_WAY_NEAR_BYTES and (self._shortest or 0.0) < NEAR_SECONDS:
+            return False
+        return len(self._under_way) < UNDER_WAY_MAX
+
+    def _arrived(self, answer: Ordered | Refused | Result) -> Parcel | None:
+        """What was under way until this answer came; None when nothing was."""
+        parcel = self._under_way.pop((answer.group, answer.number), None)
+        if parcel is not None:
+            self._under_way_bytes -= parcel.size
+            self._flush_soon()  # answers come several at a time
+        return parcel
 
     def _wake(self) -> None:
         for waiters in (self._room if self.has_room else [], self._idle if self.is_idle else []):
@@ -236,11 +264,13 @@ class Outgoing:
         """There is another member: it gets everything that was not heard of, in its order, but for what is larger than
         it allows."""
         self._payload_max = payload_max
+        self._shortest = None
         self._close()
         for parcel in (*self._under_way.values(), *self._closed):
             if parcel.size - MESSAGE_OVERHEAD > max(payload_max, RUN_BYTES_MAX):
                 self._drop(parcel)
         for parcel in self._under_way.values():
+            parcel.left_at = self._loop.time()
             self._say(parcel.request)
         self._flush_soon()
 
@@ -249,29 +279,31 @@ class Outgoing:
         if self._under_way.pop((parcel.request.group, parcel.request.number), None) is None:
             self._closed.remove(parcel)
             self._closed_bytes -= parcel.size
+        else:
+            self._under_way_bytes -= parcel.size
         why = f"a message of {parcel.size} bytes is larger than payload_max ({self._payload_max}) of this member"
         self._refuse(parcel, UsageError(f"{why}: let it be the same at every process; {MAY_BE_ORDERED}"))
 
     # ------------------------------------------------------------------ answers
     def on_ordered(self, answer: Ordered) -> None:
         """A run or a keyed message has its place."""
-        parcel = self._under_way.pop((answer.group, answer.number), None)
+        parcel = self._arrived(answer)
         if parcel is None:
             return
+        took = self._loop.time() - parcel.left_at
+        self._shortest = took if self._shortest is None else min(took, self._shortest)
         bundle, _, first = answer.message.rpartition("/")
         for index, future in parcel.receipts:
             if not future.done():
                 offset = -1 if answer.offset < 0 else answer.offset + index
                 message = f"{bundle}/{int(first) + index}" if bundle else ""
                 future.set_result(Receipt(message, {answer.group: offset}, answer.repeated))
-        self.flush()
 
     def on_refused(self, answer: Refused) -> None:
         """It never will have."""
-        parcel = self._under_way.pop((answer.group, answer.number), None)
+        parcel = self._arrived(answer)
         if parcel is not None:
             self._refuse(parcel, UsageError(answer.why))
-            self.flush()
 
     def _refuse(self, parcel: Parcel, why: UsageError) -> None:
         if not parcel.receipts and parcel.result is None:
@@ -281,11 +313,9 @@ class Outgoing:
 
     def on_result(self, answer: Result) -> None:
         """What has come of a call."""
-        parcel = self._under_way.pop((answer.group, answer.number), None)
-        if parcel is not None:
-            if parcel.result is not None and not parcel.result.done():
-                parcel.result.set_result(answer)
-            self.flush()
+        parcel = self._arrived(answer)
+        if parcel is not None and parcel.result is not None and not parcel.result.done():
+            parcel.result.set_result(answer)
 
     # ------------------------------------------------------------------ when nothing goes on
     def fail_waiting(self, why: OrdercastError, group: GroupId | None = None) -> None:

@@ -64,6 +64,7 @@ class Receipts:
     ) -> None:
         self._process = process
         self._contract = contract
+        self._has_places = all(name in contract.guarantees for name in NEEDED)
         self._told_obstacles = told_obstacles
         self._waiting: dict[int, _Waiting] = {}
         """Ticket -> who waits, or has given up: whoever sends with the same key waits for the same letter."""
@@ -159,7 +160,7 @@ class Receipts:
         contract = self._contract
         if self._end is not None:
             raise self._end
-        if not all(name in contract.guarantees for name in NEEDED):
+        if not self._has_places:
             raise UsageError(
                 f"under {contract.name} a message has no place that all members agree on: send it without confirm and "
                 f"key, or choose a protocol that orders everything"

@@ -181,6 +181,9 @@ class Sender:
     def add_letter(self, to: Address, letter: Letter | Run) -> bool:
         """Take a letter or a run if there is room; whether there was. It keeps its place among the messages."""
         check_thread(self._thread)
+        if self._closed and not self.has_room and not self._callbacks.running:
+            # Runs of clients come many at a time: what there is credit for leaves now, and nobody has to wait.
+            self._flush()
         if not self.has_room:
             return False
         size = letter.size

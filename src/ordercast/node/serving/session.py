@@ -57,6 +57,17 @@ SLOW_SECONDS = 10.0
 LOOK_SECONDS = 0.5
 """Between two looks whether a client is there, and whether its groups go on."""
 
+FULL_RATE_BYTES = RUN_BYTES_MAX // 2
+"""Of a run: who sends larger ones sends at full rate."""
+
+ANSWERS_MAX = 8
+"""Answers to such runs that leave together, at most. (Else: 1. eight clients send at full rate, and their runs are
+ordered in turns. 2. Each run wakes its client for one answer and one run more, and this member for that run. 3. Half of
+the time goes into waking.)"""
+
+ANSWERS_SECONDS = 0.005
+"""For which an answer waits for others at the most."""
+
 LARGE_BYTES = 1 << 18
 """Of a record that is not whole: with more, the client needs one of the few slots that a member has for such."""
 
@@ -91,6 +102,9 @@ class Session(asyncio.Protocol):
         self._waits_for: Request | None = None
         self._under_way: dict[tuple[GroupId, int], float] = {}
         """What is not answered yet -> when it came."""
+        self._answers: list[Ordered] = []
+        """Those that wait for others."""
+        self._answers_due: asyncio.TimerHandle | None = None
         self._subscriptions: dict[int, Subscription] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.may_write = asyncio.Event()
@@ -114,6 +128,9 @@ class Session(asyncio.Protocol):
         self._server.closed(self)
         self._release_slot()
         self._requests.clear()
+        self._answers.clear()
+        if self._answers_due is not None:
+            self._answers_due.cancel()
         self._stop_tasks()
         for subscription in self._subscriptions.values():
             subscription.stop()
@@ -179,9 +196,21 @@ class Session(asyncio.Protocol):
 
     # ------------------------------------------------------------------ out
     def say(self, answer: Answer) -> None:
-        """Send a record."""
+        """Send a record, behind the answers that wait."""
+        if self._answers:
+            self._say_answers()
         if self._open is not None:
             self._open.write(self._stream.seal(encode(answer)))
+
+    def _say_answers(self) -> None:
+        """Send what waits, in one piece."""
+        answers, self._answers = self._answers, []
+        if self._answers_due is not None:
+            self._answers_due.cancel()
+            self._answers_due = None
+        if self._open is not None:
+            seal = self._stream.seal
+            self._open.write(b"".join([seal(encode(answer)) for answer in answers]))
 
     def cut(self, why: str) -> None:
         """Close the connection; the client is told why, as soon as it reads."""
@@ -379,7 +408,15 @@ class Session(asyncio.Protocol):
             return
         receipt = future.result()
         group, number = request.group, request.number
-        self._answer(request, Ordered(group, number, receipt.offset, receipt.message, receipt.repeated))
+        if self._under_way.pop((group, number), None) is None:
+            return
+        self._told_blocked.pop(group, None)
+        self._answers.append(Ordered(group, number, receipt.offset, receipt.message, receipt.repeated))
+        may_wait = isinstance(request, Send) and len(request.packed) > FULL_RATE_BYTES and self._under_way
+        if not may_wait or len(self._answers) >= ANSWERS_MAX:
+            self._say_answers()
+        elif self._answers_due is None:
+            self._answers_due = self._loop.call_later(ANSWERS_SECONDS, self._say_answers)
 
     def _refuse(self, request: Send | SendKeyed | CallMethod, why: str) -> None:
         self._answer(request, Refused(request.group, request.number, why))
