@@ -4,8 +4,7 @@ those of an object in a dictionary of its own, and finds methods and attributes 
 from __future__ import annotations
 
 from tests.node.cluster import make_configuration, open_nodes, run
-
-ATTRIBUTES_MAX = 29
+from tests.support import find_crowded
 
 
 def test_what_is_on_the_way_of_every_packet_has_few_attributes() -> None:
@@ -15,15 +14,7 @@ def test_what_is_on_the_way_of_every_packet_has_few_attributes() -> None:
             await group.multicast(b"one")
             internals = node.internals
             engine = internals.engine
-            on_the_way = (
-                internals,
-                internals.sender,
-                internals.receiver,
-                engine.site,
-                engine.endpoint,
-                engine.transport,
-            )
-            counts = {type(each).__name__: len(vars(each)) for each in on_the_way}
-            assert {name: count for name, count in counts.items() if count > ATTRIBUTES_MAX} == {}
+            sockets = (engine.site, engine.endpoint, engine.transport)
+            assert find_crowded(internals, internals.sender, internals.receiver, *sockets) == {}
 
     run(main())

@@ -9,8 +9,7 @@ from ordercast.core import Context
 from ordercast.core.events import Started
 from ordercast.protocols.intergroup.dynamic import DynamicInterGroup
 from ordercast.protocols.intergroup.membership.options import MembershipOptions
-
-ATTRIBUTES_MAX = 29
+from tests.support import find_crowded
 
 
 def test_what_is_on_the_way_of_every_packet_has_few_attributes() -> None:
@@ -20,5 +19,4 @@ def test_what_is_on_the_way_of_every_packet_has_few_attributes() -> None:
     member = group.member
     assert member is not None
     on_the_way = (core, group, group.sending, member, member.order, member.detector, core.reception, core.transmission)
-    counts = {type(each).__name__: len(getattr(each, "__dict__", ())) for each in on_the_way}
-    assert {name: count for name, count in counts.items() if count > ATTRIBUTES_MAX} == {}
+    assert find_crowded(*on_the_way) == {}
