@@ -20,6 +20,7 @@ from ordercast.campaign.shape import (
     draw_large_groups,
     draw_large_sites,
     draw_repeated_crashes,
+    let_everyone_be_heard,
 )
 from ordercast.campaign.swarm import DELAY_SECONDS_MAX, Arena, draw_deaths, draw_faults, draw_kinds, round_trip
 from ordercast.campaign.turns import TURNS_MAX, take_turn
@@ -214,6 +215,8 @@ def draw_scenario(
         faults = (*draw_faults(arena, kinds), *draw_deaths(arena, dying))
         if large and fragile and "crash" in contract.faults:
             faults += tuple(draw_repeated_crashes(arena))
+        if large and tuning.unheard_seconds is not None:
+            faults = tuple(let_everyone_be_heard(faults, tuning.unheard_seconds, duration))
         if tuning.deaths is not None and sources == "promised":
             for site, moment, packets in tuning.deaths(random, groups, options, duration):
                 faults += (Crash(from_=moment, sites=(site,), forever=True, after_packets=packets),)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ordercast.campaign.draw import Draw
 from ordercast.campaign.profile import Profile, draw_of
 from ordercast.campaign.rest import goes_on, with_rest
+from ordercast.campaign.shape import USUAL
 from ordercast.check import CLAIMED, Choice, Verdict, judge
 from ordercast.core import Protocol
 from ordercast.protocols import find_protocol
@@ -24,7 +25,8 @@ EVENTS_MAX = 200_000
 """Events that one run handles at the most; the busiest honest runs take a tenth. More means that a protocol talks to
 itself without end."""
 EVENTS_PER_SECOND = 4_000
-"""Of simulated time, where that allows more: a run of a thousand messages settles for a minute or two."""
+"""Of simulated time and six sites, where that allows more: a run of a thousand messages settles for a minute or two,
+and what one of twenty sites broadcasts is twenty events."""
 
 ATTEMPTS_MAX = 8
 """A draw that proves nothing is drawn again, so many times at the most."""
@@ -130,12 +132,18 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
 def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
     """Execute a run and judge what is chosen, and nothing else has a verdict."""
     if events_max is None:
-        events_max = max(EVENTS_MAX, int(EVENTS_PER_SECOND * (scenario.duration + scenario.settle)))
+        events_max = events_allowed(scenario)
     trial, ended_early = _try(scenario, choice, events_max, scenario.protocol.arrangement.campaign.quiet)
     if ended_early and (trial.outcome.violations or trial.outcome.vacuous):
         # What was promised may still have come true.
         trial, _ = _try(scenario, choice, events_max, None)
     return trial
+
+
+def events_allowed(scenario: Scenario) -> int:
+    """So many events a run may handle before it counts as a runaway."""
+    seconds = scenario.duration + scenario.settle
+    return max(EVENTS_MAX, int(EVENTS_PER_SECOND * seconds * max(1.0, len(scenario.sites) / USUAL.sites_max)))
 
 
 def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: float | None) -> tuple[Trial, bool]:

@@ -6,15 +6,17 @@ usual ones, so a campaign has them only when it is asked for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from math import ceil
 from random import Random
 
 import msgspec
+from msgspec.structs import replace
 
 from ordercast.campaign.swarm import Arena
 from ordercast.core import GroupId, SiteId, Tuning, log_uniform
 from ordercast.core.arrangement import Groups
-from ordercast.sim.faults import AnyFault, Crash
+from ordercast.sim.faults import AnyFault, BurstLoss, Crash, Loss, Pause
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -70,3 +72,26 @@ def draw_repeated_crashes(arena: Arena) -> Iterator[AnyFault]:
             down = log_uniform(random, 0.05, 5.0)
             yield Crash(from_=round(moment, 3), to=round(moment + down, 3), sites=(site,))
             moment += down + pause * random.uniform(0.5, 1.5)
+
+
+def let_everyone_be_heard(faults: Iterable[AnyFault], unheard_seconds: float, duration: float) -> Iterator[AnyFault]:
+    """Lose packets, and hold sites up, in the first third of each stretch of so many seconds only.
+
+    Else a site is left out that the contract does not leave out: in a run of minutes a window of losses lasts longer
+    than any silence, several of them lose nine packets of ten together, and a pause is no shorter either. (A third,
+    for a clock that runs fast counts a silence that is a quarter shorter, and whoever has nothing to say speaks twice
+    in what is left of it at the least.)
+    """
+    for fault in faults:
+        if not isinstance(fault, Loss | BurstLoss | Pause):
+            yield fault
+            continue
+        end = duration if fault.to is None else fault.to
+        first, last = int(fault.from_ / unheard_seconds), ceil(end / unheard_seconds)
+        for stretch in range(first, last):
+            begin = stretch * unheard_seconds
+            from_, to = max(fault.from_, begin), min(end, begin + unheard_seconds / 3)
+            if from_ < to:
+                yield replace(fault, from_=round(from_, 3), to=round(to, 3))
+                if isinstance(fault, Pause):
+                    break

@@ -78,6 +78,10 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     and regions that lose packets as a whole."""
     modes: tuple[OptionValues, ...] = ()
     """Options with which the contract is another one: each run has one of them. None: the defaults."""
+    unheard_seconds: float | None = None
+    """A site that is not heard for so long is left out, and never gets what it has missed: in large runs packets are
+    lost, and sites paused, for a part of this time only, and again and again. None: nobody is left out, or whoever is
+    gets everything later."""
     sites_max: int | None = None
     """More sites than usual, in one run of sixteen and never in calm ones, for many sites make many events; None: the
     usual few."""

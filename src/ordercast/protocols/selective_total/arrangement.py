@@ -36,6 +36,8 @@ ARRANGEMENT = Arrangement(
     campaign=Tuning(
         options=_options,
         networks={"one-channel": 5, "broadcast": 1},
+        # silence_seconds: whoever is left out comes back as a stranger.
+        unheard_seconds=8.0,
         # Eight seconds of silence, by a clock that runs slow, until a crash is noticed; then an agreement or two.
         settle=20.0,
     ),

@@ -86,7 +86,10 @@ class SelectiveTotal(Protocol):
         branches=tuple(branch for role in _ROLES for branch in role.branches),
         options=SelectiveTotalOptions,
         at_rest=lambda sites, groups, options: AtRest(
-            packets=2 / options.receive_ready_seconds, entries=40 + 28 * sites, credit=options.pending_messages_max
+            # What each site has accepted, and pre-acknowledged, of each: two tables with a number for each pair.
+            packets=2 / options.receive_ready_seconds,
+            entries=50 + 16 * sites + 2 * sites**2,
+            credit=options.pending_messages_max,
         ),
         minority_may_die=True,
         explicit_destinations=True,
