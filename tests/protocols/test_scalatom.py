@@ -73,6 +73,19 @@ def test_all_claims_hold_under_any_mixture_of_faults(seed: int) -> None:
     assert not outcome.not_judged
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        100692,  # a late receipt confirmed a question that its receiver had forgotten in a crash
+        100619,  # pings for a decision about messages that were over
+        900000,  # entries of histories that no promise ever covered
+        100572,  # six cells, each with a place in the order that is named after another message
+    ],
+)
+def test_runs_that_were_once_violated_hold_what_is_claimed(seed: int) -> None:
+    assert run_seed(Scalatom, seed).outcome.violations == ()
+
+
 class Forgetful(Scalatom):
     """Takes a checkpoint every few records, which a short run would never reach."""
 

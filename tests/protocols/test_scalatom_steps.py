@@ -11,7 +11,7 @@ from ordercast.core import WireError
 from ordercast.core.effects import Append, Blocked, Deliver, Replay, Send
 from ordercast.core.events import Consumed, Recovered, TimerFired
 from ordercast.protocols.parts.consensus_packets import Ack, Collect, Decide, Estimate, Propose, Value
-from ordercast.protocols.parts.link import Behind
+from ordercast.protocols.parts.link import Behind, Receipt
 from ordercast.protocols.scalatom import Scalatom
 from ordercast.protocols.scalatom.packets import CatchUp, Delivered, History, Overdue, Stamp, Stamped, Stamps, Summary
 from tests.protocols.classic_runs import delivered, sent
@@ -255,6 +255,53 @@ def test_a_question_is_answered_once_and_the_next_piece_is_asked_for_once() -> N
     asked = [kind for place in range(1, 101) for kind in kinds(c.receive("x", data(place, "x", place)))]
     asked += [kind for _ in range(3) for kind in kinds(c.receive("b", piece))]
     assert asked.count("CatchUp") == 1
+
+
+def test_a_site_that_has_crashed_is_asked_again_although_it_has_not_confirmed_the_question_before() -> None:
+    """It has answered that, its answer is lost with its memory, and its receipt is still under way: nobody repeats the
+    question when that comes, and its timestamps are never heard of."""
+    a = hand("a")
+    a.receive("b", Behind(1))
+    effects = a.receive("b", CatchUp(1 << 32, 1, 0))
+    questions = [packet.number for _, packet in sent(effects) if isinstance(packet, CatchUp)]
+    assert len(questions) == 1
+    a.receive("b", Receipt(((1, questions[0] - 1),)))
+    assert isinstance(a.core, Scalatom)
+    assert [letter.number for letter in a.core.link.unconfirmed("b") if isinstance(letter, CatchUp)] == questions
+
+
+def test_entries_of_a_history_that_no_promise_covers_are_forgotten_with_the_last_message() -> None:
+    """What they name was decided below their timestamps, so nobody needs a promise as high."""
+    x = message("x", 1)
+    a = hand("a")
+    core = a.core
+    assert isinstance(core, Scalatom)
+    a.receive("x", data(1, "x", 1))
+    a.receive("b", stamps(1, (x, 1, 9)))
+    core.keeping.forget(core.entries[x])
+    mate = core.histories.mates["b"]
+    mate.add_promise(1, 9)
+    assert list(mate.newly_covered()) == []
+    assert (mate.applied, mate.promise) == (1, 9)
+
+
+def test_nobody_is_pinged_for_a_decision_that_is_not_wanted_any_more() -> None:
+    """Somebody tells that x is over: it was decided in a consensus over which we have jumped, and we wait for the
+    coordinator of the next one."""
+    x = message("x", 1)
+    c = hand("c")
+    core = c.core
+    assert isinstance(core, Scalatom)
+    c.receive("x", data(1, "x", 1))
+    c.receive("b", stamps(1, (x, 1, 1)))
+    assert "Ping" in kinds(c.step(TimerFired("detector")))
+    core.keeping.forget(core.entries[x])
+    assert "Ping" not in kinds(c.step(TimerFired("detector")))
+    assert not core.consensus.open
+    # The next message is ordered all the same.
+    c.receive("x", data(2, "x", 2))
+    c.receive("b", stamps(2, (message("x", 2), 2, 2)))
+    assert core.consensus.open[1, 0].watching == "a"
 
 
 def test_a_site_that_has_missed_letters_while_it_asked_for_pieces_begins_anew() -> None:

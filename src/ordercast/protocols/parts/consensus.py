@@ -123,6 +123,19 @@ class Consensus(Part):
         """Everyone knows the decision."""
         self.decisions.pop(name, None)
 
+    def give_up(self, name: InstanceName) -> None:
+        """There is nothing left that we want to have decided: wait for nobody. What we have promised or adopted holds.
+
+        (Else: we begin a consensus, hear that its only message was decided without us, and ping its coordinator until
+        there is another message, which may be never.)
+        """
+        instance = self.open.get(name)
+        if instance is not None and instance.adopted == NOTHING:
+            instance.active = False
+            self._watch(instance)
+            if not instance.round:
+                del self.open[name]
+
     def on_suspected(self, site: SiteId) -> None:
         """Go on without the coordinator."""
         for instance in list(self.open.values()):

@@ -182,6 +182,12 @@ class Link(Part):
         peer = self.peers.get(site)
         return iter(()) if peer is None else (kept.letter for kept in peer.kept.values())
 
+    def withdraw(self, site: SiteId, numbers: Iterable[int]) -> None:
+        """These letters are not repeated any more: a later one says the same, or nobody needs to know."""
+        kept = self._peer(site).kept
+        for number in numbers:
+            kept.pop(number, None)
+
     def on_receipt(self, sender: SiteId, receipt: Receipt, arrival: Arrival) -> None:
         """Letters have arrived."""
         peer = self.peers.get(sender)

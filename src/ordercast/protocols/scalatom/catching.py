@@ -52,11 +52,23 @@ class Catching(Part):
 
     def begin(self, site: SiteId) -> None:
         """Ask a site from the beginning, unless we are asking already."""
-        unconfirmed = self._core.link.unconfirmed(site)
-        if not any(isinstance(letter, CatchUp) and letter.cursor == 0 for letter in unconfirmed):
+        if not self._open_questions(site):
             self._core.branch("catching-up")
             self._pieces.pop(site, None)
             self._ask(site, 0)
+
+    def _begin_anew(self, site: SiteId) -> None:
+        """The site has crashed: ask it again, also if it has not confirmed our last question.
+
+        (Else: it was asked, answered, and crashed, its answer is lost, and its receipt is under way. It comes back, and
+        we believe that it will be asked anyway; then the receipt comes. Its timestamps are never heard of.)
+        """
+        self._core.link.withdraw(site, self._open_questions(site))
+        self.begin(site)
+
+    def _open_questions(self, site: SiteId) -> list[int]:
+        unconfirmed = self._core.link.unconfirmed(site)
+        return [letter.number for letter in unconfirmed if isinstance(letter, CatchUp) and letter.cursor == 0]
 
     def _ask(self, site: SiteId, cursor: int) -> None:
         core = self._core
@@ -93,7 +105,7 @@ class Catching(Part):
             self._answers[sender] = (core.histories.count, resumption)
         if packet.incarnation > self._incarnations.get(sender, 0):
             self._incarnations[sender] = packet.incarnation
-            self.begin(sender)
+            self._begin_anew(sender)
         if packet.cursor == 0:
             core.consensus.resume_with(sender)
         self._answer(sender, packet)

@@ -79,6 +79,11 @@ class Mate:
             pending = [*self._pending, (count, promise)]
             self._pending = sorted({min(pending), max(pending)})
 
+    def forget_uncovered(self) -> None:
+        """All that the entries name is over. (They wait for a promise that may never come: what they name was decided
+        below their timestamps.)"""
+        self._uncovered.clear()
+
     def newly_covered(self) -> Iterator[tuple[MessageId, int]]:
         """The entries that have become part of the history."""
         for count, promise in self._pending:
@@ -169,6 +174,9 @@ class Histories(Handover):
         """It is over everywhere."""
         self._own.pop(entry.index, None)
         self._unstable.pop(entry.index, None)
+        if not self._core.entries:
+            for mate in self.mates.values():
+                mate.forget_uncovered()
 
     # ------------------------------------------------------------------ promises
     def piggyback(self, message: MessageId) -> tuple[int, int]:

@@ -284,6 +284,13 @@ class Ordering(Part):
             core.keeping.forget(entry)
         return highest
 
+    def on_forgotten(self, entry: Entry) -> None:
+        """It is over; perhaps its number was decided without us, and there is nothing left to decide."""
+        address = entry.address
+        if address.ready.pop(entry.message, None) is not None and address.running and not address.ready:
+            address.running = False
+            self._core.consensus.give_up((address.next, *address.cells))
+
     # ------------------------------------------------------------------ what was decided without us
     def is_news(self, name: InstanceName, value: Value) -> bool:
         """Whether a decision over which we have jumped has numbers for messages that wait here."""

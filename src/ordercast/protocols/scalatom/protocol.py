@@ -83,8 +83,10 @@ class Scalatom(Keeper):
         branches=(*(branch for part in parts for branch in part.branches), "recovered-undecided"),
         options=ScalatomOptions,
         at_rest=lambda sites, groups, options: AtRest(
-            # Of each source, what is over above its floor stays until the source says more: a window at the most.
-            messages=sites,
+            # Places in the order have the name of a message: how far each cell has come, where each site was given up,
+            # and four of our own. Of each source, what is over above its floor stays until the source says more: a
+            # window at the most.
+            messages=4 + 2 * sites,
             entries=110 + (12 + options.window_messages) * sites,
             credit=options.window_messages,
         ),
@@ -189,7 +191,7 @@ class Scalatom(Keeper):
     def on_forgotten(self, entry: Entry) -> None:
         """Timestamps, history entry, and the decision when it was the last of its batch."""
         self.histories.forget(entry)
-        entry.address.ready.pop(entry.message, None)
+        self.ordering.on_forgotten(entry)
         self.keeping.on_forgotten(entry)
         self.confirming.acknowledge_deferred(entry.message)
 
