@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
+from ordercast.campaign import read_draw, run_draw
 from ordercast.core import MessageId, Multicast
-from ordercast.core.effects import Credit, Effect
+from ordercast.core.effects import Credit, Effect, SetTimer
 from ordercast.core.events import MulticastRequested, Recovered, Started, TimerFired
 from ordercast.protocols.fan import Fan1, Fan2, Fan3, FanOptions
-from ordercast.protocols.fan.packets import Acknowledge, Data, Request, Skip
+from ordercast.protocols.fan.packets import Acknowledge, Data, Null, Request, Skip
 from tests.protocols.classic_runs import Hand, delivered, sent
 
 GROUPS = {"g": ("a", "b", "c")}
@@ -46,6 +49,42 @@ def test_what_comes_before_its_turn_is_dropped_when_it_has_too_many_bytes_and_is
     site.receive("a", Data("g", 9, multicast(9)))
     site.receive("a", Skip("g", 9))
     assert delivered(site.receive("a", Data("g", 10, multicast(10)))) == [multicast(10).id]
+
+
+def test_what_comes_early_has_room_although_another_source_that_has_stopped_left_a_gap() -> None:
+    """The gap of b is never filled, for b says nothing more; the message of a is asked for with what it lacks."""
+    size = len(b"payload")
+    site = hand(Fan2, "c", FanOptions(log_bytes_max=2 * size))
+    for number in (2, 3):
+        site.receive("b", Data("g", number, Multicast(MessageId("b", 0, number), ("g",), b"payload")))
+    assert sent(site.receive("a", Data("g", 2, multicast(2)))) == [(("a",), Request("g", ((1, 1),)))]
+    assert delivered(site.receive("a", Data("g", 1, multicast(1)))) == [multicast(1).id, multicast(2).id]
+    tiny = hand(Fan2, "c", FanOptions(log_bytes_max=size - 1))
+    assert sent(tiny.receive("a", Data("g", 2, multicast(2)))) == [(("a",), Request("g", ((1, 2),)))]
+
+
+def test_a_source_that_is_named_says_from_the_start_that_it_has_said_nothing() -> None:
+    """A site that comes back waits for every source; one whose first message is late, or never comes, would keep it
+    waiting."""
+    source = Hand(Fan3, "a", GROUPS, SITES, FanOptions(sources=("a",)))
+    assert SetTimer(("null", "g"), 0.1) in source.step(Started())
+    assert sent(source.step(TimerFired(("null", "g")))) == [(("a", "b", "c"), Null("g", 0))]
+    other = Hand(Fan3, "b", GROUPS, SITES, FanOptions(sources=("a",)))
+    assert not [effect for effect in other.step(Started()) if isinstance(effect, SetTimer)]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "fan-2:109436",  # a source that had stopped filled the room for what comes early
+        "fan-2:109535",  # more came early than a source keeps
+        "fan-3:102095",  # the medium brought a site its own packets late
+        "fan-3:101909",  # a source that never multicast to one of the groups
+        "fan-3:900008:old-packets",  # the same
+    ],
+)
+def test_runs_that_were_once_violated_hold_what_is_claimed(run: str) -> None:
+    assert run_draw(read_draw(run)).outcome.violations == ()
 
 
 def test_credit_is_for_as_many_bytes_as_the_log_takes() -> None:

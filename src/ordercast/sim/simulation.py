@@ -347,8 +347,11 @@ class Simulation:
         described: dict[str, Any] = {"phi_p": bounds.phi_p, "phi_n": bounds.phi_n}
         if contract.message_size is not None:
             described["message_size"] = dict(contract.message_size)
-        # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then.
+        # A site that was slower than phi_p has failed in the sense of the model, unseen: times are not judged then. Nor
+        # where a medium was so full that a site's own packets took longer than phi_n: others are not reached then, but
+        # a site always reaches itself.
         in_time = all(site.processor.slowest_seconds <= bounds.phi_p for site in self.sites.values())
+        in_time = in_time and self.network.slowest_own_seconds <= bounds.phi_n
         under = contract.promised_under
         if in_time and (under is None or all(fault.kind in under for fault in self.faults)):
             described["promised"] = dict(contract.promised(bounds, self.options))

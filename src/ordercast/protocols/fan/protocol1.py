@@ -26,6 +26,7 @@ from ordercast.core.events import Arrival, MulticastRequested, Recovered
 from ordercast.protocols.fan.arrangement import FAN_1
 from ordercast.protocols.fan.packets import Data, Delivered, Progress, Sent, Skipped
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream, Room
+from ordercast.protocols.parts.numbered import EARLY_MAX
 
 
 class FanOptions(Options, frozen=True):
@@ -76,8 +77,9 @@ class Fan1(Protocol):
         branches=("in-order", "out-of-order", "old", "awake-kept", "awake-recovered"),
         options=FanOptions,
         at_rest=lambda sites, groups, options: AtRest(
-            messages=sites * groups * options.log_messages_max,
-            entries=30 + 5 * sites + sites * groups * options.log_messages_max,
+            # What came early waits for numbers that nobody sends any more.
+            messages=sites * groups * EARLY_MAX,
+            entries=30 + (5 + groups) * sites + sites * groups * EARLY_MAX,
         ),
         promised=_promised,
         single_source=True,
@@ -146,7 +148,8 @@ class Fan1(Protocol):
         elif number > stream.released:
             self.branch("out-of-order")
             stream.keep(number, packet.multicast)
-            self.on_gap(source, packet.group, stream, number)
+            # What found no room is missing as well. (Else: the gap is filled, and nobody asks for the last message.)
+            self.on_gap(source, packet.group, stream, number if number in stream.early else number + 1)
         else:
             self.branch("old")
 

@@ -11,6 +11,7 @@ from ordercast.protocols.fan.arrangement import FAN_2
 from ordercast.protocols.fan.packets import Data, Request, Skip
 from ordercast.protocols.fan.protocol1 import Fan1, FanOptions
 from ordercast.protocols.fan.streams import IncomingStream, OutgoingStream
+from ordercast.protocols.parts.numbered import EARLY_MAX
 
 
 def _promised(bounds: Bounds, _options: Options) -> Mapping[str, float]:
@@ -35,8 +36,9 @@ class Fan2(Fan1):
         branches=("in-order", "out-of-order", "old", "awake-recovered", "requested", "resent", "skipped"),
         options=FanOptions,
         at_rest=lambda sites, groups, options: AtRest(
-            messages=sites * groups * options.log_messages_max,
-            entries=45 + 5 * sites + sites * groups * options.log_messages_max,
+            # What came early waits for numbers for which nobody asks before a later one comes.
+            messages=groups * (options.log_messages_max + sites * EARLY_MAX),
+            entries=45 + (5 + groups) * sites + groups * (options.log_messages_max + sites * EARLY_MAX),
         ),
         promised=_promised,
         single_source=True,

@@ -73,15 +73,22 @@ class Fan3(Fan2):
     timers = ("null",)
 
     def on_started(self, event: Started) -> None:
-        """Tell the application how much it may send; nothing to say yet."""
+        """Tell the application how much it may send."""
         self.give_credit()
+        self._begin_null()
 
     def on_recovered(self, event: Recovered) -> None:
         """Fragment (B), and go on with null messages where there is something to know."""
         super().on_recovered(event)
         self.give_credit()
+        self._begin_null()
+
+    def _begin_null(self) -> None:
+        """A source that is named as one says from the start that it has said nothing. (Else: its first message to a
+        group is late, or never comes, and a site that was down meanwhile, which must hear of every source to count as
+        recovered, never does.)"""
         for group, stream in self.outgoing.items():
-            if stream.highest:
+            if stream.highest or self.site in self.options.sources:
                 self.set_timer(("null", group), self.options.delta)
 
     # ------------------------------------------------------------------ the source

@@ -11,10 +11,36 @@ from ordercast.protocols.parts.numbered import Incoming, Outgoing
 class Room:
     """Bytes that are free for what came early, of all streams of a site."""
 
-    __slots__ = ("free_bytes",)
+    __slots__ = ("_users", "free_bytes")
 
     def __init__(self, free_bytes: int) -> None:
         self.free_bytes = free_bytes
+        self._users: dict[IncomingStream, None] = {}
+        """Streams with something early, the one first for which nothing came for longest."""
+
+    def take(self, stream: IncomingStream, size: int) -> bool:
+        """Whether there is room for so many bytes; if need be, at the expense of other streams, as if the network had
+        lost what they keep.
+
+        (Else: what came early of a source that was cut off, and has nothing more to say, fills the room for good, and
+        of all others whatever comes early is dropped, the last message of each until P2 runs out.)
+        """
+        users = self._users
+        while size > self.free_bytes:
+            other = next((user for user in users if user is not stream), None)
+            if other is None:
+                return False
+            other.forget_all()
+        users.pop(stream, None)
+        users[stream] = None
+        self.free_bytes -= size
+        return True
+
+    def give_back(self, stream: IncomingStream, size: int) -> None:
+        """So much of a stream is not kept any more."""
+        self.free_bytes += size
+        if not stream.early:
+            self._users.pop(stream, None)
 
 
 class IncomingStream(Incoming[Multicast]):
@@ -31,19 +57,26 @@ class IncomingStream(Incoming[Multicast]):
 
     def keep(self, number: int, multicast: Multicast) -> None:
         """It came before its turn. What does not fit is dropped, as if the network had lost it."""
-        if number in self.early or len(multicast.payload) > self._room.free_bytes:
+        if (
+            number in self.early
+            or len(self.early) >= self.early_max
+            or not self._room.take(self, len(multicast.payload))
+        ):
             self.announce(number)
-            return
-        super().keep(number, multicast)
-        if number in self.early:
-            self._room.free_bytes -= len(multicast.payload)
+        else:
+            super().keep(number, multicast)
 
     def forget(self, number: int) -> Multicast | None:
         """What came early with this number, which is not needed any more."""
         multicast = self.early.pop(number, None)
         if multicast is not None:
-            self._room.free_bytes += len(multicast.payload)
+            self._room.give_back(self, len(multicast.payload))
         return multicast
+
+    def forget_all(self) -> None:
+        """Another stream needs the room."""
+        for number in list(self.early):
+            self.forget(number)
 
     def release(self) -> Iterator[Multicast]:
         """What came early and has its turn now, one after the other."""

@@ -38,13 +38,7 @@ class Consensus(Part):
 
     packets = (Propose, Ack, Decide, Collect, Estimate)
     records = (Promised, Adopted, Decided)
-    branches = (
-        "round-changed",
-        "estimates-collected",
-        "adopted-value-kept",
-        "decision-told",
-        "stale-round",
-    )
+    branches = ("round-changed", "estimates-collected", "adopted-value-kept", "decision-told", "stale-round")
 
     def __init__(
         self,
@@ -124,13 +118,8 @@ class Consensus(Part):
         self.decisions.pop(name, None)
 
     def give_up(self, name: InstanceName) -> None:
-        """There is nothing left that we want to have decided: wait for nobody. What we have promised or adopted holds.
-
-        (Else: we begin a consensus, hear that its only message was decided without us, and ping its coordinator until
-        there is another message, which may be never.)
-        """
-        instance = self.open.get(name)
-        if instance is not None and instance.adopted == NOTHING:
+        """Nothing is left that we want to have decided: wait for nobody. What we have promised or adopted holds."""
+        if (instance := self.open.get(name)) is not None and instance.adopted == NOTHING:
             instance.active = False
             self._watch(instance)
             if not instance.round:

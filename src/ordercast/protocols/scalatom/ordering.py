@@ -285,7 +285,11 @@ class Ordering(Part):
         return highest
 
     def on_forgotten(self, entry: Entry) -> None:
-        """It is over; perhaps its number was decided without us, and there is nothing left to decide."""
+        """It is over; perhaps its number was decided without us, and there is nothing left to decide.
+
+        (Else: we have begun a consensus about it, and ping the coordinator until there is another message, perhaps for
+        ever.)
+        """
         address = entry.address
         if address.ready.pop(entry.message, None) is not None and address.running and not address.ready:
             address.running = False

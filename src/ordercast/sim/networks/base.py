@@ -43,6 +43,8 @@ class Network(ABC):
 
     def __init__(self) -> None:
         self._packets = 0
+        self.slowest_own_seconds = 0.0
+        """The longest that a site's packet to itself was on the way: compared with phi_n."""
         self.stamps: dict[int, Stamp] = {}
         """Packet -> the life of the site that sent it, and how far its log was stable, where the roll is called."""
         self._channels: dict[tuple[InstanceId, ChannelId], Channel] = {}
@@ -163,6 +165,8 @@ class Network(ABC):
             seen = self.arrival(place, there, channel) if arrival is None else arrival
             flight = Flight(number, envelope, seen, site, place)
             if own:
+                if departure - processor.cursor > self.slowest_own_seconds:
+                    self.slowest_own_seconds = departure - processor.cursor
                 schedule(departure, site.arrive, flight)
             elif quiet:
                 schedule(departure + self.latency(place, there), site.arrive, flight)
