@@ -87,6 +87,12 @@ def test_some_runs_have_a_thousand_messages() -> None:
     assert workload.count * len(workload.sources) > 1000
 
 
+def test_a_thousand_messages_are_not_caught_up_with_two_at_a_time() -> None:
+    scenarios = drawn("broadcast-tree", "long", range(400))
+    assert scenarios
+    assert {scenario.options["gap_messages_max"] for scenario in scenarios} == {256}
+
+
 def test_processes_of_selective_total_order_come_back_as_strangers() -> None:
     scenarios = drawn("selective-total", "return")
     assert scenarios

@@ -244,3 +244,17 @@ def test_an_old_parent_that_adopts_is_told_once_for_each_exchange() -> None:
     assert told(b.hear("c", Adopt(STREAM))) == []
     b.fire("eic")
     assert ("c", Detach(STREAM)) in told(b.hear("c", Adopt(STREAM)))
+
+
+def test_what_a_former_child_was_sent_is_forgotten_when_everybody_has_taken_it() -> None:
+    s = Host("s")
+    s.hear("b", Declare(STREAM, ()))
+    for number in (1, 2, 3):
+        s.send(number)
+    stream = s.tree.streams[STREAM]
+    assert stream.sent
+    s.hear("b", Detach(STREAM))
+    stream.raise_floor(2)
+    assert [sorted(numbers) for numbers in stream.sent["b"] if numbers] == [[3]]
+    stream.raise_floor(3)
+    assert not stream.sent

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from ordercast.campaign import draw_scenario
+from ordercast.campaign import draw_scenario, run_seed
 from ordercast.check import choose, judge
 from ordercast.core import Options, Protocol
 from ordercast.papers.garcia_molina.separate_copies import SeparateCopies
@@ -34,6 +34,19 @@ def cities(**changes: float) -> Servers:
         [("berlin", "boston", 1.0), ("boston", "osaka", 2.0), ("mitte", "osaka", 3.0)],
         **changes,
     )
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        100036,  # seventeen streams of three sources, to any of three groups
+        100166,  # what hosts had been sent that were no neighbours any more
+        100470,  # forty hosts that exchange what they have every five seconds
+        100582,  # a thousand messages, two of which were caught up with at a time
+    ],
+)
+def test_runs_that_were_once_violated_hold_what_is_claimed(seed: int) -> None:
+    assert run_seed(BroadcastTree, seed).outcome.violations == ()
 
 
 def run(

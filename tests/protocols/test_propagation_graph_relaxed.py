@@ -121,6 +121,12 @@ def _deliveries(run: Simulation, site: str) -> list[tuple[float, str]]:
     return [(row["time"], row["message"]) for row in rows if row["kind"] == "deliver" and row["site"] == site]
 
 
+def test_a_manager_at_rest_sends_what_renewals_and_watching_take() -> None:
+    outcome = run_draw(Draw(PropagationGraph, 102707)).outcome
+    assert outcome.violations == ()
+    assert outcome.branches["came-back"]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_one_packet_lost_of_twenty_makes_nobody_fail(seed: int) -> None:
     kinds = _run(Loss(from_=0.0, rate=0.05), seed=seed).table().column("kind").to_pylist()

@@ -13,7 +13,8 @@ from ordercast.core.events import Discovered, JoinRequested, LeaveRequested, Sta
 from ordercast.protocols import find_protocol
 from ordercast.protocols.classic.token import Token
 from ordercast.protocols.classic.token.options import TokenOptions
-from ordercast.protocols.classic.token.packets import Elsewhere, Invite, Probe, Seek
+from ordercast.protocols.classic.token.packets import Elsewhere, Invite, News, Presence, Probe, Seek
+from ordercast.protocols.classic.token.rosters import Roster
 from ordercast.protocols.classic.token.turns import FIRST_VERSION
 from ordercast.sim.faults import Crash
 from ordercast.sim.memory_faults import LostLog
@@ -82,6 +83,21 @@ def test_who_is_left_behind_while_it_wants_to_leave_has_left() -> None:
     effects = rounds(led)
     assert [each for each in effects if isinstance(each, ExitGroup)] == [ExitGroup("g"), ExitGroup("h")]
     assert not any(isinstance(packet, Seek) for _to, packet in sent(effects))
+
+
+def test_who_hears_that_a_later_list_is_without_it_and_has_ended_has_left_also_a_configured_list() -> None:
+    """a and c have let it leave with a list of which it has not heard, and have left as well: nobody has a history."""
+    led = left_alone()
+    core = led.core
+    assert isinstance(core, Token)
+    led.step(LeaveRequested("g"))
+    version = (1, "a")
+    led.receive("a", News(version, Roster(version, (("a", 0), ("c", 0)), (("g", ("a", "c")),))))
+    assert core.system.is_leaving
+    asked = [packet for _to, packet in sent(rounds(led)) if isinstance(packet, Seek)]
+    assert asked == [Seek(core.ledger.version)] == [Seek(FIRST_VERSION)]
+    gone = Presence(FIRST_VERSION, 0, asked=FIRST_VERSION)
+    assert ExitGroup("g") in [effect for other in ("a", "c") for effect in led.receive(other, gone)]
 
 
 @pytest.mark.parametrize(("answers", "attempt"), [(("a",), 1), (("a", "c"), 0), (("a", "x"), 1)])
@@ -231,3 +247,7 @@ def test_what_an_attempt_has_gathered_goes_with_it_and_a_roster_is_kept_until_it
     # Sites that formed one of many lists, and none later, kept what everybody had accepted then; 1880: a list that was
     # formed without a site brought again a roster which had its place in the order.
     assert run_seed(Token, seed).outcome.violations == ()
+
+
+def test_whoever_is_the_last_to_leave_a_configured_list_of_which_all_others_have_gone_has_left() -> None:
+    assert run_seed(Token, 108094).outcome.violations == ()

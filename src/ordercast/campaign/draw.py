@@ -14,6 +14,7 @@ from ordercast.campaign.rare import RARE_KINDS, add_rare_fault
 from ordercast.campaign.schedules import SCHEDULES, add_schedule
 from ordercast.campaign.services import add_services
 from ordercast.campaign.shape import (
+    CROWD_SETTLE_FACTOR,
     LARGE,
     USUAL,
     Shape,
@@ -222,6 +223,8 @@ def draw_scenario(
                 faults += (Crash(from_=moment, sites=(site,), forever=True, after_packets=packets),)
                 workloads += (_burst_at(random, speakers, tuple(groups), moment - situation.round_trip / 2),)
             fragile = ()
+    is_crowd = not large and tuning.sites_max is not None and len(sites) > shape.sites_max
+    settle_factor = CROWD_SETTLE_FACTOR if is_crowd else shape.settle_factor
     scenario = Scenario(
         protocol=protocol,
         name=f"campaign-{contract.name}",
@@ -230,7 +233,7 @@ def draw_scenario(
         extra_sites=tuple(site for site in sites if site not in members),
         network=table,
         duration=duration,
-        settle=DELAY_SECONDS_MAX + tuning.settle * shape.settle_factor,
+        settle=DELAY_SECONDS_MAX + tuning.settle * settle_factor,
         sync_seconds=0.0 if calm else sync_seconds,
         options=options,
         workloads=workloads,

@@ -42,6 +42,9 @@ class Shape(msgspec.Struct, frozen=True):
 USUAL = Shape("campaign", 6, ("g", "h", "i"), (12, 48), (6.0, 12.0), 3)
 LARGE = Shape("large campaign", 20, tuple("ghijklmn"), (60, 240), (60.0, 180.0), 8, settle_factor=3.0, sites_min=12)
 
+CROWD_SETTLE_FACTOR = 1.5
+"""Times as long as usual to settle in a usual run of a protocol that is made for more sites, when it has them: forty
+hosts that exchange what they have every five seconds need one exchange more than six."""
 SMALL_GROUP_MAX = 6
 """Sites of a group, for protocols whose promises depend on how groups overlap."""
 REPEATED_MAX = 3

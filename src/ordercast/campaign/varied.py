@@ -91,11 +91,12 @@ def _majorities_live(scenario: Scenario, groups: dict[GroupId, tuple[SiteId, ...
 
 def _made_long(scenario: Scenario, _fragile: tuple[SiteId, ...], _random: Random) -> Scenario:
     """The first workload with a thousand small messages, in the same time."""
+    options = {**scenario.options, **scenario.protocol.arrangement.campaign.long}
     first, *others = scenario.workloads
     count = -(-LONG_MESSAGES // len(first.sources))
     rate = round(1.2 * count / scenario.duration, 3)
     workloads = (replace(first, count=count, rate=rate, size=10), *others)
-    return replace(scenario, workloads=workloads, settle=scenario.settle + LONG_SETTLE_SECONDS)
+    return replace(scenario, workloads=workloads, options=options, settle=scenario.settle + LONG_SETTLE_SECONDS)
 
 
 def _with_return(scenario: Scenario, _fragile: tuple[SiteId, ...], random: Random) -> Scenario:

@@ -94,6 +94,9 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     deaths: Callable[[Random, Groups, OptionValues, float], Iterable[tuple[SiteId, float, int]]] | None = None
     """Who crashes for good in a run of so many seconds, when, and after how many more packets: for protocols whose
     contract allows `successive_deaths`."""
+    long: OptionValues = {}
+    """Options that a run of a thousand messages has besides: of what is caught up with a few messages at a time, one
+    that has lost a thousand would never see the end."""
     orders: Callable[[Groups, OptionValues], Mapping[GroupId, SiteId]] | None = None
     """Which site orders each group at first, for protocols that make an exception for what it alone has delivered."""
     repairable: Callable[[OptionValues, Groups], bool] = lambda _options, _groups: True

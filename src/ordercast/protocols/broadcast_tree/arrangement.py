@@ -58,6 +58,8 @@ ARRANGEMENT = Arrangement(
         networks={"servers": 6, "point-to-point": 1, "wide-area": 1, "topology": 1, "broadcast": 1},
         sites_max=50,
         sources_max=3,
+        # Two messages in five seconds, for a host that was cut off.
+        long={"gap_messages_max": 256},
         # What was lost is sent again after up to two periods of gap filling and one of exchange, five seconds each at
         # most; a host that was away is found by one exchange before that.
         settle=25.0,

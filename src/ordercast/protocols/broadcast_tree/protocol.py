@@ -54,7 +54,8 @@ class BroadcastTree(Protocol):
         options=BroadcastTreeOptions,
         at_rest=lambda sites, groups, options: AtRest(
             packets=2 * sites * (1 / options.eic_seconds + 1 / options.ein_seconds + 1 / options.np2_seconds),
-            entries=150 + 20 * sites * groups,
+            # Each source has a stream for each set of groups, which knows some things of every host.
+            entries=150 + sites * (2**groups - 1) * (8 + 6 * sites),
         ),
         adapted=_adapted,
     )

@@ -112,7 +112,16 @@ class Stream:
         self.delivered = max(self.delivered, floor)
         self._numbers = None
         self.floor = floor
+        self._forget_sent()
         return True
+
+    def _forget_sent(self) -> None:
+        """What a host was sent need not be known of messages that it has taken. (Else: a host that finds another parent
+        leaves the numbers of all that it was sent with the old one, for no period of gap filling ends there again.)"""
+        for sets in self.sent.values():
+            for numbers in sets:
+                numbers.discard_through(self.floor)
+        self.sent = {host: sets for host, sets in self.sent.items() if any(sets)}
 
     def _keep_only(self, kept: dict[int, Multicast]) -> None:
         self.kept = kept

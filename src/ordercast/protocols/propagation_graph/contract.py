@@ -6,6 +6,8 @@ from ordercast.core import EVERY_FAULT, TOTAL_ORDER, AtRest, Contract
 from ordercast.protocols.propagation_graph.bounds import PROMISED_UNDER, adapt, promise
 from ordercast.protocols.propagation_graph.options import PropagationGraphOptions
 from ordercast.protocols.propagation_graph.relaxed.history import KEPT_MAX
+from ordercast.protocols.propagation_graph.relaxed.shares import RENEWALS
+from ordercast.protocols.propagation_graph.relaxed.watching import PING_SHARE
 from ordercast.protocols.propagation_graph.repair import Repair
 from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES, ROLES
 
@@ -24,8 +26,10 @@ def at_rest(sites: int, groups: int, options: PropagationGraphOptions) -> AtRest
     """What a site says and keeps when nobody multicasts."""
     if options.delivery == "atomic":
         return AtRest(entries=100 + 8 * sites * (groups + 1), credit=options.window_messages)
-    # Of each group and of the graph a lease, renewed three times while it lasts; and everyone watches the others.
-    renewed, watched = 3 * (groups + 1) / options.lease_seconds, 4 / options.suspicion_seconds
+    # The lease of the graph, held for a little less than it is granted, is renewed and shared out; and everyone watches
+    # the others, and answers them.
+    renewed = RENEWALS * (1 + options.drift_max) / (1 - options.drift_max) / options.lease_seconds
+    watched = PING_SHARE / options.suspicion_seconds
     return AtRest(
         packets=2 * sites * (renewed + watched),
         # The order with which this graph began stays until the next one begins: what was on its way then, and what had

@@ -264,7 +264,9 @@ class Lookup(Part):
             self._heard[sender] = packet
             if known is None and core.joining.installing is None:
                 self.go_on()
-        elif packet.asked != FIRST_VERSION:
+        elif packet.asked != FIRST_VERSION or self._doubted == core.ledger.version:
+            # Also where that is the first version of all. (Else: of a list that is configured d and e let b, which they
+            # do not hear, leave with them; both leave, and say so, and b takes that for news of other lists.)
             self._note_gone(sender, packet)
         elif packet.size and lineage(packet.version) != core.system.lineage:
             self._compare(packet)

@@ -28,12 +28,9 @@ from ordercast.protocols.propagation_graph.relaxed.shares import Shares
 from ordercast.protocols.propagation_graph.relaxed.stable import Recalling, summary_of
 from ordercast.protocols.propagation_graph.relaxed.standing import Standing
 from ordercast.protocols.propagation_graph.relaxed.upkeep import Upkeep
-from ordercast.protocols.propagation_graph.relaxed.watching import Watching
+from ordercast.protocols.propagation_graph.relaxed.watching import PING_SHARE, Watching
 from ordercast.protocols.propagation_graph.roles import RELAXED_ROLES
 from ordercast.protocols.propagation_graph.routes import routes_of
-
-PING_SHARE = 5
-"""A silent site is asked so many times before it is suspected."""
 
 
 class RelaxedGraph(PropagationGraph):

@@ -13,7 +13,8 @@ from ordercast.protocols.propagation_graph.relaxed.packets import Back, Report
 if TYPE_CHECKING:
     from ordercast.protocols.propagation_graph.relaxed.core import RelaxedGraph
 
-
+PING_SHARE = 5
+"""A silent site is asked so many times before it is suspected."""
 BACK_MAX = 9
 """So many are told at a time that a site is back; the next ones an interval later. (All at once: after a failure a
 hundred survivors wait for the lease, each counts as failed, and tells a hundred others.)"""
