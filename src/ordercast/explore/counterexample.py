@@ -94,10 +94,19 @@ class _Walk:
             if step is REFUSED:
                 raise UsageError("the application may not do that now")
             if taken is not None:
-                self.flying.remove(taken)
+                self._leave_behind(taken)
         self.locals[site] = step.after
         self._send(step.sends)
         return step.problem or self._judge()
+
+    def _leave_behind(self, taken: tuple[int, int]) -> None:
+        """What has arrived is not under way any more; on one channel what was to be heard before it is lost."""
+        at = self.flying.index(taken)
+        receiver = self._sites.packets[taken[1]].receiver
+        earlier = self.flying[:at]
+        if self._world.one_channel:
+            earlier = [each for each in earlier if self._sites.packets[each[1]].receiver != receiver]
+        self.flying = earlier + self.flying[at + 1 :]
 
     def _judge(self) -> str | None:
         seen = tuple([self._sites.observations[local] for local in self.locals])
@@ -191,7 +200,7 @@ def _problem_of(world: World, sites: Sites, path: tuple[Action, ...], settles: b
     except UsageError:
         return ""
     if problem is None and settles:
-        packets = tuple(sorted(packet for _, packet in walk.flying))
+        packets = tuple(sites.queued(packet for _, packet in walk.flying))
         settling = Settling(sites, losses=True)
         for _ in world.sites if world.may_die else (0,):
             stuck = settling.run(tuple(walk.locals), packets, walk.now)

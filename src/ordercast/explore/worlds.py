@@ -32,6 +32,9 @@ GROUP = "g"
 SLOW, FAST = 0.7, 1.3
 """How far apart the clocks of a lease may run: by 30 % either way."""
 
+BEGIN_SECONDS = 1.0
+"""In which sites on one channel establish a cluster. (From nothing, all the timers that may fire would be used up by
+that.)"""
 READ_THE_CLOCK = ("token", "fan-1", "fan-2", "fan-3", "broadcast-tree", "intergroup")
 
 
@@ -189,8 +192,6 @@ PARTS: dict[str, Callable[[tuple[str, ...], int], World]] = {
 
 def _protocol_world(protocol: type[Protocol], sites: tuple[str, ...], messages: int) -> World:
     contract = protocol.contract
-    if contract.one_channel:
-        raise UsageError(f"{contract.name} needs one channel that everyone hears in the same order: not searched")
     sources = (0,) * messages if contract.single_source else _in_turn(sites, messages)
     options = contract.options(**({"sources": sites[:1]} if contract.single_source else {}))
     return _world(
@@ -201,6 +202,8 @@ def _protocol_world(protocol: type[Protocol], sites: tuple[str, ...], messages: 
         safe=order_of(contract.guarantees),
         done=everything_delivered if "termination" in contract.guarantees else nothing_promised,
         reads_clock=contract.name in READ_THE_CLOCK,
+        one_channel=contract.one_channel,
+        begin_seconds=BEGIN_SECONDS if contract.one_channel else 0.0,
         settle_seconds=120.0,
         limits=Limits(timers=4, crashes=1 if "crash" in contract.faults else 0),
     )
