@@ -45,6 +45,8 @@ class Counterexample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead: tuple[str, ...]
     """Sites that are down for good when the others are left alone."""
     step: tuple[Doing, ...]
+    checkpoint: int = 0
+    """After so many records logs are summed up; 0: they are not."""
 
 
 class _Walk:
@@ -209,7 +211,7 @@ def _problem_of(world: World, sites: Sites, path: tuple[Action, ...], settles: b
     return problem or ""
 
 
-def explain(world: World, sites: Sites, found: Found, messages: int) -> Counterexample:
+def explain(world: World, sites: Sites, found: Found, messages: int, checkpoint: int = 0) -> Counterexample:
     """The run that was found, as short as it gets."""
     path = shorten(world, sites, found) if found.stuck is None else found.path
     problem, walk = _follow(world, sites, path)
@@ -225,6 +227,7 @@ def explain(world: World, sites: Sites, found: Found, messages: int) -> Countere
         problem or found.problem or "",
         tuple(world.sites[site] for site in sorted(dead)),
         tuple(walk.doings),
+        checkpoint,
     )
 
 

@@ -38,17 +38,25 @@ that.)"""
 READ_THE_CLOCK = ("token", "fan-1", "fan-2", "fan-3", "broadcast-tree", "intergroup")
 
 
-def find_world(name: str, sites: int, messages: int) -> World:
-    """The world of that name, with so many sites and messages."""
+def find_world(name: str, sites: int, messages: int, checkpoint: int = 0) -> World:
+    """The world of that name, with so many sites and messages; logs are summed up after so many records, or (0) not
+    within a run as short as these."""
     if not 2 <= sites <= len(SITE_NAMES):
         raise UsageError(f"a small world has 2 to {len(SITE_NAMES)} sites, not {sites}")
     if not 1 <= messages <= 3:
         raise UsageError(f"a small world has 1 to 3 messages, not {messages}")
+    world = _find(name, SITE_NAMES[:sites], messages)
+    if not checkpoint:
+        return world
+    return msgspec.structs.replace(world, protocol=world.protocol.with_checkpoints(checkpoint))
+
+
+def _find(name: str, sites: tuple[str, ...], messages: int) -> World:
     make = PARTS.get(name)
     if make is not None:
-        return make(SITE_NAMES[:sites], messages)
+        return make(sites, messages)
     if name in PROTOCOL_NAMES:
-        return _protocol_world(find_protocol(name), SITE_NAMES[:sites], messages)
+        return _protocol_world(find_protocol(name), sites, messages)
     raise UsageError(f"nothing is called {name!r}; there are the parts {', '.join(PARTS)} and every protocol")
 
 

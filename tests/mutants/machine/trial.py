@@ -20,9 +20,9 @@ from tests.mutants.machine.plan import Plan
 
 SEEDS_MAX = 1000
 """Of a campaign, whatever its budget."""
-SMALL = ((3, 1, 2 / 3), (2, 2, 1 / 3))
-"""Sites of a small world, how many times as many crashes and timers as usual, and its share of the time: a rule that
-breaks at the second turn of a site breaks soonest where there are two."""
+SMALL = ((3, 1, 0, 0.5), (2, 2, 0, 0.25), (2, 2, 1, 0.25))
+"""Sites of a small world, how many times as many crashes and timers as usual, after how many records logs are summed
+up, and its share of the time: a rule that breaks at the second turn of a site breaks soonest where there are two."""
 MESSAGES = 2
 NOT_FAST = "not campaign and not mutants and not spark and not own_process"
 
@@ -186,8 +186,8 @@ def search(worlds: tuple[str, ...], budget_seconds: float) -> Iterator[str | Non
         _, problem = check_quorums(3)
         yield problem and f"search: quorum {problem}"
     for name in worlds:
-        for sites, times, share in SMALL:
-            world = find_world(name, sites, MESSAGES)
+        for sites, times, checkpoint, share in SMALL:
+            world = find_world(name, sites, MESSAGES, checkpoint)
             limits = msgspec.structs.replace(
                 world.limits,
                 seconds=share * budget_seconds / len(worlds),
