@@ -55,6 +55,24 @@ def test_every_protocol_can_be_searched_and_nothing_is_wrong_as_far_as_that_come
     assert found.settled > 0
 
 
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
+def test_two_sites_with_twice_as_many_crashes_and_short_logs_come_deeper_and_nothing_is_wrong(name: str) -> None:
+    world = find_world(name, 2, 2, checkpoint=1)
+    twice = {"crashes": 2 * world.limits.crashes, "timers": 2 * world.limits.timers}
+    found = Search(world, msgspec.structs.replace(world.limits, states=2000, **twice)).run()
+    assert found.problem is None
+
+
+def test_logs_are_summed_up_where_that_is_asked_for() -> None:
+    world = find_world("sequencer", 2, 1, checkpoint=1)
+    looking = Search(world, msgspec.structs.replace(world.limits, states=2000))
+    looking.run()
+    assert any(local.checkpoint is not None for local in looking.sites.locals)
+    usual = Search(find_world("sequencer", 2, 1), msgspec.structs.replace(world.limits, states=2000))
+    usual.run()
+    assert all(local.checkpoint is None for local in usual.sites.locals)
+
+
 def test_on_one_channel_everyone_hears_frames_in_one_order_and_what_was_skipped_is_lost() -> None:
     world = find_world("selective-total", 2, 1)
     sites = Search(world).sites
