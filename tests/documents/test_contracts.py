@@ -67,6 +67,19 @@ def test_every_property_has_a_judge_a_naive_twin_and_a_source() -> None:
         assert source
 
 
+def test_the_page_of_properties_defines_every_property_that_has_a_judge_and_no_other() -> None:
+    defined: set[str] = set()
+    for line in (ROOT / "docs" / "properties.md").read_text(encoding="utf-8").splitlines():
+        heads = re.match(r"(?:- |\| |(?=`P0))((?:`[^`]+`(?: \([^)]*\))?,? ?(?:and )?)+)(.*)", line)
+        names = code(heads[1]) if heads else []
+        defined.update(names)
+        if heads and "its two variants" in line:
+            defined.update(f"{names[0]}-{source}" for source in ("single-source", "multiple-source"))
+    assert set(JUDGES) <= defined
+    assert {name for name in defined if name[0] in "PQR" and name[1:2].isdigit()} <= set(PROPERTIES)
+    assert {name for name in defined if "-" in name} <= set(PROPERTIES)
+
+
 def test_a_mutant_that_is_named_for_a_property_must_be_caught_by_it_and_no_mutant_is_left_out() -> None:
     caught_by: dict[str, str | None] = {**{str(mutant): mutant.caught_by for mutant in MUTANTS}, **VIOLATES}
     for property_, _, mutant in table(EVERY):

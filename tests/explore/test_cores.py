@@ -17,7 +17,7 @@ from ordercast.explore.worlds import find_world
 RUNS, ACTIONS = 10, 80
 WORLDS = (
     *("lease", "primary", "consensus", "link", "detector"),
-    *("sequencer", "token", "fan-3", "lamport", "scalatom", "propagation-graph", "intergroup"),
+    *("sequencer", "token", "fan-3", "lamport", "scalatom", "propagation-graph", "intergroup", "selective-total"),
 )
 
 

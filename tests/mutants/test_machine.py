@@ -13,7 +13,9 @@ from tests.mutants.machine.kept import Kept, Verdict, read_reasons
 from tests.mutants.machine.mutants import Module, find_files, find_modules
 from tests.mutants.machine.plan import CORE, PLANS, find_plan
 from tests.mutants.machine.pool import HANGS, run_each
+from tests.mutants.machine.report import Result
 from tests.mutants.machine.sound import run_soundly
+from tests.mutants.machine.told import read_told, sum_up, write_told
 
 
 def module_of(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
@@ -108,6 +110,32 @@ def test_a_kill_is_kept_while_the_module_is_as_it_was_and_a_survivor_only_for_th
     changed = module_of("x = a < b\ny = 5\nz = 6", tmp_path, monkeypatch)
     assert again.find(changed, changed.mutants[0], "p", 1.0) is None
     assert again.hint(changed.mutants[0]) == "test: some"
+
+
+def test_what_has_come_of_a_whole_module_is_told_in_short_to_whoever_has_the_same_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = module_of("x = a < b\ny = 5", tmp_path, monkeypatch)
+    stages = ["test: some", "campaign: token:17 P1", None]
+    verdicts = [
+        Verdict(module.name, module.code, str(mutant), by, "p", 4.0, 0.1)
+        for mutant, by in zip(module.mutants, stages, strict=True)
+    ]
+    results = [Result(mutant, verdict, None) for mutant, verdict in zip(module.mutants, verdicts, strict=True)]
+    assert sum_up(module, [*results, results[0]._replace(verdict=None)], "p") is None
+    told = sum_up(module, results, "p")
+    assert told is not None
+    write_told({told.name: told}, tmp_path / "told.toml")
+    again = read_told(tmp_path / "told.toml")
+    assert again == {module.name: told}
+    kept = Kept(tmp_path / "kept.jsonl", lambda module, name: again[module.name].verdict(name))
+    found = [kept.find(module, mutant, "p", 4.0) for mutant in module.mutants]
+    assert [each and each.by for each in found] == ["test: told", "campaign: told", None]
+    assert kept.find(module, module.mutants[2], "other tests", 4.0) is None
+
+
+def test_what_is_told_of_modules_is_told_of_modules_that_there_are() -> None:
+    assert set(read_told()) <= set(find_files())
 
 
 def test_each_trial_is_a_process_of_its_own_with_a_limit() -> None:

@@ -219,6 +219,15 @@ def test_a_clock_that_was_told_is_passed_after_a_crash() -> None:
     assert again.core.clock.time > 7  # type: ignore[attr-defined]
 
 
+def test_what_was_delivered_is_passed_after_a_crash_though_the_clock_was_never_told() -> None:
+    b = hand("b")
+    b.receive("c", tick(7))
+    assert delivered(b.receive("a", data(7, "a", 1, "g", (1, 1)))) == [message("a", 1)]
+    again, _ = recovered(b)
+    again.multicast("g")
+    assert again.core.clock.time == 8  # type: ignore[attr-defined]
+
+
 def test_not_every_clock_value_costs_a_record() -> None:
     b = hand("b")
     for time in range(1, 500):

@@ -33,6 +33,9 @@ def explore(
     crashes: Annotated[int | None, typer.Option(min=0, max=4, help="How many crashes there may be in a run.")] = None,
     timers: Annotated[int | None, typer.Option(min=0, max=64, help="How many timers may fire in a run.")] = None,
     duplicates: Annotated[int | None, typer.Option(min=0, max=4, help="How many packets may arrive twice.")] = None,
+    checkpoint: Annotated[
+        int, typer.Option(metavar="RECORDS", min=0, help="Sum up logs after so many records; 0: never.")
+    ] = 0,
     states: Annotated[int, typer.Option(min=1, help="Stop after so many states.")] = 5_000_000,
     seconds: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Stop after so many seconds of processor time.")
@@ -49,14 +52,14 @@ def explore(
     """
     if what == "quorum":
         return _quorums(sites, as_json)
-    world = find_world(what, sites, messages)
+    world = find_world(what, sites, messages, checkpoint)
     given = {"crashes": crashes, "timers": timers, "duplicates": duplicates, "states": states, "seconds": seconds}
     chosen = {key: value for key, value in given.items() if value is not None}
     search = Search(world, msgspec.structs.replace(world.limits, **chosen), seed)
     found = search.run()
     written = None
     if found.problem is not None:
-        example = explain(world, search.sites, found, messages)
+        example = explain(world, search.sites, found, messages, checkpoint)
         found.problem = example.problem
         written = write or Path(f"explored-{what}.toml")
         written.write_text(write_counterexample(example), encoding="utf-8")
@@ -119,7 +122,7 @@ def replay_counterexample(document: dict[str, Any], trace: str | None, as_json: 
     if trace is not None:
         raise UsageError("a counterexample of ordercast explore has no trace to write; leave out --trace")
     example = read_counterexample(document)
-    replay = Replay(find_world(example.world, example.sites, example.messages), example)
+    replay = Replay(find_world(example.world, example.sites, example.messages, example.checkpoint), example)
     problem = replay.run()
     run, events = replay.trace()
     verdicts = judge(run, events)

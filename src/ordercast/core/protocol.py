@@ -10,7 +10,7 @@ from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from random import Random
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import msgspec
 
@@ -214,6 +214,13 @@ class Protocol(ABC):
             if state is not None:
                 self._appended = 0
                 self.outbox.append(effects.Checkpoint(state))
+
+    @classmethod
+    def with_checkpoints(cls, records: int) -> type[Self]:
+        """The protocol, but its logs are summed up after so many records."""
+        return type(
+            cls.__name__, (cls,), {"checkpoint_records": records, "__slots__": (), "__module__": cls.__module__}
+        )
 
     def checkpoint_state(self) -> Record | None:
         """Everything that the records so far amount to; None for instances that see to their log themselves."""

@@ -45,6 +45,8 @@ class Counterexample(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     dead: tuple[str, ...]
     """Sites that are down for good when the others are left alone."""
     step: tuple[Doing, ...]
+    checkpoint: int = 0
+    """After so many records logs are summed up; 0: they are not."""
 
 
 class _Walk:
@@ -94,10 +96,19 @@ class _Walk:
             if step is REFUSED:
                 raise UsageError("the application may not do that now")
             if taken is not None:
-                self.flying.remove(taken)
+                self._leave_behind(taken)
         self.locals[site] = step.after
         self._send(step.sends)
         return step.problem or self._judge()
+
+    def _leave_behind(self, taken: tuple[int, int]) -> None:
+        """What has arrived is not under way any more; on one channel what was to be heard before it is lost."""
+        at = self.flying.index(taken)
+        receiver = self._sites.packets[taken[1]].receiver
+        earlier = self.flying[:at]
+        if self._world.one_channel:
+            earlier = [each for each in earlier if self._sites.packets[each[1]].receiver != receiver]
+        self.flying = earlier + self.flying[at + 1 :]
 
     def _judge(self) -> str | None:
         seen = tuple([self._sites.observations[local] for local in self.locals])
@@ -191,7 +202,7 @@ def _problem_of(world: World, sites: Sites, path: tuple[Action, ...], settles: b
     except UsageError:
         return ""
     if problem is None and settles:
-        packets = tuple(sorted(packet for _, packet in walk.flying))
+        packets = tuple(sites.queued(packet for _, packet in walk.flying))
         settling = Settling(sites, losses=True)
         for _ in world.sites if world.may_die else (0,):
             stuck = settling.run(tuple(walk.locals), packets, walk.now)
@@ -200,7 +211,7 @@ def _problem_of(world: World, sites: Sites, path: tuple[Action, ...], settles: b
     return problem or ""
 
 
-def explain(world: World, sites: Sites, found: Found, messages: int) -> Counterexample:
+def explain(world: World, sites: Sites, found: Found, messages: int, checkpoint: int = 0) -> Counterexample:
     """The run that was found, as short as it gets."""
     path = shorten(world, sites, found) if found.stuck is None else found.path
     problem, walk = _follow(world, sites, path)
@@ -216,6 +227,7 @@ def explain(world: World, sites: Sites, found: Found, messages: int) -> Countere
         problem or found.problem or "",
         tuple(world.sites[site] for site in sorted(dead)),
         tuple(walk.doings),
+        checkpoint,
     )
 
 

@@ -78,8 +78,11 @@ class Search:
         self._crashed: dict[Any, Step] = {}
         self._cut_short: dict[Any, tuple[tuple[Step, tuple[int, ...]], ...]] = {}
         self._judged: dict[Any, str | None] = {}
+        self._queued = self.sites.queued
         self._key = Renaming(self.sites, world.symmetries).key if world.symmetries else hash
         self._settling = Settling(self.sites, self.limits.losses > 0)
+        self._beginning: tuple[Action, ...] = ()
+        """What has happened before the first state that is looked at."""
         self._seen: set[int] = set()
         self._parents = array("q")
         self._actions: list[Action] = []
@@ -146,7 +149,12 @@ class Search:
                 self._problem = (step.problem, ())
         limits = self.limits
         rest = ((1 << len(self.world.sources)) - 1, limits.crashes, limits.timers, limits.duplicates, 0.0)
-        first = State(tuple(locals_), tuple(sorted(packets)), rest)
+        if self.world.begin_seconds and self._problem is None:
+            begun = self._settling.begin(tuple(locals_), tuple(self._queued(packets)), self.world.begin_seconds)
+            locals_, packets, self._beginning = begun.locals, begun.packets, begun.actions
+            if begun.problem is not None:
+                self._problem = (begun.problem, begun.actions)
+        first = State(tuple(locals_), tuple(self._queued(packets)), rest)
         self._seen.add(self._key(first))
         self._parents.append(-1)
         self._actions.append(())
@@ -211,7 +219,7 @@ class Search:
         while number > 0:
             path.append(self._actions[number])
             number = self._parents[number]
-        return tuple(reversed(path))
+        return (*self._beginning, *reversed(path))
 
     def _add(self, action: Action, before: State, site: int, step: Step, packets: tuple[int, ...], rest: Rest) -> None:
         """A state that follows; nothing when it is known."""
@@ -263,13 +271,16 @@ class Search:
         locals_, packets, rest = state
         requests, crashes, timers, again, now = rest
         flying, received = self.sites.packets, self._received
-        timed = self.world.rates is not None
-        last = -1
+        timed, one_channel = self.world.rates is not None, self.world.one_channel
+        last = heard_by = -1
+        first = 0
         for index, packet in enumerate(packets):
             if packet == last:
                 continue
             last = packet
             site = flying[packet].receiver
+            if site != heard_by:
+                heard_by, first = site, index
             local = locals_[site]
             key = (local, packet, now) if timed else (local, packet)
             step = received.get(key)
@@ -278,15 +289,15 @@ class Search:
             if step.after == local and not step.sends and step.problem is None:
                 # It changes nothing now, and may later: it stays under way.
                 continue
-            left = packets[:index] + packets[index + 1 :]
+            left = packets[: first if one_channel else index] + packets[index + 1 :]
             action = ("deliver", packet)
-            self._add(action, state, site, step, tuple(sorted(left + step.sends)) if step.sends else left, rest)
+            self._add(action, state, site, step, tuple(self._queued(left + step.sends)) if step.sends else left, rest)
             if again:
                 less = (requests, crashes, timers, again - 1, now)
-                self._add(("again", packet), state, site, step, tuple(sorted(packets + step.sends)), less)
+                self._add(("again", packet), state, site, step, tuple(self._queued(packets + step.sends)), less)
             if crashes and step.cuts:
-                # It may come again: whoever sent it has no receipt.
-                self._cut(action, state, site, step, packets, rest)
+                # It may come again: whoever sent it has no receipt. (On one channel it would be sent again.)
+                self._cut(action, state, site, step, left if one_channel else packets, rest)
 
     def _clock(self, local: int, site: int, now: float) -> float:
         return clock_at(self.sites.locals[local].clock, site, now, self.world)
@@ -306,7 +317,7 @@ class Search:
             if step is not REFUSED:
                 rest = (requests & ~(1 << message), crashes, timers, again, now)
                 action = ("request", message)
-                self._add(action, state, site, step, tuple(sorted(state.packets + step.sends)), rest)
+                self._add(action, state, site, step, tuple(self._queued(state.packets + step.sends)), rest)
                 if crashes and step.cuts:
                     self._cut(action, state, site, step, state.packets, rest)
 
@@ -330,7 +341,7 @@ class Search:
                     clock = max(clock, due) if self.world.reads_clock else clock
                     step = self._fired[local, timer, now] = self.sites.fire(local, timer, clock)
                 action = ("fire", site, timer)
-                packets = tuple(sorted(state.packets + step.sends)) if step.sends else state.packets
+                packets = tuple(self._queued(state.packets + step.sends)) if step.sends else state.packets
                 self._add(action, state, site, step, packets, rest)
                 if crashes and step.cuts:
                     self._cut(action, state, site, step, state.packets, rest)
@@ -343,7 +354,7 @@ class Search:
         rest = (requests, crashes - 1, timers, again, now)
         for site in range(len(state.locals)):
             step = self._crashed_at(state.locals[site], None, site, now)
-            self._add(("crash", site), state, site, step, tuple(sorted(state.packets + step.sends)), rest)
+            self._add(("crash", site), state, site, step, tuple(self._queued(state.packets + step.sends)), rest)
 
     def _cut(self, action: Action, state: State, site: int, step: Step, left: tuple[int, ...], rest: Rest) -> None:
         """The same with a crash in the middle of it."""
@@ -356,7 +367,7 @@ class Search:
             self._cut_short[local, step.cuts, now] = known
         less = (requests, crashes - 1, timers, again, now)
         for number, (crashed, sends) in enumerate(known):
-            self._add(("crash", site, action, number), state, site, crashed, tuple(sorted(left + sends)), less)
+            self._add(("crash", site, action, number), state, site, crashed, tuple(self._queued(left + sends)), less)
 
     def _crashed_at(self, local: int, cut: Cut | None, site: int, now: float) -> Step:
         step = self._crashed.get((local, cut, now))

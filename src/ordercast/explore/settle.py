@@ -23,6 +23,15 @@ class Stuck(NamedTuple):
     dead: frozenset[int]
 
 
+class Begun(NamedTuple):
+    """How far sites come that are left alone for a while."""
+
+    locals: list[int]
+    packets: list[int]
+    actions: tuple[tuple[Any, ...], ...]
+    problem: str | None
+
+
 class Settling:
     """Lets runs go on from any state."""
 
@@ -43,6 +52,12 @@ class Settling:
             found = self._run(words, locals_, packets, now, frozenset((self._turn,)))
         return found
 
+    def begin(self, locals_: tuple[int, ...], packets: tuple[int, ...], seconds: float) -> Begun:
+        """Leave the sites alone for so long."""
+        run = _Run(self._sites, list(locals_), 0.0, frozenset())
+        problem = run.pass_time(packets, seconds)
+        return Begun(run.locals, run.under_way(), tuple(run.actions), problem)
+
     def _run(
         self, words: str, locals_: tuple[int, ...], packets: tuple[int, ...], start: float, dead: frozenset[int]
     ) -> Stuck | None:
@@ -55,7 +70,7 @@ class _Run:
     def __init__(self, sites: Sites, locals_: list[int], start: float, dead: frozenset[int]) -> None:
         self._sites = sites
         self._world = sites.world
-        self._locals = locals_
+        self.locals = locals_
         self._now = start
         self._dead = dead
         self.actions: list[tuple[Any, ...]] = []
@@ -77,42 +92,65 @@ class _Run:
         heapq.heappush(self._queue, (self._now + wait, number, site, ("timer", timer)))
 
     def go(self, packets: tuple[int, ...]) -> str | None:
+        """Until nothing is missing; what is missing in the end."""
         for packet in packets:
             self._send(packet)
         end = self._now + self._world.settle_seconds
         missing = self._missing()
         for _ in range(STEPS_MAX):
-            if missing is None or not self._queue or self._queue[0][0] > end:
+            if missing is None or not self._goes_on(end):
                 return missing
-            self._now, number, site, (kind, what) = heapq.heappop(self._queue)
-            if site in self._dead:
-                continue
-            local = self._locals[site]
-            # The clocks of sites go on from where each of them stands.
-            rate = self._world.rates[site] if self._world.rates is not None else 1.0
-            clock = round(self._now * rate, 9)
-            if self._world.reads_clock:
-                clock = max(clock, self._sites.locals[local].clock)
-            elif self._world.rates is None:
-                clock = 0.0
-            if kind == "packet":
-                step = self._sites.receive(local, what, clock)
-                self.actions.append(("deliver", what, clock))
-            elif self._due.get((site, what)) == number:
-                del self._due[site, what]
-                step = self._sites.fire(local, what, clock)
-                self.actions.append(("fire", site, what, clock))
-            else:
-                continue
-            if step.problem is not None:
-                return step.problem
-            if self._apply(site, step):
+            problem, is_news = self._happen()
+            if problem is not None:
+                return problem
+            if is_news:
                 missing = self._missing()
         return missing
 
+    def pass_time(self, packets: tuple[int, ...], seconds: float) -> str | None:
+        """For so long; what goes wrong."""
+        for packet in packets:
+            self._send(packet)
+        end = self._now + seconds
+        problem = None
+        while problem is None and self._goes_on(end):
+            problem, _ = self._happen()
+        return problem
+
+    def under_way(self) -> list[int]:
+        """The packets that have not arrived yet, in the order in which they would."""
+        return [what for _, _, _, (kind, what) in sorted(self._queue) if kind == "packet"]
+
+    def _goes_on(self, end: float) -> bool:
+        return bool(self._queue) and self._queue[0][0] <= end
+
+    def _happen(self) -> tuple[str | None, bool]:
+        """What is next: what is wrong then, and whether a judge sees anything new."""
+        self._now, number, site, (kind, what) = heapq.heappop(self._queue)
+        if site in self._dead:
+            return None, False
+        local = self.locals[site]
+        # The clocks of sites go on from where each of them stands.
+        rate = self._world.rates[site] if self._world.rates is not None else 1.0
+        clock = round(self._now * rate, 9)
+        if self._world.reads_clock:
+            clock = max(clock, self._sites.locals[local].clock)
+        elif self._world.rates is None:
+            clock = 0.0
+        if kind == "packet":
+            step = self._sites.receive(local, what, clock)
+            self.actions.append(("deliver", what, clock))
+        elif self._due.get((site, what)) == number:
+            del self._due[site, what]
+            step = self._sites.fire(local, what, clock)
+            self.actions.append(("fire", site, what, clock))
+        else:
+            return None, False
+        return step.problem, self._apply(site, step)
+
     def _apply(self, site: int, step: Step) -> bool:
-        before = self._locals[site]
-        self._locals[site] = step.after
+        before = self.locals[site]
+        self.locals[site] = step.after
         for timer, wait in step.timers:
             if wait is None:
                 self._due.pop((site, timer), None)
@@ -130,5 +168,5 @@ class _Run:
 
     def _missing(self) -> str | None:
         observations = self._sites.observations
-        seen = tuple([observations[local] for local in self._locals])
+        seen = tuple([observations[local] for local in self.locals])
         return self._world.safe(seen, self._now) or self._world.done(seen, self._now, self._dead)

@@ -6,7 +6,8 @@ them together, and fewer still of its core (`cores.py`), whose steps are taken o
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -89,6 +90,11 @@ class Sites:
         """Of packets."""
         self._packet_numbers: dict[tuple[int, int, int, ChannelId | None], int] = {}
         self._indices = {site: index for index, site in enumerate(world.sites)}
+        self.queued: Callable[[Iterable[int]], list[int]] = (
+            partial(sorted, key=lambda packet: self.packets[packet].receiver) if world.one_channel else sorted
+        )
+        """The packets under way as a state of the world has them: sorted. On one channel only those of different
+        receivers are: each of these hears them in the order in which they were sent."""
 
     # ------------------------------------------------------------------ events
     def start(self, site: int) -> Step:

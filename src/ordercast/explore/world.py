@@ -63,6 +63,11 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     time; packets are as late as they like. None: clocks mean nothing, and any timer that is set can fire."""
     reads_clock: bool = False
     """Without rates: whether the core asks how late it is. Then a site's clock stands where its last timer fired."""
+    one_channel: bool = False
+    """Everyone hears what is broadcast in one order: what a site has not heard when it hears a later frame, it has
+    lost."""
+    begin_seconds: float = 0.0
+    """The search begins when the sites have been left alone for so long, such as to come together first."""
     symmetries: tuple[tuple[int, ...], ...] = ()
     """Renamings of the sites under which nothing changes."""
     limits: Limits = Limits()

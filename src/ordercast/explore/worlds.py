@@ -32,20 +32,31 @@ GROUP = "g"
 SLOW, FAST = 0.7, 1.3
 """How far apart the clocks of a lease may run: by 30 % either way."""
 
+BEGIN_SECONDS = 1.0
+"""In which sites on one channel establish a cluster. (From nothing, all the timers that may fire would be used up by
+that.)"""
 READ_THE_CLOCK = ("token", "fan-1", "fan-2", "fan-3", "broadcast-tree", "intergroup")
 
 
-def find_world(name: str, sites: int, messages: int) -> World:
-    """The world of that name, with so many sites and messages."""
+def find_world(name: str, sites: int, messages: int, checkpoint: int = 0) -> World:
+    """The world of that name, with so many sites and messages; logs are summed up after so many records, or (0) not
+    within a run as short as these."""
     if not 2 <= sites <= len(SITE_NAMES):
         raise UsageError(f"a small world has 2 to {len(SITE_NAMES)} sites, not {sites}")
     if not 1 <= messages <= 3:
         raise UsageError(f"a small world has 1 to 3 messages, not {messages}")
+    world = _find(name, SITE_NAMES[:sites], messages)
+    if not checkpoint:
+        return world
+    return msgspec.structs.replace(world, protocol=world.protocol.with_checkpoints(checkpoint))
+
+
+def _find(name: str, sites: tuple[str, ...], messages: int) -> World:
     make = PARTS.get(name)
     if make is not None:
-        return make(SITE_NAMES[:sites], messages)
+        return make(sites, messages)
     if name in PROTOCOL_NAMES:
-        return _protocol_world(find_protocol(name), SITE_NAMES[:sites], messages)
+        return _protocol_world(find_protocol(name), sites, messages)
     raise UsageError(f"nothing is called {name!r}; there are the parts {', '.join(PARTS)} and every protocol")
 
 
@@ -189,8 +200,6 @@ PARTS: dict[str, Callable[[tuple[str, ...], int], World]] = {
 
 def _protocol_world(protocol: type[Protocol], sites: tuple[str, ...], messages: int) -> World:
     contract = protocol.contract
-    if contract.one_channel:
-        raise UsageError(f"{contract.name} needs one channel that everyone hears in the same order: not searched")
     sources = (0,) * messages if contract.single_source else _in_turn(sites, messages)
     options = contract.options(**({"sources": sites[:1]} if contract.single_source else {}))
     return _world(
@@ -201,6 +210,8 @@ def _protocol_world(protocol: type[Protocol], sites: tuple[str, ...], messages: 
         safe=order_of(contract.guarantees),
         done=everything_delivered if "termination" in contract.guarantees else nothing_promised,
         reads_clock=contract.name in READ_THE_CLOCK,
+        one_channel=contract.one_channel,
+        begin_seconds=BEGIN_SECONDS if contract.one_channel else 0.0,
         settle_seconds=120.0,
         limits=Limits(timers=4, crashes=1 if "crash" in contract.faults else 0),
     )

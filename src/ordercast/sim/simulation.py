@@ -63,11 +63,6 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _with_checkpoints(protocol: type[Protocol], records: int) -> type[Protocol]:
-    """The protocol, but its logs are summed up after so many records."""
-    return type(protocol.__name__, (protocol,), {"checkpoint_records": records, "__slots__": ()})
-
-
 Application = Callable[[SiteId, float, Deliver | Replay], None]
 
 
@@ -101,7 +96,7 @@ class Simulation:
         application: Application | None = None,
     ) -> None:
         self.protocol = protocol
-        chosen = protocol if checkpoint_records is None else _with_checkpoints(protocol, checkpoint_records)
+        chosen = protocol if checkpoint_records is None else protocol.with_checkpoints(checkpoint_records)
         self.protocols: dict[InstanceId, type[Protocol]] = {MAIN_INSTANCE: chosen, **(companions or {})}
         """What runs at each site: the protocol, and instances of others beside it."""
         self.groups = {group: tuple(sorted(set(members))) for group, members in sorted(groups.items())}

@@ -14,6 +14,7 @@ from tests.mutants.machine.plan import find_plan, is_core
 from tests.mutants.machine.pool import preload, run_each
 from tests.mutants.machine.report import Result, as_json, lines
 from tests.mutants.machine.sound import run_soundly
+from tests.mutants.machine.told import read_told, sum_up, write_told
 from tests.mutants.machine.trial import try_mutant
 
 TESTS_SECONDS = 60.0
@@ -29,7 +30,13 @@ def main(arguments: list[str]) -> int:
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that no trial is left behind
     preload()
-    kept, reasons = Kept(), read_reasons()
+    told = read_told()
+
+    def tell(module: Module, mutant: str) -> Verdict | None:
+        known = told.get(module.name)
+        return known.verdict(mutant) if known is not None and known.code == module.code else None
+
+    kept, reasons = Kept(told=tell), read_reasons()
     results: dict[str, list[Result]] = {}
     for module in modules:
         if not options.report and not _try_all(module, kept, options.budget_seconds, options.jobs, options.json):
@@ -43,6 +50,10 @@ def main(arguments: list[str]) -> int:
             )
             for mutant in module.mutants
         ]
+        summed_up = sum_up(module, results[module.name], plan.proof())
+        if options.write and summed_up is not None:
+            told[module.name] = summed_up
+            write_told(told)
         if not options.json:
             print(*lines(module, results[module.name]), sep="\n", flush=True)
     if options.json:
@@ -65,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one each processor)")
     parser.add_argument("--report", action="store_true", help="only tell what is known already")
+    parser.add_argument("--write", action="store_true", help="write what has come of whole modules into told.toml")
     parser.add_argument("--json", action="store_true", help="one JSON document")
     return parser
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,8 +35,10 @@ class Verdict(NamedTuple):
 class Kept:
     """A file with a line for each verdict, which is written as they come; the last one about a mutant counts."""
 
-    def __init__(self, path: Path = FILE) -> None:
+    def __init__(self, path: Path = FILE, told: Callable[[Module, str], Verdict | None] = lambda m, name: None) -> None:
+        """`told` is what the repository says of a mutant of which nothing is known here."""
         self._path = path
+        self._told = told
         self._verdicts: dict[tuple[str, str], Verdict] = {}
         if path.is_file():
             for line in path.read_text(encoding="utf-8").splitlines():
@@ -58,6 +61,8 @@ class Kept:
         only the tests and the budget that there were."""
         verdict = self._verdicts.get((module.name, str(mutant)))
         if verdict is None or verdict.code != module.code:
+            verdict = self._told(module, str(mutant))
+        if verdict is None:
             return None
         is_enough = verdict.proof == proof and verdict.budget_seconds >= budget_seconds
         return verdict if verdict.by is not None or is_enough else None

@@ -35,7 +35,7 @@ _PARTS = "protocols/parts/test_parts.py"
 _SCALATOM = "protocols/test_scalatom*.py"
 _STEPS = "protocols/test_scalatom_steps.py"
 _THREE_STEP = "protocols/test_three_step*.py"
-_CELLS = Plan((_PARTS, _SCALATOM, _THREE_STEP), ("scalatom", "three-step"))
+_CELLS = Plan((_PARTS, _SCALATOM, _THREE_STEP), ("scalatom", "three-step"), ("scalatom", "three-step"))
 """Pieces that are in systems of cells and nowhere else."""
 _RULES = "protocols/parts/test_consensus_rules.py"
 _RETURNS = "protocols/parts/test_consensus_returns.py"
@@ -81,25 +81,31 @@ PLANS: dict[str, Plan] = {
         ("detector",),
     ),
     "parts/back_off": Plan(
-        ("protocols/parts/test_back_off.py", "protocols/parts/test_detector.py"), ("sequencer", "two-phase", "lamport")
+        ("protocols/parts/test_back_off.py", "protocols/parts/test_detector.py"),
+        ("sequencer", "two-phase", "lamport"),
+        ("sequencer",),
     ),
     "parts/numbered": Plan(
-        ("protocols/parts/test_numbered.py", "protocols/test_sequencer.py"), ("sequencer", "lamport", "fan-1", "tree-5")
+        ("protocols/parts/test_numbered.py", "protocols/test_sequencer.py"),
+        ("sequencer", "lamport", "fan-1", "tree-5"),
+        ("lamport", "tree-5"),
     ),
-    "parts/names": Plan(("protocols/test_token_changes.py",), ("token", "propagation-graph")),
+    "parts/names": Plan(("protocols/test_token_changes.py",), ("token", "propagation-graph"), ("token",)),
     "parts": _CELLS,
-    "fan": Plan(("protocols/test_fan.py",), ("fan-0", "fan-1", "fan-2", "fan-3")),
-    "tree_5": Plan(("protocols/test_tree_5.py",), ("tree-5",)),
+    "fan": Plan(("protocols/test_fan.py",), ("fan-0", "fan-1", "fan-2", "fan-3"), ("fan-1", "fan-2", "fan-3")),
+    "tree_5": Plan(("protocols/test_tree_5.py",), ("tree-5",), ("tree-5",)),
     "classic/sequencer": Plan(("protocols/test_sequencer.py",), ("sequencer",), ("sequencer",)),
-    "classic/token": Plan(("protocols/test_token*.py",), ("token",)),
-    "classic/two_phase": Plan(("protocols/test_two_phase.py",), ("two-phase",)),
-    "classic/lamport": Plan(("protocols/test_lamport.py",), ("lamport",)),
-    "propagation_graph": Plan(("protocols/test_propagation_graph*.py",), ("propagation-graph",)),
-    "broadcast_tree": Plan(("protocols/test_broadcast_tree*.py",), ("broadcast-tree",)),
-    "scalatom": Plan((_SCALATOM,), ("scalatom",)),
-    "three_step": Plan((_THREE_STEP,), ("three-step",)),
-    "selective_total": Plan(("protocols/test_selective_total*.py",), ("selective-total",)),
-    "intergroup": Plan(("protocols/intergroup/test_*.py",), ("intergroup",)),
+    "classic/token": Plan(("protocols/test_token*.py",), ("token",), ("token",)),
+    "classic/two_phase": Plan(("protocols/test_two_phase.py",), ("two-phase",), ("two-phase",)),
+    "classic/lamport": Plan(("protocols/test_lamport.py",), ("lamport",), ("lamport",)),
+    "propagation_graph": Plan(
+        ("protocols/test_propagation_graph*.py",), ("propagation-graph",), ("propagation-graph",)
+    ),
+    "broadcast_tree": Plan(("protocols/test_broadcast_tree*.py",), ("broadcast-tree",), ("broadcast-tree",)),
+    "scalatom": Plan((_SCALATOM,), ("scalatom",), ("scalatom",)),
+    "three_step": Plan((_THREE_STEP,), ("three-step",), ("three-step",)),
+    "selective_total": Plan(("protocols/test_selective_total*.py",), ("selective-total",), ("selective-total",)),
+    "intergroup": Plan(("protocols/intergroup/test_*.py",), ("intergroup",), ("intergroup",)),
 }
 """By module, or by a folder above it; the nearest counts."""
 

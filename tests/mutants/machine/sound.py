@@ -21,7 +21,7 @@ class Sound:
 
     def __init__(self, passes: Callable[[str], bool]) -> None:
         self._passes = passes
-        """Whether the protocol as it is passes a run, `protocol:seed`."""
+        """Whether the protocol as it is passes a run, as it is named."""
         self._passed: dict[str, bool] = {}
 
     @property
@@ -34,7 +34,7 @@ class Sound:
         if noticed is None or not noticed.startswith(CAMPAIGN):
             return True
         run = noticed.removeprefix(CAMPAIGN).split(" ")[0]
-        if not run.rpartition(":")[2].isdigit():  # an exception outside of any run
+        if ":" not in run:  # an exception outside of any run
             return True
         if run not in self._passed:
             self._passed[run] = self._passes(run)

@@ -20,8 +20,10 @@ from tests.mutants.machine.plan import Plan
 
 SEEDS_MAX = 1000
 """Of a campaign, whatever its budget."""
-SITES, MESSAGES = 3, 2
-"""Of a small world."""
+SMALL = ((3, 1, 0, 0.5), (2, 2, 0, 0.25), (2, 2, 1, 0.25))
+"""Sites of a small world, how many times as many crashes and timers as usual, after how many records logs are summed
+up, and its share of the time: a rule that breaks at the second turn of a site breaks soonest where there are two."""
+MESSAGES = 2
 NOT_FAST = "not campaign and not mutants and not spark and not own_process"
 
 
@@ -112,11 +114,19 @@ def run_tests(files: tuple[str, ...]) -> str | None:
 
 
 def is_passed(run: str, campaigns: Iterable[str]) -> bool:
-    """Whether the protocols as they are pass a run, `protocol:seed`."""
-    from ordercast.campaign import run_seed
+    """Whether the protocols as they are pass a run, `protocol:seed` or `protocol:seed:schedule`."""
+    from ordercast.campaign import run_draw
 
-    name, _, seed = run.rpartition(":")
-    return not run_seed(_find_protocols(campaigns)[name], int(seed)).outcome.violations
+    draw = _find_draw(run, _find_protocols(campaigns))
+    return draw is None or not run_draw(draw).outcome.violations
+
+
+def _find_draw(run: str, protocols: dict[str, Any]) -> Any:
+    """The run of that name; None when it is of another protocol."""
+    from ordercast.campaign import Draw
+
+    name, *rest = run.split(":")
+    return Draw(protocols[name], int(rest[0]), schedule="".join(rest[1:])) if name in protocols else None
 
 
 def _find_protocols(names: Iterable[str]) -> dict[str, Any]:
@@ -137,20 +147,32 @@ def _find_protocols(names: Iterable[str]) -> dict[str, Any]:
 def run_campaigns(
     names: tuple[str, ...], budget_seconds: float, left_out: frozenset[str] = frozenset(), first: str = ""
 ) -> Iterator[str | None]:
-    from ordercast.campaign import run_seed
+    from ordercast.campaign import run_draw
 
     protocols = _find_protocols(names)
-    known = first.split(" ")[0].rpartition(":")
-    runs = [(known[0], int(known[2]))] if known[0] in protocols else []
+    known = _find_draw(first.split(" ")[0], protocols)
     began = time.process_time()
-    for name, seed in (*runs, *((name, seed) for seed in range(SEEDS_MAX) for name in protocols)):
-        if f"{name}:{seed}" in left_out:
+    for draw in (*([known] if known else ()), *_draws(protocols.values())):
+        if str(draw) in left_out:
             continue
-        outcome = run_seed(protocols[name], seed).outcome
+        outcome = run_draw(draw).outcome
         if outcome.violations:
-            yield f"campaign: {name}:{seed} {outcome.violations[0].property}"
+            yield f"campaign: {draw} {outcome.violations[0].property}"
         if time.process_time() - began > budget_seconds:
             return
+
+
+def _draws(protocols: Iterable[Any]) -> Iterator[Any]:
+    """The swarm, and of every second seed a run with a schedule that looks for trouble as well."""
+    from ordercast.campaign import Draw
+    from ordercast.campaign.schedules import choose_schedule
+
+    for seed in range(SEEDS_MAX):
+        for protocol in protocols:
+            yield Draw(protocol, seed)
+            schedule = choose_schedule(protocol, seed) if seed % 2 else ""
+            if schedule:
+                yield Draw(protocol, seed, schedule=schedule)
 
 
 def search(worlds: tuple[str, ...], budget_seconds: float) -> Iterator[str | None]:
@@ -164,7 +186,13 @@ def search(worlds: tuple[str, ...], budget_seconds: float) -> Iterator[str | Non
         _, problem = check_quorums(3)
         yield problem and f"search: quorum {problem}"
     for name in worlds:
-        world = find_world(name, SITES, MESSAGES)
-        limits = msgspec.structs.replace(world.limits, seconds=budget_seconds / len(worlds))
-        found = Search(msgspec.structs.replace(world, limits=limits)).run()
-        yield found.problem and f"search: {name} {found.problem}"
+        for sites, times, checkpoint, share in SMALL:
+            world = find_world(name, sites, MESSAGES, checkpoint)
+            limits = msgspec.structs.replace(
+                world.limits,
+                seconds=share * budget_seconds / len(worlds),
+                crashes=times * world.limits.crashes,
+                timers=times * world.limits.timers,
+            )
+            found = Search(msgspec.structs.replace(world, limits=limits)).run()
+            yield found.problem and f"search: {name} of {sites} {found.problem}"

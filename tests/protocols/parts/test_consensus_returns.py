@@ -171,12 +171,12 @@ def test_a_stranger_takes_no_part() -> None:
     assert desk.part.open == {}
 
 
-def test_a_decision_is_passed_on_by_whoever_may_be_waited_for_to_all_but_the_one_who_told_it() -> None:
+def test_a_decision_is_passed_on_to_everyone_by_whoever_may_be_waited_for() -> None:
     asked = Posts("c")
     asked.collected("b", 1)
     asked.posts.clear()
     asked.part.on_decide("b", Decide(1, NAME, value("b")), HERE)
-    assert asked.posts == [(("a", "d", "e"), Decide(1, NAME, value("b")))]
+    assert asked.posts == [(("a", "b", "d", "e"), Decide(1, NAME, value("b")))]
     silent = Posts("c")
     silent.part.on_decide("b", Decide(1, NAME, value("b")), HERE)
     assert silent.posts == []
@@ -184,6 +184,22 @@ def test_a_decision_is_passed_on_by_whoever_may_be_waited_for_to_all_but_the_one
     unknown.participants = None
     unknown.part.learn(NAME, value("b"))
     assert unknown.posts == [(("a", "b", "d", "e"), Decide(1, NAME, value("b")))]
+
+
+def test_who_has_come_to_our_round_and_tells_a_decision_of_before_its_crash_hears_it_again() -> None:
+    # 1. c decides, tells b, and crashes before that is logged. 2. c is back, and waits for b in the round of b.
+    # 3. The word of c comes.
+    desk = Posts("b", value("b"))
+    desk.part.start(NAME, OTHER)
+    desk.estimated("c", 1)
+    desk.posts.clear()
+    desk.part.on_decide("c", Decide(1, NAME, value("c")), HERE)
+    assert desk.posts == [(("a", "c", "d", "e"), Decide(1, NAME, value("c")))]
+    # Whoever cannot have asked us for anything, and does not know whom it would ask, is not told again.
+    unknown = Posts("c")
+    unknown.participants = None
+    unknown.part.on_decide("b", Decide(1, NAME, value("b")), HERE)
+    assert unknown.posts == [(("a", "d", "e"), Decide(1, NAME, value("b")))]
 
 
 def test_who_is_eager_passes_every_decision_on() -> None:

@@ -196,14 +196,14 @@ def test_whoever_has_come_to_the_round_of_a_coordinator_hears_what_that_one_hear
     b.consensus.on_estimate("e", Estimate(1, (1,), 1, 0, VALUE, TOPIC), Arrival())
     assert decisions_told(b) == []
     b.consensus.on_decide("a", Decide(1, (1,), VALUE), Arrival())
-    assert decisions_told(b) == [("c", "d", "e")]
+    assert decisions_told(b) == [("a", "c", "d", "e")]
 
 
 def test_the_first_coordinator_passes_on_what_others_have_decided_without_it() -> None:
     """Everyone who does not suspect it waits for it, and need not have said so."""
     a = consensus_of("a")
     a.consensus.on_decide("b", Decide(1, (1,), VALUE), Arrival())
-    assert decisions_told(a) == [("c", "d", "e")]
+    assert decisions_told(a) == [("b", "c", "d", "e")]
     a = consensus_of("a")
     a.consensus.learn((1,), VALUE)
     assert decisions_told(a) == [("b", "c", "d", "e")]

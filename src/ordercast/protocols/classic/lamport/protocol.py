@@ -171,7 +171,9 @@ class Lamport(Protocol):
 
     def resume(self) -> None:
         """Ask everyone for what there is."""
-        self.clock.observe(self.ticking.reserved)
+        # A time that was heard and never told is not reserved. (Else: a hears of time 1, delivers that message, crashes
+        # before it tells its clock, and stamps its next message with 1 as well: b has it before the other one.)
+        self.clock.observe(max(self.ticking.reserved, self.destination.last_key[0]))
         self.destination.resume()
         self.source.forget_taken(self.rank, self.destination.streams[self.rank].taken)
         self.source.give_credit()
