@@ -65,7 +65,7 @@ def run_wide_area(point: Point, seed: int) -> dict[str, float | None]:
     simulation = Simulation(
         protocol,
         {"g": NAMES},
-        WideArea(PLACES, far, jitter=JITTER_SECONDS, loss=LOSS if point["lossy"] else 0.0),
+        WideArea(PLACES, far, jitter=JITTER_SECONDS, loss=LOSS if point["lossy"] else 0.0, calm_within=True),
         seed=seed,
         options=protocol.contract.options(
             views="fixed", keep_alive_seconds=KEEP_ALIVE_SECONDS, distance_seconds_unknown=FAR_SECONDS
@@ -97,7 +97,7 @@ def measure_live(points: list[Point]) -> list[LiveRun]:
 
 async def _live(seconds: float, lossy: bool) -> dict[str, float | None]:
     real = {name: ("127.0.0.1", port) for name, port in zip(NAMES, free_ports(len(NAMES)), strict=True)}
-    terrain = Terrain(tuple(frozenset(names) for names in PLACES.values()), FAR_SECONDS)
+    terrain = Terrain(tuple(frozenset(names) for names in PLACES.values()), FAR_SECONDS, calm_within=True)
     relay = Proxy(real, Random("berket wide area"), terrain)
     found: dict[bool, list[float]] = {True: [], False: []}
     begin = time.monotonic() + START_SECONDS
