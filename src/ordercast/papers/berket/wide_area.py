@@ -10,13 +10,11 @@ from matplotlib.figure import Figure
 from ordercast.papers.artefact import Artefact, Check, LiveRun
 from ordercast.papers.berket.distributions import draw_distributions
 from ordercast.papers.berket.wide_area_runs import (
-    ADAPTED_SECONDS,
     FAR_SECONDS,
     JITTER_SECONDS,
     KEEP_ALIVE_SECONDS,
     LOSS,
     MEASURES,
-    START_SECONDS,
     measure_live,
 )
 from ordercast.papers.style import dress
@@ -29,14 +27,14 @@ SCHEDULING_MS = 10.0
 
 
 def experiment(fast: bool) -> Experiment:
-    """An hour and more without and with losses, simulated."""
+    """An hour without and with losses, simulated."""
     return Experiment(
         name="berket-wide-area",
         grid={
             "system": (SIMULATED,),
             "lossy": (False, True),
-            "start_seconds": (START_SECONDS if fast else ADAPTED_SECONDS,),
-            "run_seconds": (60.0 if fast else 1800.0,),
+            "warm_up_seconds": (20.0 if fast else 60.0,),
+            "run_seconds": (60.0 if fast else 3600.0,),
         },
         function="ordercast.papers.berket.wide_area_runs:run_wide_area",
         measures=[Measure(name) for name in MEASURES],
@@ -48,7 +46,7 @@ def experiment(fast: bool) -> Experiment:
 def live(fast: bool) -> Sequence[LiveRun]:
     """The same on this machine, for as long as one waits."""
     points: list[Point] = [
-        {"system": LIVE, "lossy": lossy, "start_seconds": START_SECONDS, "run_seconds": 10.0 if fast else 60.0}
+        {"system": LIVE, "lossy": lossy, "warm_up_seconds": 20.0, "run_seconds": 10.0 if fast else 60.0}
         for lossy in (False, True)
     ]
     return measure_live(points)
@@ -73,7 +71,7 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
         ),
         Check(
             f"7.2: at most {WITH_MS:.0f} ms with losses",
-            bool((lossy.within_250 == 1).all()),
+            bool((lossy.largest_ms_max <= WITH_MS + (lossy.system == LIVE) * SCHEDULING_MS).all()),
             _longest(lossy, "within_250"),
         ),
     ]
