@@ -15,6 +15,7 @@ from ordercast.papers.berket.wide_area_runs import (
     KEEP_ALIVE_SECONDS,
     LOSS,
     MEASURES,
+    WARM_UP_RATE,
     measure_live,
 )
 from ordercast.papers.style import dress
@@ -70,9 +71,10 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
             _longest(calm, "within_140"),
         ),
         Check(
-            f"7.2: at most {WITH_MS:.0f} ms with losses",
-            bool((lossy.largest_ms_max <= WITH_MS + (lossy.system == LIVE) * SCHEDULING_MS).all()),
-            _longest(lossy, "within_250"),
+            f"7.2: at most {WITH_MS:.0f} ms with losses, of each sender one at a time",
+            bool((lossy.once_largest_ms_max <= WITH_MS + (lossy.system == LIVE) * SCHEDULING_MS).all()),
+            f"{_longest(lossy, 'within_250')}; simulated, with one loss of a sender at a time at most "
+            f"{lossy[lossy.system == SIMULATED].once_largest_ms_max.max():.0f} ms",
         ),
     ]
 
@@ -107,13 +109,15 @@ most (Equation 7.2): 140 ms. A loss takes 40 to 180 ms to repair, which makes 25
 """,
     made=f"""
 Two places of three processes, {1000 * FAR_SECONDS:.0f} ms apart and up to {1000 * JITTER_SECONDS:.0f} ms more for each
-packet; in each place two have `group-timestamp` and one `unreliable`. Counted is what one place delivers of the other.
-*simulated*: clocks are even, and the run counts after an hour (`--fast`: from the beginning), for the thesis's lasted
-a night: timers of requests and repairs begin with what 3.2.2 prints, with which a repair may take two seconds, and
-adapt a little with each loss. *live*: six nodes on this machine, through the relay of `ordercast chaos`, in one
-process; what its scheduling adds is at most {SCHEDULING_MS:.0f} ms where nothing is lost. With losses, {LOSS:.0%} of
-all packets that anyone receives are lost, requests and repairs too; live the timers have no time to adapt. Nobody
-answers at once.
+packet that crosses the link; in each place two have `group-timestamp` and one `unreliable`. Counted is what one place
+delivers of the other. The thesis prints the longest that the link took, not the shortest; but its repairs took 180 ms
+at the most, and a request alone waits for up to four distances at first (3.2.2). *simulated*: clocks are even. *live*:
+six nodes on this machine, through the relay of `ordercast chaos`, in one process; what its scheduling adds is at most
+{SCHEDULING_MS:.0f} ms. With losses, each receiver loses {LOSS:.0%} of the packets that cross the link, requests and
+repairs too. Before it counts there are {WARM_UP_RATE:.0f} messages a second of each for a minute (live: for 20 s): the
+thesis's run lasted a night, and timers of requests begin with what 3.2.2 prints and adapt a little with each loss. Where
+a message and the Keep Alive that tells of it are lost to one receiver, it takes another Keep Alive; such deliveries are
+counted apart, for the thesis adds up one loss. Nobody answers at once.
 """,
     experiment=experiment,
     live=live,
