@@ -115,9 +115,9 @@ at the most, and a request alone waits for up to four distances at first (3.2.2)
 six nodes on this machine, through the relay of `ordercast chaos`, in one process; what its scheduling adds is at most
 {SCHEDULING_MS:.0f} ms. With losses, each receiver loses {LOSS:.0%} of the packets that cross the link, requests and
 repairs too. Before it counts there are {WARM_UP_RATE:.0f} messages a second of each for a minute (live: for 20 s): the
-thesis's run lasted a night, and timers of requests begin with what 3.2.2 prints and adapt a little with each loss. Where
-a message and the Keep Alive that tells of it are lost to one receiver, it takes another Keep Alive; such deliveries are
-counted apart, for the thesis adds up one loss. Nobody answers at once.
+thesis's run lasted a night, and timers of requests begin with what 3.2.2 prints and adapt a little with each loss.
+Where a message and the Keep Alive that tells of it are lost to one receiver, it takes another Keep Alive; such
+deliveries are counted apart, for the thesis adds up one loss. Nobody answers at once.
 """,
     experiment=experiment,
     live=live,
