@@ -17,6 +17,10 @@ at once where nothing is left of that: a timer that came up a third of a millise
 again, without any sleep, until the next millisecond begins.)"""
 
 
+DUE_SECONDS = 1e-6
+"""What is due within so little is due: 5.0 and a thousandth are more than 5.001, and a millisecond is long."""
+
+
 class _Waiting:
     """A timer that is pushed back or cancelled keeps its place in the event loop until that comes up."""
 
@@ -87,7 +91,7 @@ class Timers:
         now = self._loop.time()
         if waiting.deadline == inf:
             del self._waiting[key]
-        elif waiting.deadline > now:
+        elif waiting.deadline > now + DUE_SECONDS:
             waiting.queued_for = max(waiting.deadline, now + LOOP_SECONDS)
             waiting.handle = self._loop.call_at(waiting.queued_for, self._come_up, key)
         else:
