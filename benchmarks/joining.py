@@ -37,8 +37,8 @@ async def _play(config: str, process: str, nodes: int) -> None:
     async with ordercast.open(config, process) as node:
         group = await node.join(GROUP)
         view = await anext(group.events())
-        if not isinstance(view, ordercast.View) or process not in view.members:
-            sys.exit(f"{process} is not in its first view: {view}")
+        if not isinstance(view, ordercast.View) or node.process not in view.members:
+            sys.exit(f"{node.process} is not in its first view: {view}")
         seen = time.monotonic()
         while len(group.members) < nodes:
             await asyncio.sleep(0.01)

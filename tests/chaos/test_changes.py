@@ -76,6 +76,16 @@ def test_a_side_that_is_cut_off_is_a_minority_that_is_there_all_the_time_and_a_p
         assert 0 < 2 * len(cut.side) < len(there)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_where_books_are_in_memory_alone_one_is_killed_after_the_other_and_is_back_by_then(seed: int) -> None:
+    groups = {"accounts": [f"p{number}" for number in range(1, 6)]}
+    plan = draw_changes(seed, 120.0, 30, groups, 24, 1, 0.1, 0.05, founders=4, pause_seconds=10.0, in_memory=True).plan
+    kills = [action for action in plan.actions if isinstance(action, Kill)]
+    assert plan.asked() == {"join": 15, "leave": 15, "kill": 24, "pause": 1}
+    assert [kill.at for kill in kills] == [2.5 + 5.0 * index for index in range(24)]
+    assert all(kill.seconds <= 2.5 for kill in kills)
+
+
 def test_sides_that_are_cut_off_from_each_other_go_on_apart_and_come_together_again(tmp_path: Path) -> None:
     plan = Plan(9.0, (Join(0.5, "p4"), Partition(3.0, ("p1",), 4.0)), loss=0.02, duplication=0.02)
     groups = {"accounts": ("p1", "p2", "p3", "p4")}

@@ -49,11 +49,22 @@ class ClockLoop:
         self.now = end
 
 
+class CoarseLoop(ClockLoop):
+    """One that counts in whole milliseconds, as uvloop does, and whose turns take a tenth of one."""
+
+    def time(self) -> float:
+        return int(self.now * 1000 + 1e-6) / 1000
+
+    def call_at(self, when: float, function: Callable[..., None], *arguments: object) -> Handle:
+        rounded = round((when - self.time()) * 1000)
+        return super().call_at(self.time() + rounded / 1000 if rounded else self.now + 0.0001, function, *arguments)
+
+
 class Bench:
     """Timers with a clock; what fired, and when."""
 
-    def __init__(self) -> None:
-        self.loop = ClockLoop()
+    def __init__(self, loop: ClockLoop | None = None) -> None:
+        self.loop = loop or ClockLoop()
         self.fired: list[tuple[float, Timer]] = []
         self.timers = Timers(cast(asyncio.AbstractEventLoop, self.loop), self._on_due)
 
@@ -82,6 +93,23 @@ def test_a_timer_fires_once_when_it_is_due(bench: Bench) -> None:
     bench.set(("y", "b"), 2.0)
     bench.loop.run_until(10.0)
     assert bench.fired == [(1.0, "x"), (2.0, ("y", "b"))]
+
+
+def test_a_loop_that_counts_in_milliseconds_sleeps_until_a_timer_is_due() -> None:
+    bench = Bench(CoarseLoop())
+    asked = 0
+    call_at = bench.loop.call_at
+
+    def counted(when: float, function: Callable[..., None], *arguments: object) -> Handle:
+        nonlocal asked
+        asked += 1
+        return call_at(when, function, *arguments)
+
+    bench.loop.call_at = counted  # type: ignore[method-assign]
+    bench.set("x", 0.0124)
+    bench.loop.run_until(1.0)
+    assert [(round(now, 6), timer) for now, timer in bench.fired] == [(0.013, "x")]
+    assert asked == 2, "it came up early once, and not once in each turn until the next millisecond"
 
 
 def test_a_timer_that_is_set_again_fires_at_the_new_time_only(bench: Bench) -> None:

@@ -58,7 +58,9 @@ async def check_receiver(first: dict[str, Any], others: dict[str, Any]) -> None:
             assert await payloads(quotes, 1) == await payloads(archive, 1) == [b"by proxy"]
             await feed.multicast(b"1")
             assert await payloads(quotes, 1) == await payloads(archive, 1) == [b"1"]
-            await quotes.choose("reliable-source", [a.process])
+            await quotes.choose("unreliable", [b.process])
+            # By the name of the life, or as it was opened.
+            await quotes.choose("reliable-source", ["a"])
             await archive.multicast(b"not meant")
             await feed.multicast(b"2")
             assert await payloads(quotes, 1) == [b"2"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from ordercast.node.bundles import BUNDLE_BYTES_MAX
+import asyncio
+from math import ceil
+
+from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD
 from ordercast.node.runs import Run
 from ordercast.node.sender import Sender
 from tests.hand_loop import HandLoop
@@ -71,3 +74,24 @@ def test_runs_leave_before_anybody_waits_for_room_while_there_is_credit() -> Non
     taken = [run for run in runs if way.sender.add_letter(TO_G, run)]
     assert len(way.left) == 8, "there is no credit for more"
     assert 8 < len(taken) < len(runs), "some wait, and the next one is not taken"
+
+
+def test_whoever_waits_for_room_fills_bundles_though_each_has_its_turn_at_once() -> None:
+    payloads = 640 * [bytes(100)]
+
+    async def send(lists: int) -> int:
+        left: list[bytes] = []
+
+        def take(payload: bytes, *_: object) -> None:
+            left.append(payload)
+            sender.on_credit(64, under_way=0)
+
+        sender = Sender(asyncio.get_running_loop(), take, BUNDLE_BYTES_MAX)
+        sender.on_credit(64, under_way=0)
+        for _ in range(lists):
+            await sender.add_all(TO_G, payloads)
+        await sender.drain()
+        return len(left)
+
+    in_a_bundle = BUNDLE_BYTES_MAX // (100 + MESSAGE_OVERHEAD)
+    assert asyncio.run(send(40)) == ceil(40 * len(payloads) / in_a_bundle)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 import ordercast
+from ordercast.core import MAIN_INSTANCE
+from ordercast.core.effects import Activate
 from tests.net.strangers import until
 from tests.node.cluster import make_configuration, open_nodes, payloads, run
 
@@ -119,5 +122,23 @@ def test_whoever_was_away_for_too_long_is_told_that_it_has_missed_something() ->
             await a.multicast(b"after", ["g"])
             await until(lambda: seen == [b"before", b"after"])
             assert b.status()["dropped"]["gaps"] == 1
+
+    run(main())
+
+
+def test_what_all_who_are_left_lack_alike_is_no_gap() -> None:
+    async def main() -> None:
+        async with open_nodes(configuration("ab")) as (a, _b):
+            gaps: list[int] = []
+            group = await a.join("g")
+            group.on_gap(gaps.append)
+            group.on_delivery(lambda _: None)
+            again = Activate("g", "group-timestamp", "b", shared=True)
+            a.internals.activate(MAIN_INSTANCE, again)
+            assert gaps == []
+            a.internals.activate(MAIN_INSTANCE, msgspec.structs.replace(again, shared=False))
+            await until(lambda: gaps == [0])
+            dropped = a.status()["dropped"]
+            assert (dropped["holes"], dropped["gaps"]) == (1, 1)
 
     run(main())

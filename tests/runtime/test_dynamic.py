@@ -86,7 +86,7 @@ class Alone(Protocol):
 
     def on_service_chosen(self, event: ServiceChosen) -> None:
         if event.service == "slow":
-            self.outbox.append(Activate(event.group, event.service, *event.sources))
+            self.outbox.append(Activate(event.group, event.service, next(iter(event.sources), None)))
         else:
             self.outbox.append(ServiceUnavailable(event.group, event.service, None, "there is none"))
 

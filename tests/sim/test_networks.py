@@ -142,6 +142,23 @@ def test_a_wide_area_network_loses_what_it_is_told_to_lose() -> None:
     assert 0.17 < lost < 0.23
 
 
+def test_where_regions_are_calm_within_only_the_line_between_them_jitters_and_loses() -> None:
+    workload = Workload(sources=("s",), groups=("g",), rate=1000.0, count=2000)
+    run = Simulation(
+        Fan0,
+        {"g": ["a", "b", "c"]},
+        WideArea(REGIONS, LATENCY, jitter=0.01, loss=0.2, processing=0.0, calm_within=True),
+        workloads=[workload],
+        duration=5.0,
+        settle=1.0,
+    ).execute()
+    sent = {row["packet_id"]: row["time"] for row in rows(run, "send")}
+    near = [row["time"] - sent[row["packet_id"]] for row in rows(run, "receive") if row["site"] == "a"]
+    assert len(near) == 2000
+    assert {round(delay, 9) for delay in near} == {0.001}
+    assert {row["site"] for row in rows(run, "drop")} == {"b", "c"}
+
+
 class Ping(Packet, frozen=True):
     background = True
 

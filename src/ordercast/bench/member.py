@@ -212,9 +212,10 @@ async def _send_lists(node: Node, counts: Counts, work: Work, until: float) -> N
     length = max(LIST_LENGTH_MIN, min(LIST_LENGTH_MAX, LIST_BYTES // size))
     payloads = [index.to_bytes(8) + bytes(size - 8) if size >= 8 else bytes(size) for index in range(length)]
     groups = cycle(work.groups)
+    own = {group for group in work.groups if work.process in node.groups[group]}
     while time.monotonic() < until:
         group = next(groups)
-        if work.process in node.groups[group]:
+        if group in own:
             counts.marks.append((counts.own_sent + 1, time.monotonic_ns()))
             counts.own_sent += len(payloads)
         await node.multicast_many(payloads, [group])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import inf
+from operator import itemgetter
 from random import Random
 
 import msgspec
@@ -94,9 +95,11 @@ def draw_changes(
     founders: int = FOUNDERS,
     partitions: int = 0,
     pause_seconds: float = 0.0,
+    in_memory: bool = False,
 ) -> Changes:
     """So many processes come, and as many leave: up to as many as the groups name at a time, and in the end as many as
-    there were. A pause lasts `pause_seconds`; 0: some seconds, drawn."""
+    there were. A pause lasts `pause_seconds`; 0: some seconds, drawn. Where books are `in_memory` alone, kills are one
+    after the other."""
     if seconds <= 0 or min(kills, pauses, partitions) < 0:
         raise UsageError("chaos needs a positive time, and numbers of faults that are 0 or more")
     if changes < 2 or changes % 2:
@@ -118,7 +121,7 @@ def draw_changes(
             stays[name] = (stays[name][0], at)
             here.remove(name)
             actions.append(Leave(at, name))
-    actions += _draw_hurt(random, seconds, stays, [Kill] * kills + [Pause] * pauses, pause_seconds)
+    actions += _draw_hurt(random, seconds, stays, [Kill] * kills + [Pause] * pauses, pause_seconds, in_memory)
     actions += _draw_partitions(random, seconds, stays, partitions)
     actions.sort(key=lambda action: action.at)
     end = max([seconds, *(action.at + action.seconds for action in actions)])
@@ -143,14 +146,25 @@ def _draw_hurt(
     stays: dict[SiteId, tuple[float, float]],
     kinds: list[type[Kill] | type[Pause]],
     pause_seconds: float,
+    evenly: bool,
 ) -> list[Action]:
-    """Each strikes somebody who is in the group for a while before and after it."""
+    """Each strikes somebody who is in the group for a while before and after it. Kills strike at any moment, or all of
+    the time `evenly`, and each is over when half of the time until the next one is. (Of 24 at any moments of two
+    minutes several strike at once, and with all who have books in memory these are gone.)"""
     actions: list[Action] = []
     free_at = dict.fromkeys(stays, 0.0)
     random.shuffle(kinds)
     moments = sorted(random.uniform(0.1, 0.8) * seconds for _ in kinds)
-    for kind, moment in zip(kinds, moments, strict=True):
-        lasts = random.uniform(0.2, 1.0) * min(4.0, seconds / 4)
+    hurt = list(zip(kinds, moments, strict=True))
+    longest = dict.fromkeys(kinds, min(4.0, seconds / 4))
+    if evenly and Kill in kinds:
+        distance = seconds / kinds.count(Kill)
+        longest[Kill] = min(longest[Kill], distance / 2)
+        hurt = [each for each in hurt if each[0] is not Kill]
+        hurt += [(Kill, (index + 0.5) * distance) for index in range(kinds.count(Kill))]
+        hurt.sort(key=itemgetter(1))
+    for kind, moment in hurt:
+        lasts = random.uniform(0.2, 1.0) * longest[kind]
         if kind is Pause and pause_seconds:
             lasts = pause_seconds
         there = [

@@ -46,11 +46,20 @@ class Terrain(msgspec.Struct, frozen=True):
     """Processes of different clusters are far from each other; who is in none is alone; none: all are near."""
     between_seconds: float = 0.0
     """How long a datagram takes from one cluster to another, one way; weather comes to that."""
+    calm_within: bool = False
+    """Whether all weather is between clusters: nothing is lost, doubled or delayed within one."""
+
+    def is_near(self, sender: SiteId, receiver: SiteId) -> bool:
+        """Whether two processes are in one cluster."""
+        return not self.clusters or any({sender, receiver} <= cluster for cluster in self.clusters)
 
     def seconds(self, sender: SiteId, receiver: SiteId) -> float:
         """How far apart two processes are."""
-        near = not self.clusters or any({sender, receiver} <= cluster for cluster in self.clusters)
-        return 0.0 if near else self.between_seconds
+        return 0.0 if self.is_near(sender, receiver) else self.between_seconds
+
+    def is_calm(self, sender: SiteId, receiver: SiteId) -> bool:
+        """Whether the weather does not touch what one sends to the other."""
+        return self.calm_within and self.is_near(sender, receiver)
 
 
 FLAT = Terrain()
@@ -80,6 +89,8 @@ class Proxy:
         self._buffer = memoryview(bytearray(1 << 16))
         self._under_way = 0
         self._sockets: dict[tuple[SiteId, SiteId], socket.socket] = {}
+        self._calm: set[tuple[SiteId, SiteId]] = set()
+        """Those between whom there is no weather."""
         for sender in sorted(real):
             for receiver in sorted(real):
                 if sender != receiver:
@@ -93,6 +104,8 @@ class Proxy:
             opened.setsockopt(socket.SOL_SOCKET, which, 1 << 22)
         self._sockets[sender, receiver] = opened
         seconds = self._terrain.seconds(sender, receiver)
+        if self._terrain.is_calm(sender, receiver):
+            self._calm.add((sender, receiver))
         self._loop.add_reader(opened.fileno(), partial(self._drain, opened, sender, receiver, to, seconds))
 
     def addresses_for(self, process: SiteId) -> dict[SiteId, HostPort]:
@@ -128,6 +141,8 @@ class Proxy:
         if any((sender in side) != (receiver in side) for side in weather.sides):
             self.counters["cut off"] += 1
             return
+        if (sender, receiver) in self._calm:
+            weather = CALM
         if random.random() < weather.loss:
             self.counters["lost"] += 1
             return

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ordercast.core import GroupId, OrdercastError, UsageError
-from ordercast.node.bundles import MESSAGE_OVERHEAD, as_bytes, check_size, encode_any, take_fitting
+from ordercast.node.bundles import LIST_OVERHEAD, MESSAGE_OVERHEAD, as_bytes, check_size, encode_any, take_fitting
 from ordercast.node.errors import GroupBlocked, WouldBlock
 from ordercast.node.receipts import AGAIN, MAY_BE_ORDERED, Receipt
 from ordercast.node.serving.packets import (
@@ -139,7 +139,7 @@ class Outgoing:
         """Take a message."""
         self.check(len(payload))
         size = len(payload) + MESSAGE_OVERHEAD
-        if group != self._group or self._open_bytes + size > RUN_BYTES_MAX:
+        if group != self._group or self._open_bytes + size > RUN_BYTES_MAX - LIST_OVERHEAD:
             self._close()
             self._group = group
         if receipt is not None:
@@ -156,7 +156,7 @@ class Outgoing:
             if group != self._group:
                 self._close()
                 self._group = group
-            room = RUN_BYTES_MAX - self._open_bytes
+            room = RUN_BYTES_MAX - LIST_OVERHEAD - self._open_bytes
             fitting, size = take_fitting(payloads, start, room)
             if size > room:
                 self.add(group, as_bytes(payloads[start]))

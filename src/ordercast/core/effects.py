@@ -190,6 +190,8 @@ class Activate(Effect, frozen=True):
     service: str
     source: SiteId | None = None
     """Whose messages are meant; None: everyone's."""
+    shared: bool = False
+    """Whether all who go on with this process lack the same: what may be missing none of them has delivered."""
 
 
 class ServiceUnavailable(Effect, frozen=True):

@@ -55,10 +55,12 @@ def hops_of(ttl: int, left: int | None) -> int:
 class _Use:
     """A channel on which this process broadcasts."""
 
-    __slots__ = ("group", "reach", "tag", "used")
+    __slots__ = ("group", "listeners", "reach", "tag", "used")
 
     def __init__(self, tag: bytes, group: str | None) -> None:
         self.tag = tag
+        self.listeners: tuple[SiteId, ...] | None = None
+        """Who has told that it listens; None: to be looked up."""
         self.group = group
         self.reach = Reach(())
         self.used = 0.0
@@ -138,15 +140,20 @@ class ChannelSockets:
         if channel is None:
             return
         use = self._use(channel)
-        copies = self._listeners(use.tag)
+        copies = self._listeners(use)
         if use.group is not None:
             self._transport.send_hops((use.group, self._port), outgoing.buffer, outgoing.segment, outgoing.ttl)
             use.reach.others = copies
             copies = use.reach.missing()
+        transport = self._transport
+        if outgoing.ttl == TTL_MAX and not transport.sees_ttl:
+            # However far: as any other datagram, by the sockets that have no way to look up.
+            transport.send(copies, outgoing.buffer, outgoing.segment)
+            return
         for site in copies:
-            where = self._transport.address_of(site)
+            where = transport.address_of(site)
             if where is not None:
-                self._transport.send_hops(where, outgoing.buffer, outgoing.segment, outgoing.ttl)
+                transport.send_hops(where, outgoing.buffer, outgoing.segment, outgoing.ttl)
 
     def _use(self, channel: ChannelId) -> _Use:
         use = self._uses.get(channel)
@@ -159,15 +166,23 @@ class ChannelSockets:
                 self._wake()
         return use
 
-    def _listeners(self, tag: bytes) -> tuple[SiteId, ...]:
-        established = self._endpoint.established
-        return tuple(sorted(site for site, tags in self._told.items() if tag in tags and site in established))
+    def _listeners(self, use: _Use) -> tuple[SiteId, ...]:
+        listeners, established = use.listeners, self._endpoint.established
+        if listeners is None:
+            listeners = use.listeners = tuple(sorted(site for site, tags in self._told.items() if use.tag in tags))
+        return tuple([site for site in listeners if site in established])
+
+    def _look_up_again(self) -> None:
+        """Somebody listens to other channels now."""
+        for use in self._uses.values():
+            use.listeners = None
 
     # ------------------------------------------------------------------ what processes tell each other
     def on_packet(self, sender: SiteId, packet: Packet) -> None:
         """A peer tells to which channels it listens, or that it has heard a probe on one."""
         if isinstance(packet, Listening):
             self._told[sender] = frozenset(packet.channels)
+            self._look_up_again()
         elif isinstance(packet, Heard):
             for use in self._uses.values():
                 if use.tag == packet.channel:
@@ -184,6 +199,7 @@ class ChannelSockets:
         news = tuple(site for site in established if site not in self._told)
         for site in [site for site in self._told if site not in established]:
             del self._told[site]
+        self._look_up_again()
         if self._joined and news:
             self._tell_again_and_again(news)
 
@@ -218,7 +234,7 @@ class ChannelSockets:
         wait = LOOK_SECONDS
         for channel, use in self._uses.items():
             if use.group is not None:
-                use.reach.others = self._listeners(use.tag)
+                use.reach.others = self._listeners(use)
                 self._endpoint.broadcast(channel, NET_INSTANCE, Probe(use.reach.next_probe()))
                 self._log(channel, use.reach)
                 wait = min(wait, use.reach.seconds_to_next())

@@ -11,6 +11,15 @@ from ordercast.core.effects import CancelTimer, SetTimer
 from ordercast.core.events import Timer
 from ordercast.runtime import Instance
 
+LOOP_SECONDS = 0.001
+"""An event loop need not see smaller times. (uvloop counts in whole milliseconds, rounds what it waits for, and calls
+at once where nothing is left of that: a timer that came up a third of a millisecond early would be asked again and
+again, without any sleep, until the next millisecond begins.)"""
+
+
+DUE_SECONDS = 1e-6
+"""What is due within so little is due: 5.0 and a thousandth are more than 5.001, and a millisecond is long."""
+
 
 class _Waiting:
     """A timer that is pushed back or cancelled keeps its place in the event loop until that comes up."""
@@ -79,11 +88,12 @@ class Timers:
 
     def _come_up(self, key: tuple[InstanceId, Timer]) -> None:
         waiting = self._waiting[key]
+        now = self._loop.time()
         if waiting.deadline == inf:
             del self._waiting[key]
-        elif waiting.deadline > self._loop.time():
-            waiting.queued_for = waiting.deadline
-            waiting.handle = self._loop.call_at(waiting.deadline, self._come_up, key)
+        elif waiting.deadline > now + DUE_SECONDS:
+            waiting.queued_for = max(waiting.deadline, now + LOOP_SECONDS)
+            waiting.handle = self._loop.call_at(waiting.queued_for, self._come_up, key)
         else:
             del self._waiting[key]
             self._on_due(*key)

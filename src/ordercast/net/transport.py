@@ -99,6 +99,11 @@ class Transport:
         """The address at which it listens."""
         return self._own.address[0]
 
+    @property
+    def sees_ttl(self) -> bool:
+        """Whether those who hear this process look at what is left of the TTL: in a cluster for strangers they do."""
+        return self._opens
+
     def is_own(self, where: Address) -> bool:
         """Whether this process listens there itself, at one address of its host or at all."""
         if where[1] != self.port or where[0] == self.host:

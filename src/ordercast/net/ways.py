@@ -18,6 +18,9 @@ from ordercast.runtime import Instance
 from ordercast.wire.endpoint import Endpoint
 from ordercast.wire.outbox import Outgoing
 
+ARRIVALS_MAX = 1024
+"""Ways on channels that are remembered; whoever forgets them makes them again."""
+
 
 class Ways:
     """How one process reaches the others."""
@@ -44,6 +47,8 @@ class Ways:
         self._others = tuple(site for site in everyone if site != endpoint.process)
         self._discovery = discovery
         self._arrivals = arrivals
+        self._cast_arrivals: dict[tuple[ChannelId, int, int | None], Arrival] = {}
+        """Channel, TTL and what was left of it -> how what came so came."""
         self._prober: Prober | None = None
         if multicast:
             self._prober = Prober(loop, endpoint, transport, self._others, lambda: enter(lambda _now: None))
@@ -132,8 +137,19 @@ class Ways:
                 if isinstance(cast.packet, Probe):
                     self.channels.on_probe(cast.sender, cast.channel, cast.packet.number, multicast)
             elif cast.instance in awake and self.channels.hears(cast.instance, cast.channel):
-                arrival = Arrival(cast.channel, hops=hops_of(cast.ttl, ttl))
+                key = cast.channel, cast.ttl, ttl
+                arrival = self._cast_arrivals.get(key)
+                if arrival is None:
+                    arrival = self._note_arrival(key)
                 awake[cast.instance].receive(now, cast.sender, cast.packet, arrival)
         if endpoint.sightings and self._discovery is not None:
             self._discovery.take_sightings(now, multicast)
         return bool(casts)
+
+    def _note_arrival(self, key: tuple[ChannelId, int, int | None]) -> Arrival:
+        """Most of what comes on a channel comes the same way."""
+        if len(self._cast_arrivals) >= ARRIVALS_MAX:
+            self._cast_arrivals.clear()
+        channel, ttl, left = key
+        arrival = self._cast_arrivals[key] = Arrival(channel, hops=hops_of(ttl, left))
+        return arrival

@@ -20,8 +20,11 @@ from ordercast.node.runs import RUNS_MARK, decode_messages, decode_runs
 BUNDLE_BYTES_MAX = 64_000
 """What fits, with the protocol's own fields and the seal, into the largest datagram."""
 
-MESSAGE_OVERHEAD = 5
-"""Bytes that a message takes in a bundle besides its own, at most."""
+MESSAGE_OVERHEAD = 3
+"""Bytes that a message takes in a bundle besides its own, at most: one with a longer head is too large for a bundle."""
+
+LIST_OVERHEAD = 3
+"""And what all of them together take besides."""
 
 PIECE_MARK = b"\xc1"
 """How a part of a large message begins: the one byte with which no msgpack value does."""

@@ -14,6 +14,7 @@ from ordercast.node.inbox import Inbox
 from ordercast.node.internals import Internals
 from ordercast.node.receipts import Confirm, Receipt
 from ordercast.node.sender import NoWayOut, Sender
+from ordercast.node.surroundings import lives_of
 
 
 class Group:
@@ -207,11 +208,13 @@ class Group:
     # ------------------------------------------------------------------ what is wanted of it
     async def choose(self, service: str, sources: Sequence[SiteId] = ()) -> None:
         """Want another service for what is delivered here, of some sources or of all; done when it is active. Services
-        are the protocol's; `ServiceUnavailable` when it cannot be had."""
+        are the protocol's; `ServiceUnavailable` when it cannot be had. Where each start is another process, a source
+        may be named as it was opened: that is the one which is there now."""
         if type(sources) is str:
             raise UsageError(f"sources is a list of names: [{sources!r}], not {sources!r}")
         for name in self.names:
-            await self._internals.membership.choose_service(name, service, tuple(sorted(set(sources))))
+            meant = lives_of(sources, self._internals.views.members(name))
+            await self._internals.membership.choose_service(name, service, meant)
 
     def choose_role(self, role: str) -> None:
         """Want another role in the group. Roles are the protocol's."""

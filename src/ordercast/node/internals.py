@@ -273,7 +273,7 @@ class Internals:
     def activate(self, instance: InstanceId, effect: Activate) -> None:
         """What is delivered in a group has another service from here on."""
         if self.membership.activated(effect.group, effect.service, effect.source):
-            self.receiver.tell_gap(effect.group, effect.source)
+            self.receiver.tell_gap(effect.group, effect.source, effect.shared)
 
     def service_unavailable(self, instance: InstanceId, effect: ServiceUnavailable) -> None:
         """A service cannot be had."""

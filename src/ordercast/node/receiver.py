@@ -311,9 +311,15 @@ class Receiver:
                 self._lose_keys(inbox)
                 inbox.skip(offset, self._ordinal)
 
-    def tell_gap(self, group: GroupId, source: SiteId | None) -> None:
+    def tell_gap(self, group: GroupId, source: SiteId | None, shared: bool = False) -> None:
         """Messages of a source are missing here that were never counted: what comes next has the same offset all the
-        same."""
+        same. Where all who go on lack the same, a state that somebody keeps is as good as everybody's, and no gap.
+        (Else: two of five are killed, and the first has left something behind that only the second had. All replicas
+        that are left give up the state that they share, and nobody has one to give.)"""
+        if shared:
+            self.counters["holes"] += 1
+            logger.warning("group %s: messages of %s may be missing here, which nobody who is left has", group, source)
+            return
         logger.warning("group %s: messages of %s are missing here, which nobody has any more", group, source)
         for inbox in self._inboxes:
             if group in inbox.groups:

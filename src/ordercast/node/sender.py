@@ -84,6 +84,7 @@ class Sender:
         self._told_under_way: int | None = None
         """Bundles that have not had their turn; None where the protocol does not tell: those that are not accepted."""
         self._flush_due = False
+        self._flushing = False
         self._left_at: deque[float] = deque()
         """When the bundles left that are under way, the first one first."""
         self.round_trip_seconds: float | None = None
@@ -287,9 +288,17 @@ class Sender:
         self._flush_due = False
         if self._failure is not None:
             return
+        self._flushing = True
         while self._closed and self._credit != 0 and self._failure is None:
             self._send(*self._closed.popleft())
+        self._flushing = False
         if self._open_bytes and not self._closed and self._credit != 0 and self._under_way() < UNDER_WAY_FEW:
+            if self._waiters:
+                # Whoever waits for room has more, and fills this one first. (Where each message has its turn at once,
+                # few are always under way: behind every four full bundles a small one would leave.)
+                self._wake(self._waiters)
+                self._flush_soon()
+                return
             self._close()
             self._send(*self._closed.popleft())
         if self._waiters and self.has_room:
@@ -342,7 +351,8 @@ class Sender:
         self._is_limited = True
         self._window = max(self._window, available)
         self._note_accepted()
-        if (self._closed or self._open_bytes or self._idle_waiters) and not self._flush_due:
+        if (self._closed or self._open_bytes or self._idle_waiters) and not (self._flush_due or self._flushing):
+            # (A protocol may say so at once, for each bundle of a flush, which goes on with what it has been told.)
             self._flush_soon()
 
     def _note_accepted(self) -> None:

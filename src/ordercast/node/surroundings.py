@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -97,6 +97,15 @@ def first_incarnation(configuration: Configuration) -> int:
 def place_of(process: SiteId) -> str:
     """What a process was opened as."""
     return process.partition(LIFE_MARK)[0]
+
+
+def lives_of(processes: Iterable[SiteId], members: Collection[SiteId]) -> tuple[SiteId, ...]:
+    """Those whom an application names: whoever is named as it was opened stands for the life that is there now."""
+    found: set[SiteId] = set()
+    for process in processes:
+        lives = [member for member in members if place_of(member) == process]
+        found.update(lives if lives and process not in members else [process])
+    return tuple(sorted(found))
 
 
 def name_of_life(configuration: Configuration, process: SiteId) -> SiteId:

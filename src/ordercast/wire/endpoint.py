@@ -395,7 +395,8 @@ class Endpoint:
             fields = _unpack_fragment(view, header_bytes)
             fragment = session.open(view, counter, header_bytes + FRAGMENT_FIELDS.size, for_all=True)
             received = self._receive_frames(session, session.reassembly.add_many([(*fields, fragment)], now))
-        self.casts += [Cast(channel, ttl, sender, instance, packet) for sender, instance, packet in received]
+        for sender, instance, packet in received:
+            self.casts.append(Cast(channel, ttl, sender, instance, packet))
 
     def _receive_from_unknown(
         self, what: int, name: bytes, counter: int, view: memoryview, now: float, source: Address | None

@@ -11,9 +11,11 @@ from zlib import crc32
 
 import pytest
 
+from ordercast.core.effects import Activate
 from ordercast.protocols.intergroup.group import ProcessGroup
 from ordercast.protocols.intergroup.membership.order import Entry, ViewOrder
 from ordercast.protocols.intergroup.membership.packets import Cut
+from ordercast.protocols.intergroup.membership.view import InView
 from ordercast.protocols.intergroup.options import InterGroupOptions
 from ordercast.protocols.intergroup.packets import ViewId
 from ordercast.protocols.intergroup.senders import SenderGroup
@@ -56,6 +58,14 @@ def test_what_is_behind_the_cut_is_dropped_and_ends_nothing() -> None:
     order = Telling("abd", {("d", 7): 2, ("d", 8): 3, ("b", 3): 5})
     order.flush(Cut({"a": 0, "b": 3, "d": 7}, 9, 1), "b")
     assert order.said == ["holes of a", "d7", "holes of d", "b3"]
+
+
+def test_all_who_come_along_share_a_hole_so_that_a_state_that_they_share_stays_one() -> None:
+    service = SimpleNamespace(name="group-timestamp", reliable=True, means=lambda sender: sender != "c")
+    core = SimpleNamespace(outbox=[], branch=lambda name: None)
+    view = SimpleNamespace(core=core, group=SimpleNamespace(name="g", service=service))
+    InView.tell_holes(cast(Any, view), ["b", "c"])
+    assert core.outbox == [Activate("g", "group-timestamp", "b", shared=True)]
 
 
 def settled(order: ViewOrder, *places: tuple[int, str]) -> None:

@@ -152,6 +152,7 @@ def chaos(
             founders,
             partitions=partitions or 0,
             pause_seconds=pause_seconds,
+            in_memory=contract.another_process,
         )
         plan, members = drawn.plan, drawn.groups
         names = processes_of(members)

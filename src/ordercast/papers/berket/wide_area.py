@@ -10,13 +10,12 @@ from matplotlib.figure import Figure
 from ordercast.papers.artefact import Artefact, Check, LiveRun
 from ordercast.papers.berket.distributions import draw_distributions
 from ordercast.papers.berket.wide_area_runs import (
-    ADAPTED_SECONDS,
     FAR_SECONDS,
     JITTER_SECONDS,
     KEEP_ALIVE_SECONDS,
     LOSS,
     MEASURES,
-    START_SECONDS,
+    WARM_UP_RATE,
     measure_live,
 )
 from ordercast.papers.style import dress
@@ -29,14 +28,14 @@ SCHEDULING_MS = 10.0
 
 
 def experiment(fast: bool) -> Experiment:
-    """An hour and more without and with losses, simulated."""
+    """An hour without and with losses, simulated."""
     return Experiment(
         name="berket-wide-area",
         grid={
             "system": (SIMULATED,),
             "lossy": (False, True),
-            "start_seconds": (START_SECONDS if fast else ADAPTED_SECONDS,),
-            "run_seconds": (60.0 if fast else 1800.0,),
+            "warm_up_seconds": (20.0 if fast else 60.0,),
+            "run_seconds": (60.0 if fast else 3600.0,),
         },
         function="ordercast.papers.berket.wide_area_runs:run_wide_area",
         measures=[Measure(name) for name in MEASURES],
@@ -48,7 +47,7 @@ def experiment(fast: bool) -> Experiment:
 def live(fast: bool) -> Sequence[LiveRun]:
     """The same on this machine, for as long as one waits."""
     points: list[Point] = [
-        {"system": LIVE, "lossy": lossy, "start_seconds": START_SECONDS, "run_seconds": 10.0 if fast else 60.0}
+        {"system": LIVE, "lossy": lossy, "warm_up_seconds": 20.0, "run_seconds": 10.0 if fast else 60.0}
         for lossy in (False, True)
     ]
     return measure_live(points)
@@ -72,9 +71,10 @@ def checks(data: pd.DataFrame) -> Sequence[Check]:
             _longest(calm, "within_140"),
         ),
         Check(
-            f"7.2: at most {WITH_MS:.0f} ms with losses",
-            bool((lossy.within_250 == 1).all()),
-            _longest(lossy, "within_250"),
+            f"7.2: at most {WITH_MS:.0f} ms with losses, of each sender one at a time",
+            bool((lossy.once_largest_ms_max <= WITH_MS + (lossy.system == LIVE) * SCHEDULING_MS).all()),
+            f"{_longest(lossy, 'within_250')}; simulated, with one loss of a sender at a time at most "
+            f"{lossy[lossy.system == SIMULATED].once_largest_ms_max.max():.0f} ms",
         ),
     ]
 
@@ -109,13 +109,15 @@ most (Equation 7.2): 140 ms. A loss takes 40 to 180 ms to repair, which makes 25
 """,
     made=f"""
 Two places of three processes, {1000 * FAR_SECONDS:.0f} ms apart and up to {1000 * JITTER_SECONDS:.0f} ms more for each
-packet; in each place two have `group-timestamp` and one `unreliable`. Counted is what one place delivers of the other.
-*simulated*: clocks are even, and the run counts after an hour (`--fast`: from the beginning), for the thesis's lasted
-a night: timers of requests and repairs begin with what 3.2.2 prints, with which a repair may take two seconds, and
-adapt a little with each loss. *live*: six nodes on this machine, through the relay of `ordercast chaos`, in one
-process; what its scheduling adds is at most {SCHEDULING_MS:.0f} ms where nothing is lost. With losses, {LOSS:.0%} of
-all packets that anyone receives are lost, requests and repairs too; live the timers have no time to adapt. Nobody
-answers at once.
+packet that crosses the link; in each place two have `group-timestamp` and one `unreliable`. Counted is what one place
+delivers of the other. The thesis prints the longest that the link took, not the shortest; but its repairs took 180 ms
+at the most, and a request alone waits for up to four distances at first (3.2.2). *simulated*: clocks are even. *live*:
+six nodes on this machine, through the relay of `ordercast chaos`, in one process; what its scheduling adds is at most
+{SCHEDULING_MS:.0f} ms. With losses, each receiver loses {LOSS:.0%} of the packets that cross the link, requests and
+repairs too. Before it counts there are {WARM_UP_RATE:.0f} messages a second of each for a minute (live: for 20 s): the
+thesis's run lasted a night, and timers of requests begin with what 3.2.2 prints and adapt a little with each loss.
+Where a message and the Keep Alive that tells of it are lost to one receiver, it takes another Keep Alive; such
+deliveries are counted apart, for the thesis adds up one loss. Nobody answers at once.
 """,
     experiment=experiment,
     live=live,

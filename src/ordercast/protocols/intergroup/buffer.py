@@ -38,8 +38,8 @@ class MessageBuffer:
         """Sender -> number -> message."""
         self.own: deque[Data] = deque()
         self.own_bytes = 0
-        self._others: deque[Data] = deque()
-        """As they came."""
+        self._others: deque[tuple[SiteId, Data]] = deque()
+        """As they came, with whoever has numbered them."""
         self.bytes = 0
         """Of the payloads of others."""
         self.cleared = 0
@@ -72,7 +72,7 @@ class MessageBuffer:
         self._changed = True
         found[data.seq] = data
         others = self._others
-        others.append(data)
+        others.append((sender, data))
         self.bytes += len(data.multicast.payload)
         while len(others) > self._messages_max or self.bytes > self.bytes_max:
             self._forget_oldest()
@@ -85,7 +85,7 @@ class MessageBuffer:
         self.cleared = stable
         others, own = self._others, self.own
         # One that came late may stand behind a later one, and goes when that does.
-        while others and others[0].timestamp < stable:
+        while others and others[0][1].timestamp < stable:
             self._forget_oldest()
         forgotten = []
         while own and own[0].timestamp < stable:
@@ -96,9 +96,9 @@ class MessageBuffer:
         return forgotten
 
     def _forget_oldest(self) -> None:
-        data = self._others.popleft()
+        sender, data = self._others.popleft()
         self.bytes -= len(data.multicast.payload)
-        del self._found[data.sender][data.seq]
+        del self._found[sender][data.seq]
 
     def check_invariants(self) -> None:
         """Within the bounds, and counted right."""
@@ -107,7 +107,7 @@ class MessageBuffer:
         self._changed = False
         if len(self._others) > self._messages_max or self.bytes > self.bytes_max:
             raise InvariantViolation(f"{len(self._others)} messages of {self.bytes} bytes are kept for repairs")
-        if self.bytes != sum(len(data.multicast.payload) for data in self._others):
+        if self.bytes != sum(len(data.multicast.payload) for _, data in self._others):
             raise InvariantViolation(f"{self.bytes} bytes are not what is kept of others")
         if self.own_bytes != sum(len(data.multicast.payload) for data in self.own):
             raise InvariantViolation(f"{self.own_bytes} bytes are not what is kept of this process")

@@ -48,9 +48,11 @@ class Reception(Part):
         group.buffer.keep(sender, packet)
         if not group.service.reliable and packet.change is None and packet.proxied is None:
             group.service.arrive(stream, packet)
-        self.follow(group, stream, packet)
+        if stream.state != "idle":
+            self.follow(group, stream, packet)
         group.advance()
-        if core.options.answer_senders_max:
+        # (Asked here, too: while every process says much, each message would cost a call for nothing.)
+        if group.sending is not None and group.sending.said < timestamp:
             core.transmission.answer(group, timestamp)
 
     def find_again(self, group: ProcessGroup, source: SiteId, data: Data) -> Stream | None:

@@ -80,7 +80,7 @@ class Unreliable(Service):
 
     def arrive(self, stream: Stream, data: Data) -> None:
         """Deliver it."""
-        if self.means(stream.sender):
+        if self.sources is None or stream.sender in self.sources:
             self._core.hand_over(self._group, stream, data, self)
 
 

@@ -311,8 +311,8 @@ class Transmission(Part):
         core, sending = self._core, group.sending
         if sending is None or len(group.senders.members) > core.options.answer_senders_max or sending.asked > timestamp:
             return
-        sending.asked = timestamp
         if sending.said < timestamp:
+            sending.asked = timestamp
             quiet = core.now - sending.spoke_at
             core.set_timer(("answer", group.name), ANSWER_SECONDS - quiet if 0 <= quiet < ANSWER_SECONDS else 0.0)
 

@@ -30,7 +30,8 @@ class WideArea(Network):
     packet. `hops[r][q]` is the TTL that a packet needs, and what its receiver sees.
 
     A network multicast is one packet that the routers copy. Each receiver loses it with probability `loss`; and with
-    `shared_loss` the line into a region does, and nobody there gets it who is not where it comes from.
+    `shared_loss` the line into a region does, and nobody there gets it who is not where it comes from. Where it is
+    `calm_within` regions, jitter and losses are those of the lines between them.
     """
 
     one_frame_for_all = True
@@ -44,6 +45,7 @@ class WideArea(Network):
         processing: float = 0.00002,
         hops: Matrix | None = None,
         shared_loss: float = 0.0,
+        calm_within: bool = False,
     ) -> None:
         super().__init__()
         if jitter < 0 or processing < 0 or not 0 <= loss < 1 or not 0 <= shared_loss < 1:
@@ -73,6 +75,7 @@ class WideArea(Network):
                     raise UsageError(f"from {region} to {other} it is 1 to {HOPS_MAX} hops, not {count}")
                 self._hops[region, other] = int(count)
         self._jitter = jitter
+        self._calm_within = calm_within
         self._loss = loss
         self._shared_loss = shared_loss
         self.loses = loss > 0 or shared_loss > 0
@@ -97,7 +100,9 @@ class WideArea(Network):
 
     def latency(self, sender: SiteId, receiver: SiteId) -> float:
         """The matrix's entry and some jitter."""
-        return self._latency[self._region[sender], self._region[receiver]] + self._jitter * self._random()
+        here, there = self._region[sender], self._region[receiver]
+        jitter = 0.0 if self._calm_within and here == there else self._jitter * self._random()
+        return self._latency[here, there] + jitter
 
     def latency_max(self) -> float:
         """The largest entry and all of the jitter."""
@@ -128,7 +133,8 @@ class WideArea(Network):
         if self._shared_loss and self._is_lost_by_region(flight):
             self.lose(flight, time, "loss")
             return
-        if self._loss and self._random() < self._loss:
+        spared = self._calm_within and self._region[flight.receiver.place] == self._region[flight.origin]
+        if self._loss and not spared and self._random() < self._loss:
             self.lose(flight, time, "loss")
             return
         super().carry(flight, time)

@@ -184,12 +184,12 @@ class InView:
 
     def tell_holes(self, senders: Iterable[SiteId]) -> None:
         """Of these, something may be missing from here on, on which messages depend that belong to the view all the
-        same."""
+        same. All who come along have the same before and behind that place."""
         core, group = self.core, self.group
         core.branch("holes-told")
         for sender in senders:
             if group.service.reliable and group.service.means(sender):
-                core.outbox.append(Activate(group.name, group.service.name, sender))
+                core.outbox.append(Activate(group.name, group.service.name, sender, shared=True))
 
     def end_alone(self) -> None:
         """All other senders are lost to one that was about to leave the sender group: deliver what is here, as though
