@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ordercast.core import MessageId, WireError
-from ordercast.node.bundles import encode_bundle
+from ordercast.node.bundles import decode_bundle, encode_bundle
 from ordercast.node.keys import CLIENTS, CLIENTS_MAX, KEYS_OF_OWNER_MAX, PLACES_OF_CLIENT_MAX, Keys, Place
-from ordercast.node.runs import Run, decode_marked, decode_runs, encode_marked
+from ordercast.node.runs import Run, check_count, decode_marked, decode_runs, encode_marked
 
 
 def place(offset: int) -> Place:
@@ -93,3 +94,26 @@ def test_a_run_that_does_not_hold_what_it_says_is_found() -> None:
     for run in (Run("x", 1, 3, packed), Run("x", 1, 2, memoryview(b"junk"))):
         with pytest.raises(WireError):
             assert run.payloads
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 70_000])
+def test_a_run_holds_as_many_messages_as_it_says(count: int) -> None:
+    packed = encode_bundle([b"x"] * count)
+    check_count(packed, count)
+    with pytest.raises(WireError, match="does not hold"):
+        check_count(packed, count + 1)
+
+
+@pytest.mark.parametrize("packed", [b"", b"\x91", b"\x91\xc4\x01x\x00", b"\x05", b"\x81\x01\x02", b"\x91" * 100_000])
+def test_what_is_no_list_of_one_value_is_no_run(packed: bytes) -> None:
+    with pytest.raises(WireError):
+        check_count(packed, 1)
+
+
+def test_a_value_that_is_no_message_takes_its_place_and_nobody_elses() -> None:
+    """(Else: 1. a client sends a number for a message. 2. Its run is ordered in one bundle with runs of others.
+    3. Every member sets the bundle aside, and others' messages with it.)"""
+    odd = memoryview(msgspec.msgpack.encode([b"a", 5, {"x": [1]}]))
+    check_count(odd, 3)
+    runs = [Run("c", 1, 3, odd), Run("d", 1, 1, memoryview(encode_bundle([b"q"])))]
+    assert decode_bundle(encode_marked(runs), 4) == [b"a", b"", b"", b"q"]

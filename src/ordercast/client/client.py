@@ -34,6 +34,7 @@ from ordercast.node.serving.packets import (
     Refused,
     Request,
     Result,
+    Several,
     Started,
     Unsubscribe,
 )
@@ -209,6 +210,10 @@ class Client:
             case Ordered():
                 self._blocked.clear()
                 self._out.on_ordered(answer)
+            case Several(those):
+                self._blocked.clear()
+                for ordered in those:
+                    self._out.on_ordered(ordered)
             case Deliveries(subscription=number):
                 if number in self._subscriptions:
                     self._subscriptions[number].on_deliveries(answer)

@@ -36,13 +36,13 @@ WAITING_BYTES_MAX = 4 * RUN_BYTES_MAX
 UNDER_WAY_FEW = 2
 """With fewer runs under way than this a run that is not full leaves, too (as in `ordercast.node.sender`)."""
 
-NEAR_SECONDS = 0.05
-"""A member is near when something was ordered through it within this time."""
+UNDER_WAY_BYTES_MIN = 4 * RUN_BYTES_MAX
+"""That may be under way at any rate: what a member reads at once."""
 
-UNDER_WAY_NEAR_BYTES = 16 * RUN_BYTES_MAX
-"""That may be under way through such a member, which is 20 MB a second at least. (Else: 1. eight clients have 32 MB
-under way through one member. 2. The member has no room for them, and stops reading and begins again with each run.
-3. Nothing of it is in a processor's cache when its turn comes.)"""
+BYTES_A_SECOND = 50_000_000
+"""At which a client may send: as much may be under way as goes in the time in which something was ordered at best.
+(Else: 1. eight clients have 32 MB under way through one member. 2. The member has no room for them, and stops reading
+and begins again with each run. 3. Nothing of it is in a processor's cache when its turn comes.)"""
 
 
 class Parcel(msgspec.Struct, eq=False):
@@ -242,9 +242,8 @@ class Outgoing:
 
     @property
     def _may_leave(self) -> bool:
-        if self._under_way_bytes >= UNDER_WAY_NEAR_BYTES and (self._shortest or 0.0) < NEAR_SECONDS:
-            return False
-        return len(self._under_way) < UNDER_WAY_MAX
+        enough = max(UNDER_WAY_BYTES_MIN, BYTES_A_SECOND * (self._shortest or 0.0))
+        return self._under_way_bytes < enough and len(self._under_way) < UNDER_WAY_MAX
 
     def _arrived(self, answer: Ordered | Refused | Result) -> Parcel | None:
         """What was under way until this answer came; None when nothing was."""

@@ -137,12 +137,14 @@ class Receiver:
             self._need_keys(multicast.groups[0], route[0])
         if not is_of_one or not route or route[0].held is None:
             places = self.letters.sort(multicast, letters, _own_offsets(route))
-        ordinal = self._ordinal = self._ordinal + 1
-        taken, replayed = Shared(len(route), self._on_taken).take, type(effect) is Replay
-        for inbox in route:
-            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view, places, replayed)
         if not route:
             self._on_taken()
+            return
+        ordinal = self._ordinal = self._ordinal + 1
+        taken = self._on_taken if len(route) == 1 else Shared(len(route), self._on_taken).take
+        replayed = type(effect) is Replay
+        for inbox in route:
+            inbox.deliver(multicast, payload, unpacked, ordinal, taken, effect.view, places, replayed)
 
     def _need_keys(self, group: GroupId, inbox: Inbox) -> None:
         """A letter with a key is the first since a gap: whether the key was used there, others have to tell."""

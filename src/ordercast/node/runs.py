@@ -46,8 +46,13 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def payloads(self) -> list[bytes]:
-        """Its messages; `WireError` when it does not hold them."""
-        return decode_messages(self.packed, self.count)
+        """Its messages; `WireError` when it does not hold so many values. Where one of them is no message, because the
+        client does not speak as it should, an empty message has its place."""
+        try:
+            return decode_messages(self.packed, self.count)
+        except WireError:
+            check_count(self.packed, self.count)
+            return _decode_loosely(self.packed)
 
     @property
     def largest(self) -> int:
@@ -58,6 +63,9 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[Run]).decode
 _decode_messages = msgspec.msgpack.Decoder(list[bytes]).decode
+_decode_message = msgspec.msgpack.Decoder(bytes).decode
+_decode_raw = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_skip = msgspec.msgpack.Decoder(msgspec.Raw).decode
 
 
 def decode_messages(packed: Payload, count: int) -> list[bytes]:
@@ -68,6 +76,35 @@ def decode_messages(packed: Payload, count: int) -> list[bytes]:
         raise WireError(f"not a bundle: {error}") from None
     if len(messages) != count:
         raise WireError(f"a bundle of {len(messages)} messages says that it holds {count}")
+    return messages
+
+
+def check_count(packed: Payload, count: int) -> None:
+    """`WireError` when it does not hold so many values, and nothing else. They are skipped and not made, which costs a
+    fifth: what each of them is, only those ask who look at the messages."""
+    try:
+        _skip(packed)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise WireError(f"not a run: {error}") from None
+    if _count_values(bytes(packed[:5])) != count:
+        raise WireError(f"a run does not hold the {count} messages of which it speaks")
+
+
+def _count_values(head: bytes) -> int:
+    """How many values a msgpack array has; -1 for everything else."""
+    if head[0] & 0xF0 == 0x90:
+        return head[0] & 0x0F
+    width = {0xDC: 2, 0xDD: 4}.get(head[0])
+    return -1 if width is None else int.from_bytes(head[1 : 1 + width], "big")
+
+
+def _decode_loosely(packed: Payload) -> list[bytes]:
+    messages = []
+    for value in _decode_raw(packed):
+        try:
+            messages.append(_decode_message(value))
+        except msgspec.DecodeError:
+            messages.append(b"")
     return messages
 
 

@@ -86,9 +86,9 @@ class Stream:
         return _LENGTH.pack(0)
 
     # ------------------------------------------------------------------ in
-    def receive(self, data: bytes) -> list[bytes]:
-        """The records that are whole now. `WireError` when the other side does not speak like this, and `WrongKey` when
-        its key is another one; nothing may be received after that."""
+    def receive(self, data: bytes | memoryview) -> list[bytes]:
+        """The records that are whole now, none of which needs the data any more. `WireError` when the other side does
+        not speak like this, and `WrongKey` when its key is another one; nothing may be received after that."""
         buffer = self._buffer
         if not self._both:
             buffer += data

@@ -119,6 +119,12 @@ class Ordered(msgspec.Struct, frozen=True, tag="ordered", array_like=True):
     repeated: bool
 
 
+class Several(msgspec.Struct, frozen=True, tag="several", array_like=True):
+    """Several runs have their places."""
+
+    those: list[Ordered]
+
+
 class Refused(msgspec.Struct, frozen=True, tag="refused", array_like=True):
     """What was sent under a number is not taken, and never will be: a mistake of the sender."""
 
@@ -185,7 +191,7 @@ class Pong(msgspec.Struct, frozen=True, tag="pong", array_like=True):
     """The answer to a ping."""
 
 
-Answer: TypeAlias = Welcome | Ordered | Refused | Result | Blocked | Deliveries | Started | Ended | Cut | Pong
+Answer: TypeAlias = Welcome | Ordered | Several | Refused | Result | Blocked | Deliveries | Started | Ended | Cut | Pong
 
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode

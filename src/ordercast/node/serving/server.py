@@ -37,6 +37,9 @@ OTHER_FILES = 250
 SLOTS = 4
 """Clients that may send a record of more than 256 kB at the same time."""
 
+READ_BYTES = 1 << 18
+"""That are read at once: what a client may have under way at any rate is among it as a whole."""
+
 RECORD_OVERHEAD = 4096
 """Bytes of a record besides the message that it holds, at most."""
 
@@ -75,6 +78,8 @@ class ClientServer:
         self.configuration = configuration
         self.loop = asyncio.get_running_loop()
         self.record_bytes_max = max(configuration.payload_max, RUN_BYTES_MAX) + RECORD_OVERHEAD
+        self.read_buffer = memoryview(bytearray(READ_BYTES))
+        """For whoever is read now."""
         self.counters: Counter[str] = Counter()
         """Clients that were cut, and why."""
         self._address = address

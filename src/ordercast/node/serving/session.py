@@ -15,7 +15,7 @@ from ordercast.core import GroupId, OrdercastError, UsageError, WireError
 from ordercast.node.keys import CLIENTS
 from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.receipts import Receipt
-from ordercast.node.runs import Run, decode_messages
+from ordercast.node.runs import Run, check_count
 from ordercast.node.serving.packets import (
     RUN_BYTES_MAX,
     SILENCE_SECONDS,
@@ -34,6 +34,7 @@ from ordercast.node.serving.packets import (
     Result,
     Send,
     SendKeyed,
+    Several,
     Subscribe,
     Taken,
     Unsubscribe,
@@ -79,13 +80,13 @@ class _RunTurn(msgspec.Struct, eq=False):
     request: Send
 
     def attempt(self) -> bool:
-        return self.session.post(self.request)
+        return self.session.take_turn(self.request)
 
     def fail(self, error: OrdercastError) -> None:
         self.session.fail(self.request, error)
 
 
-class Session(asyncio.Protocol):
+class Session(asyncio.BufferedProtocol):
     """What a member does for one client."""
 
     def __init__(self, server: ClientServer) -> None:
@@ -100,6 +101,8 @@ class Session(asyncio.Protocol):
         self._requests: deque[Request] = deque()
         """What has come and waits until the one before has its place in the queue of its group."""
         self._waits_for: Request | None = None
+        self._has_turn: GroupId | None = None
+        """The group in which nobody is served before this client now."""
         self._under_way: dict[tuple[GroupId, int], float] = {}
         """What is not answered yet -> when it came."""
         self._answers: list[Ordered] = []
@@ -145,8 +148,16 @@ class Session(asyncio.Protocol):
         """It does."""
         self.may_write.set()
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes of the client."""
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where bytes of the client go: all clients have one buffer, which is in the processor's cache as a rule."""
+        return self._server.read_buffer
+
+    def buffer_updated(self, size: int) -> None:
+        """They are there."""
+        self.data_received(self._server.read_buffer[:size])
+
+    def data_received(self, data: bytes | memoryview) -> None:
+        """Bytes of the client, which are somebody else's as soon as this is done."""
         self.heard_at = self._loop.time()
         try:
             records = self._stream.receive(data)
@@ -203,14 +214,13 @@ class Session(asyncio.Protocol):
             self._open.write(self._stream.seal(encode(answer)))
 
     def _say_answers(self) -> None:
-        """Send what waits, in one piece."""
+        """Send what waits, in one record."""
         answers, self._answers = self._answers, []
         if self._answers_due is not None:
             self._answers_due.cancel()
             self._answers_due = None
         if self._open is not None:
-            seal = self._stream.seal
-            self._open.write(b"".join([seal(encode(answer)) for answer in answers]))
+            self._open.write(self._stream.seal(encode(answers[0] if len(answers) == 1 else Several(answers))))
 
     def cut(self, why: str) -> None:
         """Close the connection; the client is told why, as soon as it reads."""
@@ -304,29 +314,33 @@ class Session(asyncio.Protocol):
         # Is it what it says? (Else: 1. a client sends a run that holds no messages. 2. It is ordered in one bundle with
         # runs of others. 3. Every member sets the bundle aside.)
         try:
-            decode_messages(request.packed, request.count)
+            check_count(request.packed, request.count)
         except WireError as error:
             self._cut_malformed(error)
             return
         if request.count > 1 and len(request.packed) > RUN_BYTES_MAX:
             self._refuse(request, f"a run of several messages has {RUN_BYTES_MAX} bytes at the most")
             return
-        if self._server.is_waited_for(request.group) or not self.post(request):
+        is_behind = self._has_turn != request.group and self._server.is_waited_for(request.group)
+        if is_behind or not self._post(request):
             self._hold(request)
             self._server.wait_for_room(request.group, _RunTurn(self, request))
 
-    def post(self, request: Send) -> bool:
-        """Send a run, unless the client is gone; whether there was room for it."""
+    def take_turn(self, request: Send) -> bool:
+        """Send a run that has waited, and as many of those behind it as there is room for, unless the client is gone;
+        whether there was room. (One run a turn: 1. four have come together. 2. Each holds the connection up, waits
+        behind those of all others, and wakes it again.)"""
         if self._open is None:
             return True
-        try:
-            is_taken = self._post(request)
-        except OrdercastError as error:
-            self.fail(request, error)
-            is_taken = True
-        if is_taken:
-            self._end_wait(request)
-        return is_taken
+        if not self._post(request):
+            return False
+        if self._waits_for is request:
+            self._waits_for = None
+            self._has_turn = request.group
+            self._go_on()
+            self._has_turn = None
+            self._read_on()
+        return True
 
     def fail(self, request: Send, error: OrdercastError) -> None:
         """A run is not sent, for a mistake of the client; or by this member, and another one may do better."""
@@ -337,12 +351,19 @@ class Session(asyncio.Protocol):
         self._end_wait(request)
 
     def _post(self, request: Send) -> bool:
+        """Whether there was room for it, or it is done with otherwise."""
         internals = self._internals
-        address = internals.address((request.group,))
-        run = Run(self.client, request.number, request.count, request.packed)
-        receipt = internals.receipts.post_run(internals.receiver, internals.sender, address, run)
+        try:
+            address = internals.address((request.group,))
+            run = Run(self.client, request.number, request.count, request.packed)
+            receipt = internals.receipts.post_run(internals.receiver, internals.sender, address, run)
+        except OrdercastError as error:
+            self.fail(request, error)
+            return True
         if receipt is not None:
-            receipt.add_done_callback(partial(self._on_receipt, request))
+            # Not the run itself, whose 60 kB the next one that comes has again as soon as this one is in its bundle.
+            is_full = len(request.packed) > FULL_RATE_BYTES
+            receipt.add_done_callback(partial(self._on_receipt, request.group, request.number, is_full))
         return receipt is not None
 
     async def _post_keyed(self, request: SendKeyed) -> None:
@@ -351,7 +372,7 @@ class Session(asyncio.Protocol):
         receipt = await internals.receipts.post(
             internals.receiver, internals.sender, address, request.payload, request.key, CLIENTS
         )
-        receipt.add_done_callback(partial(self._on_receipt, request))
+        receipt.add_done_callback(partial(self._on_receipt, request.group, request.number, False))
 
     async def _call(self, request: CallMethod) -> None:
         served = self._internals.served.get(request.group)
@@ -398,7 +419,7 @@ class Session(asyncio.Protocol):
         self._read_on()
 
     # ------------------------------------------------------------------ answers
-    def _on_receipt(self, request: Send | SendKeyed, future: asyncio.Future[Receipt]) -> None:
+    def _on_receipt(self, group: GroupId, number: int, is_full: bool, future: asyncio.Future[Receipt]) -> None:
         if future.cancelled():
             return
         error = future.exception()
@@ -407,13 +428,11 @@ class Session(asyncio.Protocol):
             self.cut(str(error))
             return
         receipt = future.result()
-        group, number = request.group, request.number
         if self._under_way.pop((group, number), None) is None:
             return
         self._told_blocked.pop(group, None)
         self._answers.append(Ordered(group, number, receipt.offset, receipt.message, receipt.repeated))
-        may_wait = isinstance(request, Send) and len(request.packed) > FULL_RATE_BYTES and self._under_way
-        if not may_wait or len(self._answers) >= ANSWERS_MAX:
+        if not (is_full and self._under_way) or len(self._answers) >= ANSWERS_MAX:
             self._say_answers()
         elif self._answers_due is None:
             self._answers_due = self._loop.call_later(ANSWERS_SECONDS, self._say_answers)
