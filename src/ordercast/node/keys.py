@@ -138,6 +138,11 @@ class Keys:
             return None
         return next((place for used, place in reversed(known.places) if used == number), NO_PLACE)
 
+    def last_number(self, client: str) -> int:
+        """The highest number that a client's runs have had; 0 where none is known."""
+        known = self._clients.get(client)
+        return 0 if known is None else known.last
+
     def use_number(self, client: str, number: int, place: Place) -> Place:
         """A run stands at this place; where the first one with its number stands, which is this one if it is new."""
         first = self.find_number(client, number)

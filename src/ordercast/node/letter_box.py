@@ -57,6 +57,11 @@ class LetterBox:
         keys = self._keys.get(group)
         return None if keys is None else keys.find_number(client, number)
 
+    def last_number(self, group: GroupId, client: str) -> int:
+        """The highest number that a client's runs have had in a group; 0 where none is known."""
+        keys = self._keys.get(group)
+        return 0 if keys is None else keys.last_number(client)
+
     def learn(self, group: GroupId, told: KeysAt | None) -> None:
         """Another member has told which keys were used; None: nobody knows."""
         self._lacking.discard(group)
