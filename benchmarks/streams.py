@@ -178,7 +178,12 @@ def finish(folder: Path) -> list[str]:
     with open_session("streams", "local[2]", {"spark.sql.shuffle.partitions": "2"}) as spark:
         for query in start_queries(spark, folder, to_the_end=True):
             query.awaitTermination()
-        return [name.removeprefix("file://") for name in spark.read.parquet(str(folder / "table")).inputFiles()]
+        return files_of_table(spark, folder)
+
+
+def files_of_table(spark: SparkSession, folder: Path) -> list[str]:
+    """Those that count."""
+    return [name.removeprefix("file://") for name in spark.read.parquet(str(folder / "table")).inputFiles()]
 
 
 def judge(files: Sequence[str], truth: Numbers, out: Numbers) -> dict[str, Any]:

@@ -102,6 +102,9 @@ class Session(asyncio.Protocol):
         self._waits_for: Request | None = None
         self._under_way: dict[tuple[GroupId, int], float] = {}
         """What is not answered yet -> when it came."""
+        self._posted: dict[GroupId, int] = {}
+        """The number of the last run that was sent to a group for this client. It sends all that it has heard nothing
+        of, so whatever was before the first one has its place."""
         self._answers: list[Ordered] = []
         """Those that wait for others."""
         self._answers_due: asyncio.TimerHandle | None = None
@@ -339,9 +342,11 @@ class Session(asyncio.Protocol):
     def _post(self, request: Send) -> bool:
         internals = self._internals
         address = internals.address((request.group,))
-        run = Run(self.client, request.number, request.count, request.packed)
+        after = self._posted.get(request.group, 0)
+        run = Run(self.client, request.number, request.count, request.packed, after=after)
         receipt = internals.receipts.post_run(internals.receiver, internals.sender, address, run)
         if receipt is not None:
+            self._posted[request.group] = request.number
             receipt.add_done_callback(partial(self._on_receipt, request))
         return receipt is not None
 
@@ -357,7 +362,9 @@ class Session(asyncio.Protocol):
         served = self._internals.served.get(request.group)
         if served is None:
             raise UsageError(f"process {self._internals.process} holds no replicated object in group {request.group!r}")
-        outcome = await served.call(self.client, request, partial(self._end_wait, request))
+        outcome = await served.call(
+            self.client, request, self._posted.get(request.group, 0), partial(self._on_posted, request)
+        )
         self._answer(request, Result(request.group, request.number, outcome.value, outcome.error, outcome.why))
 
     # ------------------------------------------------------------------ what takes longer
@@ -386,6 +393,10 @@ class Session(asyncio.Protocol):
                 self.cut(str(error))
         finally:
             self._end_wait(request)
+
+    def _on_posted(self, request: CallMethod) -> None:
+        self._posted[request.group] = request.number
+        self._end_wait(request)
 
     def _end_wait(self, request: Request) -> None:
         """What the client has sent behind this may follow."""
