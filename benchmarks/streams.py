@@ -71,7 +71,7 @@ def write_configuration(folder: Path) -> Path:
         'key_file = "cluster.key"',
         'log_directory = "log"',
         f'control = "unix:{folder}/{{process}}.sock"',
-        f"history_bytes = {1 << 32}",
+        f"history_bytes = {1 << 29}",
         "[processes]",
         *(f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(len(names)), strict=True)),
         "[groups]",

@@ -17,7 +17,9 @@ import json
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -79,7 +81,7 @@ def be_member(config: Path, name: str, rate: float) -> None:
     if name == VICTIM:
         Instance._deliver = deliver_otherwise  # type: ignore[method-assign]
     with ordercast.open_synchronous(config, name) as node:
-        node.join("all").on_batch(lambda batch: None)
+        threading.Thread(target=deque, args=(node.join("all").batches(), 0), daemon=True).start()
         while True:
             node.multicast(bytes(100), ["all"])
             time.sleep(1 / rate)

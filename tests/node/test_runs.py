@@ -46,9 +46,10 @@ def test_what_is_taken_back_was_never_used(numbers: list[int], data: st.DataObje
 def test_a_run_that_overtakes_the_one_that_it_has_to_follow_does_not_count_until_it_is_sent_again(
     numbers: list[int], cut: int
 ) -> None:
-    keys, waiting, delivered, offset = Keys(), list(numbers), [], 0
+    keys, waiting, offset = Keys(), list(numbers), 0
+    delivered: list[int] = []
     while waiting:
-        early = []
+        early: list[int] = []
         for number in waiting:
             own = place(offset)
             first = keys.use_number("x", number, own, after=number - 1)

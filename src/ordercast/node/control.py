@@ -301,12 +301,12 @@ class ControlServer:
     async def _post_runs(
         self, request: RunsRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        posting = RunPosting(self._node, request)
-        while line := await _read_line(reader):
-            answer = await posting.take(_decode_run_piece(line))
-            if answer is not None:
-                writer.write(_encode([answer]))
-                await writer.drain()
+        posting = RunPosting(self._node, request, lambda answer: writer.write(_encode([answer])))
+        try:
+            while line := await _read_line(reader):
+                await posting.take(_decode_run_piece(line))
+        finally:
+            posting.stop()
 
     async def _tail(
         self, group: str, start: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter

@@ -10,15 +10,17 @@ there is none.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from ordercast.core import GroupId, OrdercastError, UsageError, WireError
+from ordercast.node.receipts import Receipt
 from ordercast.node.receiver import Receiver
 from ordercast.node.runs import CLIENT_CHARACTERS_MAX, RUN_NUMBER_MAX, Run, decode_messages
-from ordercast.node.serving.packets import RUN_BYTES_MAX
+from ordercast.node.serving.packets import RUN_BYTES_MAX, UNDER_WAY_MAX
+from ordercast.node.waiting import within
 
 if TYPE_CHECKING:
     from ordercast.node.node import Node
@@ -55,7 +57,7 @@ class RunPiece(msgspec.Struct):
     more: bool = False
 
 
-class PackedRun(NamedTuple):
+class PackedRun(msgspec.Struct, frozen=True):
     """A run on its way to a node."""
 
     number: int
@@ -70,57 +72,69 @@ class PackedRun(NamedTuple):
 
 
 class RunPosting:
-    """The runs of one command, one after the other.
+    """The runs of one command, in their order."""
 
-    Each leaves when the one before has its place. (Else, under a protocol in which messages of a source may overtake
-    each other: 1. runs 7 and 8 are under way. 2. What carries 7 is lost, 8 is ordered, and then 7. 3. To the group 7
-    looks like one that is sent again.)
-    """
-
-    def __init__(self, node: Node, request: RunsRequest) -> None:
+    def __init__(self, node: Node, request: RunsRequest, answer: Callable[[dict[str, Any]], None]) -> None:
+        """`answer` is called for each run when there is something to say of it."""
         self._node = node
         self._request = request
+        self._answer = answer
         self._begun = bytearray()
+        self._last = 0
+        """The number of the run before. Whoever sends the first one has heard of all before it."""
+        self._under_way: set[asyncio.Task[None]] = set()
 
-    async def take(self, piece: RunPiece) -> dict[str, Any] | None:
-        """One more; what there is to say of the run when it is whole."""
+    async def take(self, piece: RunPiece) -> None:
+        """One more, or a part of it."""
         limit = max(self._node.configuration.payload_max, RUN_BYTES_MAX) + RUN_BYTES_MAX
         self._begun += piece.packed
         if len(self._begun) > limit:
             raise UsageError(f"run {piece.number} is larger than a message may be: raise payload_max at every process")
         if piece.more:
-            return None
+            return
         packed, self._begun = bytes(self._begun), bytearray()
         if piece.count > 1 and len(packed) > RUN_BYTES_MAX:
             raise UsageError(f"a run of several messages has {RUN_BYTES_MAX} bytes at the most")
-        answer = {"number": piece.number, "ordered": True, "why": None}
         try:
             decode_messages(packed, piece.count)
-            await self._post(Run(self._request.client, piece.number, piece.count, memoryview(packed)))
         except WireError as error:
             raise UsageError(f"run {piece.number} is malformed: {error}") from None
-        except (UsageError, asyncio.CancelledError):
-            raise
-        except TimeoutError:
-            return answer | {"ordered": False, "why": self._why_not()}
-        except OrdercastError as error:
-            return answer | {"ordered": False, "why": str(error)}
-        return answer
+        if len(self._under_way) >= UNDER_WAY_MAX:
+            await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        receipt = await self._post(
+            Run(self._request.client, piece.number, piece.count, memoryview(packed), after=self._last)
+        )
+        self._last = piece.number
+        waiting = asyncio.create_task(self._wait(piece.number, receipt))
+        self._under_way.add(waiting)
+        waiting.add_done_callback(self._under_way.discard)
 
-    async def _post(self, run: Run) -> None:
-        internals, groups = self._node.internals, (self._request.group,)
-        async with asyncio.timeout(self._request.timeout):
-            address = internals.address(groups)
-            sender = internals.sender
-            receipt = internals.receipts.post_run(internals.receiver, sender, address, run)
-            while receipt is None:
-                await sender.wait_for_room()
-                receipt = internals.receipts.post_run(internals.receiver, sender, address, run)
-            await internals.receipts.wait(receipt, groups, "")
+    async def _post(self, run: Run) -> asyncio.Future[Receipt]:
+        internals = self._node.internals
+        async with within(self._request.timeout, self._why_not):
+            while True:
+                address = internals.address((self._request.group,))
+                receipt = internals.receipts.post_run(internals.receiver, internals.sender, address, run)
+                if receipt is not None:
+                    return receipt
+                await internals.sender.wait_for_room()
+
+    async def _wait(self, number: int, receipt: asyncio.Future[Receipt]) -> None:
+        why = None
+        try:
+            async with within(self._request.timeout, self._why_not):
+                await self._node.internals.receipts.wait(receipt, (self._request.group,), "")
+        except (UsageError, OrdercastError, TimeoutError) as error:
+            why = str(error)
+        self._answer({"number": number, "ordered": why is None, "why": why})
 
     def _why_not(self) -> str:
-        why = self._node.internals.told_obstacles((self._request.group,))
-        return why or f"the group has not ordered it in {self._request.timeout:g} s"
+        return self._node.internals.told_obstacles((self._request.group,)) or "the group has not ordered it"
+
+    def stop(self) -> None:
+        """Nobody hears of the others any more."""
+        for waiting in tuple(self._under_way):
+            waiting.cancel()
 
 
 def find_last_run(receiver: Receiver, request: LastRunRequest) -> int:
