@@ -8,8 +8,9 @@ queries reads them: one writes a table, the other the group `out`. It is killed 
 so are the two nodes that it reads from, in turn. In the end the table must have every message of `in` once, each file
 of it in the order of the offsets, and `out` the same messages in the same order.
 
-`--rows` measures the source beside `Node.batches()` of the same node and beside a Python source of the same rows that
-are made on the spot, and the sink beside `ordercast send`'s way, without Spark.
+`--rows` measures, in rows a second, the source beside `batches()` of a node in the same group and beside a Python
+source of the same rows that are made on the spot; and the sink, fed by Spark's rate source, beside a Python sink that
+takes the same rows and lets them go, and beside the same runs without Spark.
 """
 
 from __future__ import annotations
@@ -23,24 +24,29 @@ import sys
 import tempfile
 import threading
 import time
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pipeline_processes import kill_tree
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    InputPartition,
+    WriterCommitMessage,
+)
 
 import ordercast
 from ordercast.net.ports import free_ports
 from ordercast.spark.session import open_session
-from ordercast.spark.source.data_source import group_options, sink_options
-from ordercast.spark.source.group import BATCH_ROWS, DELIVERIES, GroupReader
-from ordercast.spark.source.sink import Rows, multicast_rows
+from ordercast.spark.source.data_source import sink_options
+from ordercast.spark.source.group import BATCH_ROWS, DELIVERIES
+from ordercast.spark.source.sink import Rows, multicast_rows, pack, take_rows
 from ordercast.wire.keys import create_key_file
 
 KEEPER, OTHERS = "c", ("a", "b")
@@ -48,7 +54,11 @@ KEEPER, OTHERS = "c", ("a", "b")
 PAYLOAD_BYTES = 100
 SEND_SECONDS = 0.05
 READY_SECONDS_MAX = 600.0
+BATCHES, WARM_BATCHES = 6, 2
+"""Of a stream that is measured; the first ones do not count."""
 _NUMBER = ">i8"
+
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def write_configuration(folder: Path) -> Path:
@@ -61,7 +71,7 @@ def write_configuration(folder: Path) -> Path:
         'key_file = "cluster.key"',
         'log_directory = "log"',
         f'control = "unix:{folder}/{{process}}.sock"',
-        f"history_bytes = {1 << 32}",
+        f"history_bytes = {1 << 29}",
         "[processes]",
         *(f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(len(names)), strict=True)),
         "[groups]",
@@ -78,14 +88,24 @@ class Keeper:
     def __init__(self, config: Path) -> None:
         self._node = ordercast.open_synchronous(config, KEEPER)
         self._node.__enter__()
-        for group in ("in", "out"):
+        self._taken: dict[str, list[Numbers]] = {"in": [], "out": []}
+        self.rows_taken = 0
+        for group in self._taken:
             # Whoever does not take what it gets holds the others up.
-            batches = self._node.join(group).batches()
-            threading.Thread(target=deque, args=(batches, 0), daemon=True).start()
+            threading.Thread(target=self._take, args=(group,), daemon=True).start()
         self.sent = 0
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._send, args=())
         self.rate = 0.0
+
+    def _take(self, group: str) -> None:
+        for batch in self._node.join(group).batches():
+            self._taken[group].append(_numbers(batch.payloads))
+            self.rows_taken += len(batch)
+
+    def taken(self, group: str) -> Numbers:
+        """The numbers in a group, in its order."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *self._taken[group]])
 
     def send(self, count: int) -> None:
         """So many, at once."""
@@ -120,17 +140,9 @@ def _payload(number: int) -> bytes:
     return number.to_bytes(8, "big") + bytes(PAYLOAD_BYTES - 8)
 
 
-def _numbers(payloads: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    joined = b"".join(payload[:8] for payload in payloads.to_pylist())
+def _numbers(payloads: Iterable[bytes]) -> Numbers:
+    joined = b"".join([payload[:8] for payload in payloads])
     return np.frombuffer(joined, dtype=_NUMBER).astype(np.int64)
-
-
-def read_group(config: Path, group: str) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """The numbers in a group, by offset, as the keeper has them."""
-    options = group_options({"config": str(config), "group": group, "process": KEEPER}, "earliest")
-    reader = GroupReader(options, ["payload"])
-    found = [_numbers(batch.column(0)) for part in reader.partitions() for batch in reader.read(part)]
-    return np.concatenate([np.zeros(0, dtype=np.int64), *found])
 
 
 # ------------------------------------------------------------------ the application that is killed
@@ -166,15 +178,22 @@ def finish(folder: Path) -> list[str]:
     with open_session("streams", "local[2]", {"spark.sql.shuffle.partitions": "2"}) as spark:
         for query in start_queries(spark, folder, to_the_end=True):
             query.awaitTermination()
-        return [name.removeprefix("file://") for name in spark.read.parquet(str(folder / "table")).inputFiles()]
+        return files_of_table(spark, folder)
 
 
-def judge(files: Sequence[str], truth: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> dict[str, Any]:
+def files_of_table(spark: SparkSession, folder: Path) -> list[str]:
+    """Those that count."""
+    return [name.removeprefix("file://") for name in spark.read.parquet(str(folder / "table")).inputFiles()]
+
+
+def judge(files: Sequence[str], truth: Numbers, out: Numbers) -> dict[str, Any]:
     """What is wrong, in numbers; all of them are 0 where nothing is."""
     parts = [pq.read_table(name, columns=["offset", "payload"]).combine_chunks() for name in files]
     offsets = [part.column("offset").to_numpy() for part in parts]
     every = np.concatenate([np.zeros(0, dtype=np.int64), *offsets])
-    numbers = np.concatenate([np.zeros(0, dtype=np.int64), *(_numbers(part.column("payload")) for part in parts)])
+    numbers = np.concatenate(
+        [np.zeros(0, dtype=np.int64), *(_numbers(part.column("payload").to_pylist()) for part in parts)]
+    )
     times = np.bincount(every[every < len(truth)], minlength=len(truth))
     both = min(len(out), len(truth))
     return {
@@ -239,7 +258,7 @@ def endure(kills: int, node_kills: int, rate: float, seed: int) -> dict[str, Any
             application.kill(again=False)
             sent, seconds = keeper.end(), time.monotonic() - began
             files = finish(folder)
-            truth, out = read_group(config, "in"), read_group(config, "out")
+            truth, out = keeper.taken("in"), keeper.taken("out")
             return {
                 "messages": sent,
                 "rate": round(sent / seconds),
@@ -292,19 +311,48 @@ class MadeReader(DataSourceReader):
         return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        values = ("in", 0, "c:0:1/1", KEEPER, 1, bytes(PAYLOAD_BYTES), 0, None)
         for first in range(0, self._rows, BATCH_ROWS):
             count = min(BATCH_ROWS, self._rows - first)
-            columns = {
-                "group": ["in"] * count,
-                "offset": range(first, first + count),
-                "message": ["c:0:1/1"] * count,
-                "source": [KEEPER] * count,
-                "source_seq": range(first, first + count),
-                "payload": [bytes(PAYLOAD_BYTES)] * count,
-                "time": [0] * count,
-                "view": [None] * count,
-            }
-            yield pa.record_batch([pa.array(columns[each.name], each.type) for each in DELIVERIES], schema=DELIVERIES)
+            columns = [
+                pa.repeat(pa.scalar(value, field.type), count) for value, field in zip(values, DELIVERIES, strict=True)
+            ]
+            yield pa.record_batch(columns, schema=DELIVERIES)
+
+
+class LettingGo(DataSource):
+    """A sink that takes rows as ours does, and lets them go."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "letting-go"
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> DataSourceStreamArrowWriter:  # noqa: N802
+        return LettingGoWriter()
+
+
+class LettingGoWriter(DataSourceStreamArrowWriter):
+    """Of one query."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        return take_rows(iterator)
+
+
+def rows_a_second(reading: Any, name: str, checkpoint: Path, options: dict[str, str]) -> float:
+    """Of a stream that is written to a sink, without its first micro-batches."""
+    writer = reading.writeStream.format(name).options(**options).option("checkpointLocation", str(checkpoint))
+    query = writer.trigger(processingTime="0 seconds").start()
+    while len(done := [each for each in query.recentProgress if each["numInputRows"]]) < BATCHES:
+        if query.exception() is not None:
+            raise SystemExit(str(query.exception()))
+        time.sleep(0.1)
+    query.stop()
+    counted = done[WARM_BATCHES:BATCHES]
+    return (
+        sum(each["numInputRows"] for each in counted)
+        / sum(each["durationMs"]["triggerExecution"] for each in counted)
+        * 1000
+    )
 
 
 def measure(rows: int) -> dict[str, Any]:
@@ -319,13 +367,19 @@ def measure(rows: int) -> dict[str, Any]:
         keeper = Keeper(config)
         try:
             figures: dict[str, Any] = {"rows": rows}
-            began = time.perf_counter()
-            for _ in range(0, rows, 50_000):
-                keeper.send(50_000)
-            figures["node"] = rows / (time.perf_counter() - began)
+            keeper.send(1000)
+            began, taken = time.perf_counter(), keeper.rows_taken
+            keeper.send(rows)
+            figures["batches"] = (keeper.rows_taken - taken) / (time.perf_counter() - began)
             options = {"config": str(config), "group": "in"}
             with open_session("streams", "local[2]") as spark:
                 spark.dataSource.register(MadeRows)
+                spark.dataSource.register(LettingGo)
+                few = rows // (BATCHES + 1)
+                stream = spark.readStream.format("ordercast").options(
+                    **options, startingOffset="earliest", maxOffsetsPerTrigger=str(few)
+                )
+                figures["source_stream"] = rows_a_second(stream.load(), "noop", folder / "checkpoint-source", {})
                 for label, read in (
                     ("source", spark.read.format("ordercast").options(**options)),
                     ("made", spark.read.format("made").option("rows", rows)),
@@ -334,18 +388,20 @@ def measure(rows: int) -> dict[str, Any]:
                         began = time.perf_counter()
                         read.load().write.format("noop").mode("overwrite").save()
                         figures[label] = rows / (time.perf_counter() - began)
-                few = rows // 10
-                payloads = [_payload(number) for number in range(few)]
+                packs = pack([_payload(number) for number in range(rows)])
                 sink = {"config": str(config), "group": "out"}
                 began = time.perf_counter()
-                multicast_rows(sink_options(sink, "bound"), [Rows(0, payloads)], "")
-                figures["send"] = few / (time.perf_counter() - began)
-                frame = spark.createDataFrame(pa.table({"payload": payloads})).coalesce(1)
-                began = time.perf_counter()
-                frame.write.format("ordercast").mode("append").options(**sink).save()
-                figures["sink"] = few / (time.perf_counter() - began)
-            figures["source_of_made"] = figures["source"] / figures["made"]
-            figures["sink_of_send"] = figures["sink"] / figures["send"]
+                multicast_rows(sink_options(sink, "bound"), [Rows(0, packs)], 0)
+                figures["runs"] = rows / (time.perf_counter() - began)
+                rated = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", few).load()
+                made = rated.selectExpr(f"CAST(lpad(CAST(value AS STRING), {PAYLOAD_BYTES}, '0') AS BINARY) AS payload")
+                figures["sink"] = rows_a_second(made, "ordercast", folder / "checkpoint-sink", sink)
+                figures["letting_go"] = rows_a_second(made, "letting-go", folder / "checkpoint-rate", {})
+            for measured, bound in (
+                *(("source", "batches"), ("source", "made"), ("source_stream", "batches")),
+                *(("sink", "letting_go"), ("sink", "runs")),
+            ):
+                figures[f"{measured}_of_{bound}"] = figures[measured] / figures[bound]
             return figures
         finally:
             for node in nodes:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ordercast.core import MessageId, WireError
 from ordercast.node.bundles import decode_bundle, encode_bundle
-from ordercast.node.keys import CLIENTS, CLIENTS_MAX, KEYS_OF_OWNER_MAX, PLACES_OF_CLIENT_MAX, Keys, Place
+from ordercast.node.keys import CLIENTS, CLIENTS_MAX, EARLY, KEYS_OF_OWNER_MAX, PLACES_OF_CLIENT_MAX, Keys, Place
 from ordercast.node.runs import Run, check_count, decode_marked, decode_runs, encode_marked
 
 
@@ -41,6 +41,44 @@ def test_what_is_taken_back_was_never_used(numbers: list[int], data: st.DataObje
     keys.take_back(back)
     for offset, number in enumerate(numbers):
         assert (keys.find_number("x", number) is not None) == (offset < back)
+
+
+@given(st.permutations(range(1, 9)), st.integers(0, 8))
+def test_a_run_that_overtakes_the_one_that_it_has_to_follow_does_not_count_until_it_is_sent_again(
+    numbers: list[int], cut: int
+) -> None:
+    keys, waiting, offset = Keys(), list(numbers), 0
+    delivered: list[int] = []
+    while waiting:
+        early: list[int] = []
+        for number in waiting:
+            own = place(offset)
+            first = keys.use_number("x", number, own, after=number - 1)
+            assert first in (own, EARLY)
+            (delivered if first is own else early).append(number)
+            offset += 1
+            if offset == cut:
+                keys = Keys.restore(keys.at(offset))
+        assert len(keys.at(offset).repeated) == offset - len(delivered)
+        waiting = early
+    assert delivered == sorted(numbers)
+
+
+def test_who_cannot_know_what_a_client_has_sent_before_takes_what_comes() -> None:
+    keys = Keys()
+    keys.is_partial = True
+    own = place(0)
+    assert keys.use_number("x", 8, own, after=7) is own
+    assert keys.use_number("x", 10, place(1), after=9) is EARLY
+
+
+def test_what_is_taken_back_of_numbers_with_gaps_leaves_the_last_one_that_was_used() -> None:
+    keys = Keys()
+    for offset, number in enumerate((10, 25, 40)):
+        keys.use_number("x", number, place(offset))
+    keys.take_back(1)
+    assert keys.last_number("x") == 10
+    assert keys.last_number("y") == 0
 
 
 def test_the_places_of_old_runs_are_forgotten_and_their_numbers_are_not() -> None:

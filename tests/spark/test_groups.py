@@ -14,10 +14,12 @@ from pyspark.sql.types import StructType
 
 import ordercast
 from ordercast.core.errors import UsageError
+from ordercast.node.runs import decode_messages
+from ordercast.node.serving.packets import RUN_BYTES_MAX
 from ordercast.spark.source.data_source import OrdercastSource, group_options, sink_options
 from ordercast.spark.source.group import GroupReader, GroupStreamReader
 from ordercast.spark.source.members import find_members
-from ordercast.spark.source.sink import CHUNK_ROWS, Rows, multicast_rows
+from ordercast.spark.source.sink import Rows, multicast_rows, name_of_checkpoint, number_runs, pack
 from tests.node.cluster import make_configuration
 
 COLUMNS = ["group", "offset", "message", "source", "source_seq", "payload", "time", "view"]
@@ -94,8 +96,8 @@ def test_another_member_goes_on_where_one_has_ended(cluster: Cluster) -> None:
     assert members.extent() == (0, 10)
     cluster.stop("a")
     on_lost = group_options(cluster.options(), "earliest").on_lost("g")
-    found = [delivery.offset for held in members.read(0, 10, on_lost) for delivery in held.deliveries()]
-    assert found == list(range(10))
+    found = [payload for held in members.read(0, 10, on_lost) for payload in held.messages()]
+    assert found == [b"%d" % number for number in range(10)]
 
 
 def test_a_stream_has_its_share_of_each_group_and_stops_at_what_there_was(cluster: Cluster) -> None:
@@ -140,16 +142,34 @@ def test_what_is_no_longer_held_is_an_error_with_the_lowest_offset_or_a_counted_
 
 def test_a_batch_that_is_written_again_adds_what_is_missing_and_nothing_else(cluster: Cluster) -> None:
     options = sink_options(cluster.options(query="q"), None)
-    payloads = [str(number).encode() for number in range(CHUNK_ROWS + 100)]
-    both = [Rows(1, payloads[1000:]), Rows(0, payloads[:1000])]
-    # The first attempt dies in the middle of the second chunk, the second one right at the end.
-    options.members().send(payloads[:CHUNK_ROWS], "row", f"spark/{options.query}/7/0")
-    options.members().send(payloads[CHUNK_ROWS : CHUNK_ROWS + 40], "row", f"spark/{options.query}/7/1")
-    multicast_rows(options, both, "7")
+    payloads = [str(number).encode() * 10 for number in range(6000)] + [bytes(700_000)]
+    both = [Rows(1, pack(payloads[5000:])), Rows(0, pack(payloads[:5000]))]
+    multicast_rows(options, both, 6)
+    # The first attempt dies in the middle; in the second one rows are packed otherwise; the third one follows at once.
+    options.members().send(options.client, number_runs(pack(payloads[:5000]), 7, 0)[:3])
+    multicast_rows(options, [Rows(0, pack(payloads[:10])), Rows(1, pack(payloads[10:]))], 7)
     cluster.stop("c")
-    multicast_rows(options, both, "7")
+    multicast_rows(options, both, 7)
     found = rows(GroupReader(group_options(cluster.options(), "earliest"), COLUMNS))
-    assert [row["payload"] for row in found] == payloads
+    assert [row["payload"] for row in found] == payloads * 2
+    with pytest.raises(UsageError, match=r"has batch 7 of query 'q' already, and this is batch 3: .* another name"):
+        multicast_rows(options, both, 3)
+
+
+def test_runs_are_full_and_hold_every_row(tmp_path: Path) -> None:
+    payloads = [b"", bytes(RUN_BYTES_MAX * 2), *(bytes(number % 997) for number in range(5000)), b""]
+    packs = pack(payloads)
+    assert [payload for count, packed in packs for payload in decode_messages(packed, count)] == payloads
+    assert all(len(packed) <= RUN_BYTES_MAX or count == 1 for count, packed in packs)
+    assert len(packs) < 3 + sum(map(len, payloads)) / (RUN_BYTES_MAX - 6000)
+    assert pack([]) == []
+
+
+def test_a_query_that_begins_anew_in_a_folder_of_the_same_name_has_another_name(tmp_path: Path) -> None:
+    assert name_of_checkpoint(str(tmp_path)) == str(tmp_path)
+    (tmp_path / "metadata").write_text('{"id":"cb3d"}')
+    assert name_of_checkpoint(str(tmp_path)) == "cb3d"
+    assert name_of_checkpoint("nowhere://x") == "nowhere://x"
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ class Nodes:
 
     def read(self, start: int, stop: int, on_lost: Callable[[int, int], None] | None = None) -> list[bytes]:
         found = self.members().read(start, stop, on_lost or refuse)
-        return [each.payload for held in found for each in held.deliveries() if start <= each.offset < stop]
+        messages = [each for held in found for each in enumerate(held.messages(), held.offset)]
+        return [payload for offset, payload in messages if start <= offset < stop]
 
 
 def _bundle(offset: int) -> HeldBatch:

@@ -69,6 +69,15 @@ def test_what_cannot_be_watched_is_said_in_one_line(
     assert len(error.strip().splitlines()) == 1
 
 
+def test_a_table_of_a_kind_that_spark_does_not_have_is_refused_before_there_is_an_alert(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    add(tmp_path / "trace", FIRST, 0)
+    for words in (["watch", str(tmp_path / "trace"), "--once", "--table"], ["history"]):
+        assert main([*words, str(tmp_path / "table"), "--table-format", "delta"]) == 2
+        assert "Spark has no format 'delta': put its package on the class path" in capsys.readouterr().err
+
+
 def test_a_web_server_that_does_not_listen_is_named_and_the_watch_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
     outlets = Outlets(lambda alert: None, webhook="http://127.0.0.1:1/alerts")
     outlets._post([{"why": "x"}])

@@ -25,7 +25,7 @@ from ordercast.node.configuration import Configuration
 from ordercast.node.deliveries import View
 from ordercast.node.history import History
 from ordercast.node.journal import Attachment
-from ordercast.node.receiver import Receiver
+from ordercast.node.receiver import Receiver, keeps_sending_order
 from ordercast.node.tuning import live_options
 from ordercast.node.views import INITIAL
 from ordercast.protocols import find_protocol
@@ -121,7 +121,7 @@ def _replay(configuration: Configuration, process: SiteId, folder: LogFolder) ->
         attachment,
         _EVERYTHING,
         on_taken=lambda: None,
-        in_source_order="single-source-order" in protocol.contract.guarantees,
+        in_source_order=keeps_sending_order(protocol.contract),
     )
     core = protocol(context)
     Instance(core, _Silence(receiver), log, None, MessageNumbers()).start(0.0)

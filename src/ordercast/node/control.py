@@ -1,11 +1,12 @@
 """How commands reach a running node: JSON lines over a local socket that only its owner can open.
 
-`{"command": "send", "groups": […], "key": … | null, "owner": …, "timeout": seconds}`, then `{"payload_base64": …}` for
+`{"command": "send", "groups": […], "key": … | null, "timeout": seconds}`, then `{"payload_base64": …}` for
 each message, then `{"end": true}`: answered by `{"sent": N, "ordered": …, "offset": …, "message": …, "why": …}` when
 they are ordered, or have not been for so long; `ordered` is null where this process cannot know, and the offset and the
 name are those of the last message. With a key, message N has the key `KEY/N`. A message that is too long for a line
 comes in several, with `"more": true` in all but its last. `{"command": "tail", "group": …, "from": N | null}`:
-answered by one line per delivery, until the other side closes; `read` and `used`: see `ordercast.node.reading`.
+answered by one line per delivery, until the other side closes; `read`: see `ordercast.node.reading`; `runs` and
+`last-run`: see `ordercast.node.run_posting`.
 `{"command": "status"}`: one line. `{"command": "reload-keys"}`: answered by the fingerprints of the keys that the node
 has read. `{"command": "members"}`, `{"command": "join", "group": …}` and `{"command": "leave", "group": …}`: answered
 by one line, when the process is in or out. `{"command": "add-process", "name": …, "address": …}` and `{"command":
@@ -29,9 +30,9 @@ from ordercast.core.forks import disown_in_forks
 from ordercast.node.addresses import parse_address
 from ordercast.node.configuration import check_name
 from ordercast.node.deliveries import Delivery
-from ordercast.node.letters import OWNER_CHARACTERS_MAX
 from ordercast.node.posting import Posting
-from ordercast.node.reading import ReadRequest, UsedRequest, find_used, read_stretch
+from ordercast.node.reading import ReadRequest, read_stretch
+from ordercast.node.run_posting import LastRunRequest, RunPiece, RunPosting, RunsRequest, find_last_run
 from ordercast.wire.keys import fingerprint
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ class SendRequest(msgspec.Struct, tag_field="command", tag="send"):
 
     groups: list[str]
     key: str | None = None
-    owner: Annotated[str, msgspec.Meta(max_length=OWNER_CHARACTERS_MAX)] = ""
-    """Whose key it is; empty: that of the process that is asked."""
     timeout: Annotated[float, msgspec.Meta(gt=0)] = 5.0
     """Until the answer says that they are not ordered yet."""
 
@@ -133,7 +132,8 @@ _decode_request = msgspec.json.Decoder(
     SendRequest
     | TailRequest
     | ReadRequest
-    | UsedRequest
+    | RunsRequest
+    | LastRunRequest
     | StatusRequest
     | MembersRequest
     | JoinRequest
@@ -143,6 +143,7 @@ _decode_request = msgspec.json.Decoder(
     | ReloadKeysRequest
 ).decode
 _decode_piece = msgspec.json.Decoder(Piece).decode
+_decode_run_piece = msgspec.json.Decoder(RunPiece).decode
 
 
 def describe(delivery: Delivery) -> dict[str, Any]:
@@ -249,8 +250,10 @@ class ControlServer:
                 await self._tail(group, start, reader, writer)
             case ReadRequest(group, start, stop):
                 writer.write(_encode([read_stretch(self._node.internals.history(group), start, stop)]))
-            case UsedRequest():
-                writer.write(_encode([{"used": find_used(self._node.internals.receiver, request)}]))
+            case RunsRequest():
+                await self._post_runs(request, reader, writer)
+            case LastRunRequest():
+                writer.write(_encode([{"last": find_last_run(self._node.internals.receiver, request)}]))
             case StatusRequest():
                 writer.write(_encode([self._node.status()]))
             case MembersRequest():
@@ -274,7 +277,7 @@ class ControlServer:
 
     async def _send(self, request: SendRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         payload_max, begun, is_whole = self._node.configuration.payload_max, bytearray(), True
-        posting = Posting(self._node, request.groups, request.key, request.owner)
+        posting = Posting(self._node, request.groups, request.key)
         while line := await _read_line(reader):
             piece = _decode_piece(line)
             if piece.payload is not msgspec.UNSET:
@@ -294,6 +297,16 @@ class ControlServer:
                 writer.write(_encode([await posting.finish(request.timeout)]))
                 return
         raise UsageError(f'the input stopped before {{"end": true}}; messages that were sent: {posting.sent}')
+
+    async def _post_runs(
+        self, request: RunsRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        posting = RunPosting(self._node, request, lambda answer: writer.write(_encode([answer])))
+        try:
+            while line := await _read_line(reader):
+                await posting.take(_decode_run_piece(line))
+        finally:
+            posting.stop()
 
     async def _tail(
         self, group: str, start: int | None, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -383,14 +396,13 @@ async def send(
     payloads: Iterator[bytes],
     key: str | None = None,
     timeout: float = 5.0,
-    owner: str = "",
 ) -> dict[str, Any]:
     """Multicast through a running node; what it says about how many it took, and whether they are ordered."""
     reader, writer = await _connect(path)
     answer = asyncio.create_task(_read(reader))
     try:
         with suppress(ConnectionError):  # the answer, if there is one, says why
-            request = {"command": "send", "groups": groups, "key": key, "owner": owner, "timeout": timeout}
+            request = {"command": "send", "groups": groups, "key": key, "timeout": timeout}
             writer.write(_encode([request]))
             for payload in payloads:
                 for line in _lines(payload):

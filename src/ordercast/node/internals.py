@@ -35,7 +35,7 @@ from ordercast.node.membership import Membership
 from ordercast.node.obstacles import Obstacles
 from ordercast.node.outside import Outside
 from ordercast.node.receipts import Receipts
-from ordercast.node.receiver import Receiver
+from ordercast.node.receiver import Receiver, keeps_sending_order
 from ordercast.node.sender import Sender
 from ordercast.node.senders import Senders
 from ordercast.node.serving.served import Served
@@ -87,9 +87,10 @@ class Internals:
             history_bytes=configuration.history_bytes if configuration.is_looked_at(process) else 0,
             on_taken=engine.site.consumed if heard else self._on_taken_unheard,
             callbacks=callbacks,
-            in_source_order="single-source-order" in engine.contract.guarantees,
+            in_source_order=keeps_sending_order(engine.contract),
             is_own=lambda bundle: bundle.source == process and bundle.incarnation == engine.journal.incarnation,
             on_ordered=receipts.ordered,
+            on_early=receipts.early,
         )
         """The way in."""
         self.deliver: Callable[[InstanceId, Deliver | Replay], None] = (

@@ -45,6 +45,9 @@ class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
 NO_PLACE = Place(-1, MessageId("", 0, 0), 0)
 """That of a run whose place nobody remembers."""
 
+EARLY = Place(-2, MessageId("", 0, 0), 0)
+"""That of a run which has overtaken the one that it has to follow: it does not count, and is sent again."""
+
 
 class UsedKey(msgspec.Struct, frozen=True, array_like=True):
     """A key, and where it was used first."""
@@ -108,6 +111,8 @@ class Keys:
             self._use(entry.owner, entry.key, entry.place)
         self._clients = {each.client: _Client(each.last, each.places) for each in numbers}
         """Who was silent for the longest time first."""
+        self.is_partial = False
+        """Whether numbers may have been used of which nobody could tell."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -138,9 +143,17 @@ class Keys:
             return None
         return next((place for used, place in reversed(known.places) if used == number), NO_PLACE)
 
-    def use_number(self, client: str, number: int, place: Place) -> Place:
-        """A run stands at this place; where the first one with its number stands, which is this one if it is new."""
+    def last_number(self, client: str) -> int:
+        """The highest number that a client's runs have had; 0 where none is known."""
+        known = self._clients.get(client)
+        return 0 if known is None else known.last
+
+    def use_number(self, client: str, number: int, place: Place, after: int = 0) -> Place:
+        """A run stands at this place; where the first one with its number stands, which is this one if it is new.
+        `EARLY` when the one that it has to follow does not stand before it."""
         first = self.find_number(client, number)
+        if first is None and after > self.last_number(client) and (client in self._clients or not self.is_partial):
+            first = EARLY
         if first is not None:
             self._note_repeated(place.offset)
             return first
@@ -180,6 +193,9 @@ class Keys:
         for client, known in tuple(self._clients.items()):
             while known.places and known.places[-1][1].offset >= offset:
                 known.last = known.places.pop()[0] - 1
+                if known.places:
+                    # Numbers may have gaps.
+                    known.last = known.places[-1][0]
             if not known.last:
                 del self._clients[client]
 

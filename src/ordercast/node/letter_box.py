@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 
 from ordercast.core import GroupId, MessageId, Multicast
-from ordercast.node.keys import Keys, KeysAt, Place
+from ordercast.node.keys import EARLY, Keys, KeysAt, Place
 from ordercast.node.letters import Letter
 from ordercast.node.runs import Run
 
@@ -22,13 +22,16 @@ class LetterBox:
         self,
         is_own: Callable[[MessageId], bool],
         on_ordered: Ordered,
+        on_early: Callable[[int], None],
         keys: Mapping[GroupId, KeysAt],
         lacking: Iterable[GroupId],
     ) -> None:
         """`is_own` says of a bundle whether this very start of the process has sent it; `keys` and `lacking` are what
-        an earlier start knew."""
+        an earlier start knew. `on_early` gets the ticket of a run that has overtaken another one, and does not count.
+        """
         self._is_own = is_own
         self._on_ordered = on_ordered
+        self._on_early = on_early
         self._keys = {group: Keys.restore(kept) for group, kept in keys.items()}
         self._lacking = set(lacking)
 
@@ -57,11 +60,18 @@ class LetterBox:
         keys = self._keys.get(group)
         return None if keys is None else keys.find_number(client, number)
 
+    def last_number(self, group: GroupId, client: str) -> int:
+        """The highest number that a client's runs have had in a group; 0 where none is known."""
+        keys = self._keys.get(group)
+        return 0 if keys is None else keys.last_number(client)
+
     def learn(self, group: GroupId, told: KeysAt | None) -> None:
         """Another member has told which keys were used; None: nobody knows."""
         self._lacking.discard(group)
         if told is not None:
             self._keys[group] = Keys.restore(told)
+        else:
+            self._of(group).is_partial = True
 
     def at(self, group: GroupId, offset: int, since: int) -> KeysAt | None:
         """What this process can tell whoever has the deliveries from `since` on; None: nothing of use."""
@@ -99,7 +109,9 @@ class LetterBox:
                     first = self._find_first(group, letter, bundle) or Place(-1, bundle, index)
             if first is place:
                 chosen.append(range(index, index + letter.count))
-            if is_own and letter.ticket:
+            if is_own and letter.ticket and first is EARLY:
+                self._on_early(letter.ticket)
+            elif is_own and letter.ticket:
                 where = {name: offset + index for name, offset in offsets.items()}
                 if first is not place and group is not None:
                     where = {group: first.offset}
@@ -111,16 +123,20 @@ class LetterBox:
         """Where the first one stands that has the same key, or the same number of the same client."""
         if type(letter) is Letter and not letter.key:
             return place
+        keys = self._of(group)
+        if isinstance(letter, Run):
+            return keys.use_number(letter.client, letter.number, place, letter.after)
+        return keys.use(letter.owner or place.bundle.source, letter.key, place)
+
+    def _of(self, group: GroupId) -> Keys:
         keys = self._keys.get(group)
         if keys is None:
             keys = self._keys[group] = Keys()
-        if isinstance(letter, Run):
-            return keys.use_number(letter.client, letter.number, place)
-        return keys.use(letter.owner or place.bundle.source, letter.key, place)
+        return keys
 
     def _find_first(self, group: GroupId, letter: Letter | Run, bundle: MessageId) -> Place | None:
         if isinstance(letter, Run):
-            return self.find_number(group, letter.client, letter.number)
+            return self.find_number(group, letter.client, letter.number) or EARLY
         return self.find(group, letter.owner or bundle.source, letter.key)
 
     def take_back(self, groups: tuple[GroupId, ...], offset: int) -> None:

@@ -17,8 +17,8 @@ LETTERS_MARK = b"\xc0"
 KEY_CHARACTERS_MAX = 200
 OWNER_CHARACTERS_MAX = 300
 
-LETTER_OVERHEAD = 32
-"""Bytes that a letter takes in a bundle besides its payload, its key and its owner, at most."""
+LETTER_OVERHEAD = 48
+"""Bytes that a letter or a run takes in a bundle besides its payload and its texts, at most."""
 
 LETTER_BYTES_MAX = 4 * (KEY_CHARACTERS_MAX + OWNER_CHARACTERS_MAX) + LETTER_OVERHEAD
 """Besides its payload alone."""

@@ -29,13 +29,12 @@ class Posting:
     """The messages of one command. What a source sends to the same groups is ordered as it was sent, so when the last
     one has its place, all have theirs."""
 
-    def __init__(self, node: Node, groups: list[str], key: str | None, owner: str = "") -> None:
-        """With a key, message N has the key `KEY/N`, which is the owner's, or this process' own."""
+    def __init__(self, node: Node, groups: list[str], key: str | None) -> None:
+        """With a key, message N has the key `KEY/N`."""
         self.sent = 0
         self._node = node
         self._groups = groups
         self._key = key
-        self._owner = owner
         self._last: asyncio.Future[Receipt] | None = None
         self._cannot_tell = ""
         """Why this process does not learn where messages stand."""
@@ -48,7 +47,7 @@ class Posting:
         key = None if self._key is None else f"{self._key}/{self.sent + 1}"
         if not self._cannot_tell:
             try:
-                self._last = await internals.receipts.post(receiver, sender, address, payload, key, self._owner)
+                self._last = await internals.receipts.post(receiver, sender, address, payload, key)
             except UsageError as error:
                 if self._key is not None or self.sent:
                     raise

@@ -2,23 +2,19 @@
 
 `{"command": "read", "group": …, "from": N, "to": N | null}`: answered by one line `{"first": N, "end": N, "batches":
 "…"}`: the oldest offset that the node still has, the offset of its next delivery, and of what was asked for as many
-bundles as fit into a line. Whoever wants more asks again from where they end. `{"command": "used", "group": …,
-"owner": …, "keys": […]}`: answered by `{"used": […]}`, for each key whether a message with it is known to have been
-delivered.
+bundles as fit into a line. Whoever wants more asks again from where they end.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Annotated
 
 import msgspec
 
 from ordercast.core import GroupId, MessageId
-from ordercast.node.deliveries import Batch, Delivery
+from ordercast.node.deliveries import Batch
 from ordercast.node.history import History
-from ordercast.node.receiver import Receiver
 
 ANSWER_BYTES = 4 << 20
 """Of bundles in one answer: some ten thousand messages, and a node that writes it is not away for long."""
@@ -32,14 +28,6 @@ class ReadRequest(msgspec.Struct, tag_field="command", tag="read"):
     group: GroupId
     start: Offset = msgspec.field(name="from")
     stop: Offset | None = msgspec.field(default=None, name="to")
-
-
-class UsedRequest(msgspec.Struct, tag_field="command", tag="used"):
-    """Which keys were used is wanted."""
-
-    group: GroupId
-    owner: str
-    keys: Annotated[list[str], msgspec.Meta(max_length=1024)]
 
 
 class HeldBatch(msgspec.Struct, frozen=True, array_like=True):
@@ -58,12 +46,12 @@ class HeldBatch(msgspec.Struct, frozen=True, array_like=True):
     time: float
     """When the node delivered it, in seconds since 1970."""
 
-    def deliveries(self) -> Iterator[Delivery]:
-        """Its messages."""
+    def messages(self) -> list[bytes]:
+        """Those that there are; none where it cannot be decoded."""
         unpacked = [self.packed] if self.whole else None
         batch = Batch(self.bundle, self.groups, self.count, self.offset, self.packed, unpacked, 0, _nothing, Counter())
-        batch.view, batch.places = self.view, self.places
-        return batch.deliveries()
+        batch.places = self.places
+        return batch.payloads
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -101,11 +89,6 @@ def read_stretch(history: History, start: int, stop: int | None) -> Stretch:
             )
         )
     return Stretch(history.first_offset, history.next_offset, msgspec.msgpack.encode(held))
-
-
-def find_used(receiver: Receiver, request: UsedRequest) -> list[bool]:
-    """Of each key whether it was used, as far as this process knows."""
-    return [receiver.letters.find(request.group, request.owner, key) is not None for key in request.keys]
 
 
 def _nothing() -> None:

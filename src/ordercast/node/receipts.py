@@ -15,6 +15,7 @@ from ordercast.node.keys import Place
 from ordercast.node.letters import Letter, check_key
 from ordercast.node.receiver import Receiver
 from ordercast.node.runs import Run
+from ordercast.node.runs_under_way import RunsUnderWay
 from ordercast.node.sender import Sender
 from ordercast.node.waiting import wait_unless_blocked
 
@@ -69,6 +70,9 @@ class Receipts:
         self._waiting: dict[int, _Waiting] = {}
         """Ticket -> who waits, or has given up: whoever sends with the same key waits for the same letter."""
         self._of_key: dict[tuple[GroupId, str, str], int] = {}
+        self._runs = RunsUnderWay()
+        self.early = self._runs.overtook
+        """Gets the ticket of a run that came before the one that it has to follow: it is sent again."""
         self._ticket = 0
         self._end: BaseException | None = None
 
@@ -120,8 +124,10 @@ class Receipts:
         if place is not None:
             return _known(to[0][0], place)
         self._ticket += 1
-        if not sender.add_letter(to, msgspec.structs.replace(run, ticket=self._ticket)):
+        run = msgspec.structs.replace(run, ticket=self._ticket)
+        if not sender.add_letter(to, run):
             return None
+        self._runs.add(run, to, sender.add_letter)
         waiting = self._waiting[self._ticket] = _Waiting(to[0], asyncio.get_running_loop().create_future())
         return waiting.future
 
@@ -193,6 +199,7 @@ class Receipts:
 
     def _forget(self, ticket: int) -> _Waiting | None:
         waiting = self._waiting.pop(ticket, None)
+        self._runs.end(ticket)
         if waiting is not None and waiting.key is not None:
             self._of_key.pop(waiting.key, None)
         return waiting

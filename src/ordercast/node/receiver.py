@@ -10,7 +10,7 @@ from struct import error as struct_error
 
 import msgspec
 
-from ordercast.core import AddressMemo, GroupId, InstanceId, MessageId, Multicast, Payload, SiteId, WireError
+from ordercast.core import AddressMemo, Contract, GroupId, InstanceId, MessageId, Multicast, Payload, SiteId, WireError
 from ordercast.core.effects import Deliver, Replay
 from ordercast.node.bundles import ASKING_MARK, LETTER_PIECE_MARK, MARKS, PIECE_MARK, Assembly, TooLarge, is_first_piece
 from ordercast.node.callbacks import Callbacks
@@ -29,6 +29,14 @@ DIRECT: GroupId = ""
 """Stands for messages to this process itself, which name no group."""
 
 
+def keeps_sending_order(contract: Contract) -> bool:
+    """Whether what a source sends to a group is delivered in that order. (`single-source-order` alone says that all
+    deliver it in the same order: 1. a source sends a large message in three pieces. 2. The first one is lost on the
+    way, and is ordered when it was asked for. 3. All deliver the last one first.)"""
+    claimed = set(contract.guarantees)
+    return "single-source-order" in claimed and bool(claimed & {"source-order", "group-source-order"})
+
+
 class Receiver:
     """Everything that was delivered to this process and that its application has not taken yet."""
 
@@ -43,11 +51,12 @@ class Receiver:
         in_source_order: bool = True,
         is_own: Callable[[MessageId], bool] = lambda _: False,
         on_ordered: Ordered = lambda *_: None,
+        on_early: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`views` are the first ones of the groups of which this process is a member: their deliveries wait for it from
         the start. Of each group's deliveries the last `history_bytes` are kept. `in_source_order`: what a source sends
-        to a group is delivered in that order. `is_own` and `on_ordered` are for letters (see
-        `ordercast.node.letter_box`)."""
+        to a group is delivered in that order. `is_own`, `on_ordered` and `on_early` are for letters
+        (see `ordercast.node.letter_box`)."""
         self.counters: Counter[str] = Counter()
         self.histories: dict[GroupId, History] = {}
         self.claimed: set[GroupId] = set()
@@ -57,7 +66,7 @@ class Receiver:
         self._in_source_order = in_source_order
         self._assembly = Assembly(payload_max, self.counters)
         self._assembly.restore(attachment.pieces)
-        self.letters = LetterBox(is_own, on_ordered, attachment.keys, attachment.lacking)
+        self.letters = LetterBox(is_own, on_ordered, on_early, attachment.keys, attachment.lacking)
         self.on_lacking: Callable[[GroupId, int], None] = self._learn_nothing
         """Called when keys of a group are needed that others have to tell, with the offset from which on everything is
         known here."""
@@ -239,12 +248,15 @@ class Receiver:
             return self._set_aside(multicast, str(error))
         if whole is not None:
             return [whole]
-        if multicast.count and self._in_source_order:
+        if not multicast.count:
+            return None
+        if not all(message.source in self._heard.get(group, (message.source,)) for group in groups):
+            # The others lie in a gap.
             self._assembly.give_up(message, groups, payload)
-            if all(message.source in self._heard.get(group, (message.source,)) for group in groups):
-                return self._set_aside(multicast, "the last piece of a message of which others were never sent")
-            # They lie in a gap.
             self._skip(multicast)
+        elif self._in_source_order:
+            self._assembly.give_up(message, groups, payload)
+            return self._set_aside(multicast, "the last piece of a message of which others were never sent")
         return None
 
     def _hear(self, multicast: Multicast) -> None:

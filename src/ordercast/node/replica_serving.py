@@ -30,8 +30,8 @@ class ServedReplica:
         self._machine = machine
         self._schema = schema
 
-    async def call(self, client: str, request: CallMethod, on_sent: Callable[[], None]) -> Outcome:
-        """Apply a method at every replica, once; what has come of it here."""
+    async def call(self, client: str, request: CallMethod, after: int, on_sent: Callable[[], None]) -> Outcome:
+        """Apply a method at every replica, once, behind the client's run of that number; what has come of it here."""
         machine, method = self._machine, request.method
         if machine.end is not None:
             raise machine.end
@@ -44,7 +44,7 @@ class ServedReplica:
         outcomes, number = machine.calls.outcomes, request.number
         outcome = outcomes.expect(client, number)
         try:
-            if not outcome.done() and await self._send(client, request, on_sent):
+            if not outcome.done() and await self._send(client, request, after, on_sent):
                 # Another member has sent it before, or this one. If the result is known here it comes at once.
                 try:
                     return await asyncio.wait_for(asyncio.shield(outcome), OUTCOME_SECONDS)
@@ -66,7 +66,7 @@ class ServedReplica:
         except Misfit as error:
             raise UsageError(f"{request.method}: {error}") from None
 
-    async def _send(self, client: str, request: CallMethod, on_sent: Callable[[], None]) -> bool:
+    async def _send(self, client: str, request: CallMethod, after: int, on_sent: Callable[[], None]) -> bool:
         """Whether it was ordered before."""
         machine = self._machine
         internals = machine.internals
@@ -75,7 +75,7 @@ class ServedReplica:
         call = machine.calls.make(
             request.method, request.arguments, request.named, self._schema.name, client, request.number
         )
-        run = Run(client, request.number, 1, memoryview(encode_bundle([encode_message(call)])))
+        run = Run(client, request.number, 1, memoryview(encode_bundle([encode_message(call)])), after=after)
         while True:
             receipt = internals.receipts.post_run(internals.receiver, sender, address, run)
             if receipt is not None:

@@ -33,6 +33,12 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The messages as the client has encoded them: nobody on their way looks at each."""
     ticket: Annotated[int, msgspec.Meta(ge=0)] = 0
     """Under this number somebody in the sending process waits for its place; 0: nobody."""
+    after: Annotated[int, msgspec.Meta(ge=0, le=RUN_NUMBER_MAX)] = 0
+    """The number of the run that has to stand before it; 0: of those that matter none is under way any more.
+
+    (Else, under a protocol in which messages of a source may overtake each other: 1. a member sends the runs 7 and 8 of
+    a client. 2. What carries 7 is lost, 8 is ordered, and then 7. 3. To the group 7 looks like one that was sent again,
+    and nobody delivers it.)"""
 
     @property
     def size(self) -> int:

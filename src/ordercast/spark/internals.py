@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ordercast.core.errors import InvariantViolation
@@ -37,6 +39,24 @@ def forget_session() -> None:
 def count_executors(context: SparkContext) -> int:
     """How many processes can work; the driver counts as one."""
     return len(context._jsc.sc().statusTracker().getExecutorInfos())
+
+
+def has_format(spark: SparkSession, name: str) -> bool:
+    """Whether there is a data source of that name."""
+    java = spark.sparkContext._jvm
+    if java is None:
+        raise InvariantViolation("a session without a Java process")
+    try:
+        settings = spark._jsparkSession.sessionState().conf()
+        java.org.apache.spark.sql.execution.datasources.DataSource.lookupDataSource(name, settings)
+    except (Py4JJavaError, PySparkException):
+        return False
+    return True
+
+
+def work_with(context: SparkContext, python: str) -> None:
+    """Let workers run this Python from now on."""
+    context.pythonExec = python
 
 
 def frame_of_bytes(spark: SparkSession, pieces: Sequence[bytes]) -> DataFrame:

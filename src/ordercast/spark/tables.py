@@ -22,6 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from ordercast.core.errors import InvariantViolation, UsageError
+from ordercast.spark.internals import has_format
 from ordercast.spark.tasks import gather, plain_errors, spread
 from ordercast.trace.event_file import EventFile
 from ordercast.trace.pieces import Trace, find_trace
@@ -41,6 +42,14 @@ def open_trace(spark: SparkSession, folder: str | Path, files: Sequence[str] | N
 
 
 # ---------------------------------------------------------------------- as a DataFrame
+def check_format(spark: SparkSession, form: str) -> None:
+    """`UsageError` where Spark has no tables of that kind."""
+    if not has_format(spark, form):
+        raise UsageError(
+            f"Spark has no format {form!r}: put its package on the class path (spark.jars.packages), or use parquet"
+        )
+
+
 def events_schema(names: Sequence[str] = EVENTS.names) -> StructType:
     """The columns of docs/trace.md in Spark's types."""
     return from_arrow_schema(pa.schema([EVENTS.field(name) for name in names]))

@@ -12,6 +12,6 @@ from ordercast.node.serving.packets import CallMethod
 class Served(Protocol):
     """A replicated object of this process, for clients."""
 
-    async def call(self, client: str, request: CallMethod, on_sent: Callable[[], None]) -> Outcome:
-        """Apply a method at every replica, once; what has come of it here. `on_sent` is called when what the client has
-        sent behind it may follow."""
+    async def call(self, client: str, request: CallMethod, after: int, on_sent: Callable[[], None]) -> Outcome:
+        """Apply a method at every replica, once, behind the client's run of that number; what has come of it here.
+        `on_sent` is called when what the client has sent behind it may follow."""

@@ -105,6 +105,9 @@ class Session(asyncio.BufferedProtocol):
         """The group in which nobody is served before this client now."""
         self._under_way: dict[tuple[GroupId, int], float] = {}
         """What is not answered yet -> when it came."""
+        self._posted: dict[GroupId, int] = {}
+        """The number of the last run that was sent to a group for this client. It sends all that it has heard nothing
+        of, so whatever was before the first one has its place."""
         self._answers: list[Ordered] = []
         """Those that wait for others."""
         self._answers_due: asyncio.TimerHandle | None = None
@@ -355,12 +358,14 @@ class Session(asyncio.BufferedProtocol):
         internals = self._internals
         try:
             address = internals.address((request.group,))
-            run = Run(self.client, request.number, request.count, request.packed)
+            after = self._posted.get(request.group, 0)
+            run = Run(self.client, request.number, request.count, request.packed, after=after)
             receipt = internals.receipts.post_run(internals.receiver, internals.sender, address, run)
         except OrdercastError as error:
             self.fail(request, error)
             return True
         if receipt is not None:
+            self._posted[request.group] = request.number
             # Not the run itself, whose 60 kB the next one that comes has again as soon as this one is in its bundle.
             is_full = len(request.packed) > FULL_RATE_BYTES
             receipt.add_done_callback(partial(self._on_receipt, request.group, request.number, is_full))
@@ -378,7 +383,9 @@ class Session(asyncio.BufferedProtocol):
         served = self._internals.served.get(request.group)
         if served is None:
             raise UsageError(f"process {self._internals.process} holds no replicated object in group {request.group!r}")
-        outcome = await served.call(self.client, request, partial(self._end_wait, request))
+        outcome = await served.call(
+            self.client, request, self._posted.get(request.group, 0), partial(self._on_posted, request)
+        )
         self._answer(request, Result(request.group, request.number, outcome.value, outcome.error, outcome.why))
 
     # ------------------------------------------------------------------ what takes longer
@@ -407,6 +414,10 @@ class Session(asyncio.BufferedProtocol):
                 self.cut(str(error))
         finally:
             self._end_wait(request)
+
+    def _on_posted(self, request: CallMethod) -> None:
+        self._posted[request.group] = request.number
+        self._end_wait(request)
 
     def _end_wait(self, request: Request) -> None:
         """What the client has sent behind this may follow."""

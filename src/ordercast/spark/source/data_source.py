@@ -6,7 +6,6 @@ read, pyarrow above all, is imported only by those who do.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -99,10 +98,12 @@ class OrdercastSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """Who writes the batches of a query into a group."""
-        from ordercast.spark.source.sink import GroupStreamWriter, check_columns
+        from ordercast.spark.source.sink import GroupStreamWriter, check_columns, name_of_checkpoint
 
         check_columns(schema)
-        return GroupStreamWriter(sink_options(self.options, self.options.get("checkpointLocation")))
+        checkpoint = self.options.get("checkpointLocation")
+        name = None if checkpoint is None else name_of_checkpoint(checkpoint)
+        return GroupStreamWriter(sink_options(self.options, name))
 
     def _is_of_groups(self) -> bool:
         """Whether groups are asked for; `UsageError` when it cannot be told what."""
@@ -164,18 +165,18 @@ def group_options(options: Mapping[str, str], start: str) -> GroupOptions:
 
 
 def sink_options(options: Mapping[str, str], name: str | None) -> SinkOptions:
-    """What is asked of a group to write to; rows have keys under that name unless it says another."""
+    """What is asked of a group to write to; rows have numbers under that name unless it says another."""
     from ordercast.spark.source.sink import SinkOptions
 
     if not check_options(options) or "," in options["group"]:
         raise UsageError("rows are written into one group: give the options config and group")
     query = options.get("query", name)
     if query is None:
-        raise UsageError("give the query a checkpointLocation, or a name with the option query: rows have keys by it")
-    # A name may be a path, and longer than keys may be.
-    digest = hashlib.blake2b(query.encode(), digest_size=16).hexdigest()
+        raise UsageError(
+            "give the query a checkpointLocation, or a name with the option query: the group knows it by that"
+        )
     timeout = _number("timeout", options.get("timeout", "60"))
-    return SinkOptions(os.path.abspath(options["config"]), options["group"], options.get("process"), digest, timeout)
+    return SinkOptions(os.path.abspath(options["config"]), options["group"], options.get("process"), query, timeout)
 
 
 def _offset(options: Mapping[str, str], name: str, otherwise: str) -> str:

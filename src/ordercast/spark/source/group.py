@@ -6,14 +6,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ordercast.core.errors import UsageError
-from ordercast.node.deliveries import Delivery
+from ordercast.node.reading import HeldBatch
 from ordercast.spark.source.members import Extent, Members, NoNews, OnLost, find_members
 
 if TYPE_CHECKING:
@@ -199,30 +202,57 @@ def _chosen(names: Sequence[str]) -> pa.Schema:
 def _read(options: GroupOptions, partition: InputPartition, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     if not isinstance(partition, OffsetRange):
         return
-    rows: list[tuple[Delivery, float]] = []
+    held: list[HeldBatch] = []
+    count = 0
     holder, on_lost = options.holder(partition.group), options.on_lost(partition.group)
-    for held in holder.read(partition.start, partition.stop, on_lost):
-        rows += [
-            (delivery, held.time)
-            for delivery in held.deliveries()
-            if partition.start <= delivery.offset < partition.stop
+    for batch in holder.read(partition.start, partition.stop, on_lost):
+        held.append(batch)
+        count += batch.count
+        if count >= BATCH_ROWS:
+            yield _record_batch(partition, held, schema)
+            held, count = [], 0
+    if held:
+        yield _record_batch(partition, held, schema)
+
+
+def _record_batch(partition: OffsetRange, held: Sequence[HeldBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """The messages of bundles, in columns. What those of a bundle have in common is looked at once for each bundle, and
+    nothing in Python for each message."""
+    found = [batch.messages() for batch in held]
+    bundle = np.repeat(np.arange(len(held)), [len(payloads) for payloads in found])
+    index = np.concatenate(
+        [
+            np.arange(len(payloads))
+            if batch.places is None
+            else np.array(batch.places[: len(payloads)], dtype=np.int64)
+            for batch, payloads in zip(held, found, strict=True)
         ]
-        if len(rows) >= BATCH_ROWS:
-            yield _record_batch(partition.group, rows, schema)
-            rows = []
-    if rows:
-        yield _record_batch(partition.group, rows, schema)
+    )
+    offset = np.array([batch.offset for batch in held])[bundle] + index
+    first, last = np.searchsorted(offset, (partition.start, partition.stop))
+    bundle, index, offset = bundle[first:last], index[first:last], offset[first:last]
 
+    def of_bundles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        return pa.array(values, kind).take(pa.array(bundle))
 
-def _record_batch(group: str, rows: Sequence[tuple[Delivery, float]], schema: pa.Schema) -> pa.RecordBatch:
-    columns: dict[str, list[Any]] = {
-        "group": [group] * len(rows),
-        "offset": [delivery.offset for delivery, _ in rows],
-        "message": [delivery.message for delivery, _ in rows],
-        "source": [delivery.source for delivery, _ in rows],
-        "source_seq": [delivery.bundle.number for delivery, _ in rows],
-        "payload": [delivery.payload for delivery, _ in rows],
-        "time": [round(time * 1e6) if time else None for _, time in rows],
-        "view": [delivery.view or None for delivery, _ in rows],
-    }
-    return pa.record_batch([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+    def column(field: pa.Field) -> pa.Array:
+        match field.name:
+            case "group":
+                return pa.repeat(pa.scalar(partition.group, field.type), len(offset))
+            case "offset":
+                return pa.array(offset)
+            case "message":
+                names = of_bundles([str(batch.bundle) for batch in held], field.type)
+                return pc.binary_join_element_wise(names, pc.cast(pa.array(index), field.type), "/")
+            case "source":
+                return of_bundles([batch.bundle.source for batch in held], field.type)
+            case "source_seq":
+                return of_bundles([batch.bundle.number for batch in held], field.type)
+            case "payload":
+                return pa.array(list(chain.from_iterable(found))[first:last], field.type)
+            case "time":
+                return of_bundles([round(batch.time * 1e6) if batch.time else None for batch in held], field.type)
+            case _:
+                return of_bundles([batch.view or None for batch in held], field.type)
+
+    return pa.record_batch([column(field) for field in schema], schema=schema)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -20,9 +22,10 @@ import msgspec
 
 from ordercast.core import UsageError
 from ordercast.node.configuration import Configuration, read_configuration
-from ordercast.node.control import NodeSilent, ask_once, send
+from ordercast.node.control import NodeSilent, ask, ask_once, read
 from ordercast.node.reading import HeldBatch, Stretch
 from ordercast.node.receipts import NEEDED
+from ordercast.node.run_posting import PackedRun
 from ordercast.protocols import find_protocol
 
 ANSWER_SECONDS_MAX: Final = 10.0
@@ -31,6 +34,8 @@ asked."""
 PATIENCE_SECONDS: Final = 60.0
 """A node that was killed is up again, and has caught up, in less."""
 PAUSE_SECONDS: Final = 0.2
+RUNS_AHEAD: Final = 16
+"""Under way through a member, a megabyte as a rule: on a busy machine it takes a while until a run has its place."""
 
 Ask: TypeAlias = Callable[[Sequence[str], dict[str, Any]], Sequence[dict[str, Any] | UsageError]]
 """From the sockets of some nodes and a request to what each answers, or why it does not."""
@@ -146,28 +151,30 @@ class Members:
             raise Lost(why, min(following), is_final=is_final)
         raise self._unknown(reasons)
 
-    def used(self, owner: str, keys: Sequence[str]) -> list[bool]:
-        """Of each key whether a message with it has been delivered, as far as it is known."""
-        request = {"command": "used", "group": self.group, "owner": owner, "keys": list(keys)}
+    def last_run(self, client: str) -> int:
+        """The highest number of a client's runs that has been delivered, as far as it is known."""
+        request = {"command": "last-run", "group": self.group, "client": client}
         found = self._patiently(lambda: self._answers([path for _, path in self.sockets], request))
-        return [any(of_key) for of_key in zip(*(answer["used"] for answer in found), strict=True)]
+        return max(int(answer["last"]) for answer in found)
 
-    def send(self, payloads: Sequence[bytes], key: str, owner: str) -> None:
-        """Multicast these in this order, message N with the key `KEY/N`, and wait until they are ordered. What a member
-        took before it died may be sent again: it has its key."""
-        self._patiently(lambda: self._send(payloads, key, owner))
+    def send(self, client: str, runs: Sequence[PackedRun]) -> None:
+        """Multicast the runs of a client in this order, and wait until they are ordered. What a member took before it
+        died is sent again: it has its number."""
+        left = deque(runs)
+        while left:
+            # Each run that is ordered is news.
+            self._patiently(partial(self._send, client, left))
 
-    def _send(self, payloads: Sequence[bytes], key: str, owner: str) -> None:
-        reasons: list[UsageError] = []
+    def _send(self, client: str, left: deque[PackedRun]) -> None:
+        """Some of them, which are left no more."""
+        count, reasons = len(left), []
         for name, path in self.sockets:
             try:
-                answer = asyncio.run(_send(path, self.group, payloads, key, owner, self.patience))
+                asyncio.run(_send(path, self.group, client, left, self.patience))
             except UsageError as error:
                 reasons.append(type(error)(f"{name}: {error}"))
-                continue
-            if answer["ordered"]:
+            if len(left) < count:
                 return
-            reasons.append(NoNews(f"{name}: {answer['why'] or 'not ordered yet'}"))
         raise self._unknown(reasons)
 
     def _reading(self, start: int, stop: int) -> dict[str, Any]:
@@ -202,14 +209,30 @@ class Members:
             self.pause(PAUSE_SECONDS)
 
 
-async def _send(
-    path: str, group: str, payloads: Sequence[bytes], key: str, owner: str, timeout: float
-) -> dict[str, Any]:
+async def _send(path: str, group: str, client: str, left: deque[PackedRun], timeout: float) -> None:
+    """Runs through one member; those that are ordered are left no more."""
+    request = {"command": "runs", "group": group, "client": client, "timeout": timeout}
+    silent = NodeSilent(f"no answer on {path}")
     try:
-        async with asyncio.timeout(timeout + ANSWER_SECONDS_MAX):
-            return await send(Path(path), [group], iter(payloads), key, timeout, owner)
+        reader, writer = await ask(Path(path), request)
+        try:
+            sending = iter(tuple(left))
+            for run in islice(sending, RUNS_AHEAD):
+                writer.writelines(run.lines())
+            while left:
+                async with asyncio.timeout(timeout + ANSWER_SECONDS_MAX):
+                    answer = await read(reader)
+                if answer is None:
+                    raise silent
+                if not answer["ordered"] or answer["number"] != left[0].number:
+                    raise NoNews(answer["why"] or f"run {left[0].number} is not ordered yet")
+                left.popleft()
+                for run in islice(sending, 1):
+                    writer.writelines(run.lines())
+        finally:
+            writer.close()
     except (OSError, TimeoutError) as error:
-        raise NodeSilent(str(error) or f"no answer on {path}") from None
+        raise silent from error
 
 
 def find_members(config: str, group: str, process: str | None, patience: float = PATIENCE_SECONDS) -> Members:

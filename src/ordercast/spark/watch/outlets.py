@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - what everybody calls it
 
 from ordercast.core.errors import UsageError
+from ordercast.spark.tables import check_format
 from ordercast.watch import Alert
 
 WEBHOOK_SECONDS_MAX: Final = 5.0
@@ -36,6 +37,11 @@ class Outlets:
         self._table = table
         self._format = table_format
         self._webhook = webhook
+
+    def check(self, spark: SparkSession) -> None:
+        """`UsageError` where the table cannot be written: better now than at the first alert."""
+        if self._table is not None:
+            check_format(spark, self._format)
 
     def tell(self, found: DataFrame, batch: int) -> None:
         """Those of a micro-batch. One that is done again after a crash replaces its own rows in the table; whoever

@@ -32,6 +32,7 @@ def begin_watch(
     interval_seconds: float | None,
 ) -> Any:
     """Watch a folder of traces; without an interval, what there is now, and then it ends. The query, which runs."""
+    outlets.check(spark)
     events = spark.readStream.format("ordercast").load(trace)
     writer = find_alerts(events, runs, settings).writeStream.foreachBatch(outlets.tell)
     if interval_seconds is None:
