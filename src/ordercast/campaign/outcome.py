@@ -25,6 +25,10 @@ EVENTS_MAX = 200_000
 itself without end."""
 EVENTS_PER_SECOND = 4_000
 """Of simulated time, where that allows more: a run of a thousand messages settles for a minute or two."""
+EVENTS_PER_PAIR = 12
+"""Of simulated time, for each two members of each group (also of a member with itself), where that allows more: in a
+large run of minutes under faults, fifty memberships may all be in a repair, and each says a few times a second to all
+what was not answered."""
 
 ATTEMPTS_MAX = 8
 """A draw that proves nothing is drawn again, so many times at the most."""
@@ -32,7 +36,7 @@ ATTEMPTS_MAX = 8
 CRASH = "crash"
 """What a run violates when a core raises an exception."""
 RUNAWAY = "runaway"
-"""What a run violates when it exceeds EVENTS_MAX."""
+"""What a run violates when it has more events than an honest one (`bound_of`)."""
 WIRE_ERROR = "wire-error"
 """What a run violates when a core takes a packet for malformed that another core has sent."""
 STARVED = "starved"
@@ -130,12 +134,19 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
 def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
     """Execute a run and judge what is chosen, and nothing else has a verdict."""
     if events_max is None:
-        events_max = max(EVENTS_MAX, int(EVENTS_PER_SECOND * (scenario.duration + scenario.settle)))
+        events_max = bound_of(scenario)
     trial, ended_early = _try(scenario, choice, events_max, scenario.protocol.arrangement.campaign.quiet)
     if ended_early and (trial.outcome.violations or trial.outcome.vacuous):
         # What was promised may still have come true.
         trial, _ = _try(scenario, choice, events_max, None)
     return trial
+
+
+def bound_of(scenario: Scenario) -> int:
+    """More events than these of one run are without end."""
+    pairs = sum(len(members) ** 2 for members in scenario.groups.values())
+    rate = max(EVENTS_PER_SECOND, EVENTS_PER_PAIR * pairs)
+    return max(EVENTS_MAX, int(rate * (scenario.duration + scenario.settle)))
 
 
 def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: float | None) -> tuple[Trial, bool]:
