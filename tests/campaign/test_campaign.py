@@ -11,7 +11,16 @@ from msgspec.structs import replace
 
 from ordercast.campaign import Outcome, Profile, Report, Violation, campaign, run_campaign, run_scenario, run_seed
 from ordercast.campaign.draw import draw_scenario
-from ordercast.campaign.outcome import CRASH, RUNAWAY, STARVED, WIRE_ERROR
+from ordercast.campaign.outcome import (
+    CRASH,
+    EVENTS_MAX,
+    EVENTS_PER_PAIR,
+    EVENTS_PER_SECOND,
+    RUNAWAY,
+    STARVED,
+    WIRE_ERROR,
+    bound_of,
+)
 from ordercast.campaign.state import State, code_version
 from ordercast.check import choose
 from ordercast.core import Packet, Protocol, StorageError, WireError
@@ -181,6 +190,15 @@ def test_a_run_without_end_is_a_violation_of_that_seed() -> None:
 
     outcome = run_scenario(draw_scenario(Endless, 0), events_max=5000).outcome
     assert outcome.properties == (RUNAWAY,)
+
+
+def test_a_large_run_may_have_the_events_that_its_groups_make() -> None:
+    usual = draw_scenario(find_protocol("intergroup"), 0)
+    sites = tuple(f"s{number}" for number in range(20))
+    large = replace(usual, groups=dict.fromkeys("ghij", sites))
+    seconds = usual.duration + usual.settle
+    assert bound_of(usual) <= max(EVENTS_MAX, EVENTS_PER_SECOND * seconds)
+    assert bound_of(large) == int(EVENTS_PER_PAIR * 4 * 20 * 20 * seconds)
 
 
 def test_a_run_in_which_nothing_is_delivered_proves_nothing() -> None:

@@ -27,6 +27,10 @@ itself without end."""
 EVENTS_PER_SECOND = 4_000
 """Of simulated time and six sites, where that allows more: a run of a thousand messages settles for a minute or two,
 and what one of twenty sites broadcasts is twenty events."""
+EVENTS_PER_PAIR = 12
+"""Of simulated time, for each two members of each group (also of a member with itself), where that allows more: in a
+large run of minutes under faults, fifty memberships may all be in a repair, and each says a few times a second to all
+what was not answered."""
 
 ATTEMPTS_MAX = 8
 """A draw that proves nothing is drawn again, so many times at the most."""
@@ -34,7 +38,7 @@ ATTEMPTS_MAX = 8
 CRASH = "crash"
 """What a run violates when a core raises an exception."""
 RUNAWAY = "runaway"
-"""What a run violates when it exceeds EVENTS_MAX."""
+"""What a run violates when it has more events than an honest one (`bound_of`)."""
 WIRE_ERROR = "wire-error"
 """What a run violates when a core takes a packet for malformed that another core has sent."""
 STARVED = "starved"
@@ -132,7 +136,7 @@ def run_draw(draw: Draw, choice: Choice = CLAIMED) -> Trial:
 def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int | None = None) -> Trial:
     """Execute a run and judge what is chosen, and nothing else has a verdict."""
     if events_max is None:
-        events_max = events_allowed(scenario)
+        events_max = bound_of(scenario)
     trial, ended_early = _try(scenario, choice, events_max, scenario.protocol.arrangement.campaign.quiet)
     if ended_early and (trial.outcome.violations or trial.outcome.vacuous):
         # What was promised may still have come true.
@@ -140,10 +144,11 @@ def run_scenario(scenario: Scenario, choice: Choice = CLAIMED, events_max: int |
     return trial
 
 
-def events_allowed(scenario: Scenario) -> int:
-    """So many events a run may handle before it counts as a runaway."""
-    seconds = scenario.duration + scenario.settle
-    return max(EVENTS_MAX, int(EVENTS_PER_SECOND * seconds * max(1.0, len(scenario.sites) / USUAL.sites_max)))
+def bound_of(scenario: Scenario) -> int:
+    """More events than these of one run are without end."""
+    pairs = sum(len(members) ** 2 for members in scenario.groups.values())
+    rate = max(EVENTS_PER_SECOND * max(1.0, len(scenario.sites) / USUAL.sites_max), EVENTS_PER_PAIR * pairs)
+    return max(EVENTS_MAX, int(rate * (scenario.duration + scenario.settle)))
 
 
 def _try(scenario: Scenario, choice: Choice, events_max: int, quiet_seconds: float | None) -> tuple[Trial, bool]:

@@ -74,7 +74,7 @@ def mc(**changed: Any) -> MC:
 
 
 def answer(**changed: Any) -> ViewAnswer:
-    sound = ViewAnswer("g", 1, FIRST, FIRST, ("b",), {}, {"b": 1}, 5, {}, 0, 0, {})
+    sound = ViewAnswer("g", 1, FIRST, FIRST, ("b",), {}, {"b": 1}, 5, {}, 0, {})
     return msgspec.structs.replace(sound, **changed)
 
 

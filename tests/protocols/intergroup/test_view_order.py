@@ -1,5 +1,5 @@
-"""The order of a view: how far it is, what names it, and where it ends: what belongs to it, and where it is told that
-messages of the gone may be missing."""
+"""The order of a view: how far it is, what names the next one, and where it ends: what belongs to it, and where it is
+told that messages of the gone may be missing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
-from zlib import crc32
 
 import pytest
 
+from ordercast.core import InvariantViolation
 from ordercast.core.effects import Activate
 from ordercast.protocols.intergroup.group import ProcessGroup
+from ordercast.protocols.intergroup.membership.changes import Changes
 from ordercast.protocols.intergroup.membership.order import Entry, ViewOrder
 from ordercast.protocols.intergroup.membership.packets import Cut
 from ordercast.protocols.intergroup.membership.view import InView
@@ -68,37 +69,45 @@ def test_all_who_come_along_share_a_hole_so_that_a_state_that_they_share_stays_o
     assert core.outbox == [Activate("g", "group-timestamp", "b", shared=True)]
 
 
-def settled(order: ViewOrder, *places: tuple[int, str]) -> None:
-    """They have their turn, one after the other."""
-    for timestamp, sender in places:
-        data = SimpleNamespace(change=None, proxied=None, multicast=SimpleNamespace(count=1))
-        order._settle([(timestamp, sender, timestamp, cast(Any, SimpleNamespace()), cast(Any, data))])
+def group_of(*senders: str) -> ProcessGroup:
+    """As one of them sees it."""
+    view = ViewId(0, senders[0], 0)
+    return ProcessGroup("g", senders[0], senders, SenderGroup(view, view, senders, {}), InterGroupOptions())
 
 
-def order_alone() -> ViewOrder:
-    service = SimpleNamespace(settle=lambda stream, data: None)
-    return ViewOrder(cast(Any, SimpleNamespace(group=SimpleNamespace(own=None, service=service))))
+def checksum(left: dict[str, int], **ordered: int) -> int:
+    """Of a process that has delivered so much of each sender."""
+    group = group_of("a", "b", "c")
+    for sender, seq in ordered.items():
+        group.streams.setdefault(sender, group.new_stream(sender)).ordered = seq
+    changes = Changes(cast(Any, SimpleNamespace(group=group, left=left)))
+    return changes.checksum(("a", "b", "c"))
 
 
-def test_the_checksum_is_the_same_whenever_somebody_asks_for_it() -> None:
-    often, once = order_alone(), order_alone()
-    for place in [(1, "a"), (2, "b"), (2, "é"), (30, "a")]:
-        settled(often, place)
-        assert often.history
-    settled(once, (1, "a"), (2, "b"), (2, "é"), (30, "a"))
-    assert often.history == once.history == crc32("1 a2 b2 é30 a".encode())
-    settled(once, (31, "b"))
-    assert often.history != once.history
+def test_views_after_one_change_are_told_apart_by_what_was_delivered_before_it() -> None:
+    assert checksum({"d": 7}, a=3, b=5, c=0) == checksum({"d": 7}, c=0, b=5, a=3)
+    others = [checksum({"d": 7}, a=3, b=4, c=0), checksum({"d": 6}, a=3, b=5, c=0), checksum({}, a=3, b=5, c=0)]
+    assert len({checksum({"d": 7}, a=3, b=5, c=0), *others}) == 4
 
 
-def test_a_newcomer_goes_on_from_the_checksum_that_it_was_told() -> None:
-    member, newcomer = order_alone(), order_alone()
-    settled(member, (1, "a"), (2, "b"))
-    settled(newcomer, (1, "x"))
-    newcomer.history = member.history
-    for order in (member, newcomer):
-        settled(order, (3, "a"))
-    assert member.history == newcomer.history
+def test_what_a_sender_has_said_that_is_not_in_the_view_yet_names_none() -> None:
+    assert checksum({}, a=3, b=5, c=0, e=9) == checksum({}, a=3, b=5, c=0)
+
+
+def test_nothing_has_its_turn_before_what_has_had_it() -> None:
+    group = group_of("a", "b")
+    group.service = cast(Any, SimpleNamespace(settle=lambda stream, data: None))
+    order = ViewOrder(cast(Any, SimpleNamespace(group=group)))
+
+    def settle(*places: tuple[int, str]) -> None:
+        data = cast(Any, SimpleNamespace(change=None, proxied=None, multicast=SimpleNamespace(count=2)))
+        order._settle([(timestamp, sender, timestamp, group.streams["b"], data) for timestamp, sender in places])
+
+    settle((1, "b"), (2, "b"))
+    assert (order.count, order.last, order.reached) == (4, (2, "b"), 2)
+    for late in [(2, "b"), (2, "a"), (1, "b")]:
+        with pytest.raises(InvariantViolation, match="has its turn after"):
+            settle(late)
 
 
 def test_the_horizon_is_that_of_the_slowest_sender_whoever_that_is() -> None:

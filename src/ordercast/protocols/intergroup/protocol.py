@@ -275,32 +275,33 @@ class InterGroup(Protocol):
     def hand_over(self, group: ProcessGroup, stream: Stream, data: Data, service: Service) -> None:
         """Deliver a message as Application Data (4.2.3): sender, group and data. An application that does not keep up
         misses what comes without reliability."""
+        seq, timestamp = data.seq, data.timestamp
         if stream is group.own:
-            self.transmission.note_settled(group, data.seq)
+            self.transmission.note_settled(group, seq)
         if data.proxied is not None and not self._is_new(group, data, data.proxied, service):
             return
         if service.reliable:
-            stream.unread.append(data.timestamp)
-            stream.ordered_at = data.timestamp
+            stream.unread.append(timestamp)
+            stream.ordered_at = timestamp
             self._given.append(stream)
         elif len(self._given) >= self.options.outstanding_messages_max:
             self.branch("overrun")
             return
         else:
             self._given.append(None)
-        if data.seq > stream.delivered:
-            stream.delivered = data.seq
-        if data.timestamp > self.told and stream.sender != self.site:
-            self.told = data.timestamp
+        if seq > stream.delivered:
+            stream.delivered = seq
+        if timestamp > self.told and stream.sender != self.site:
+            self.told = timestamp
         key: tuple[int, ...] | None = None
         if service.certified:
             rank = stream.rank
             if rank is None:
                 rank = stream.rank = self._rank(stream.sender)
-            key = (data.timestamp, *rank)
+            key = (timestamp, *rank)
         self.outbox.append(Deliver(data.multicast, key, stream.sender, group.view, service.name))
-        if stream.gaps and data.seq in stream.gaps:
-            stream.gaps.discard(data.seq)
+        if stream.gaps and seq in stream.gaps:
+            stream.gaps.discard(seq)
             self.outbox.append(Activate(group.name, service.name, stream.sender))
 
     def _is_new(self, group: ProcessGroup, data: Data, proxied: Proxied, service: Service) -> bool:

@@ -25,18 +25,21 @@ RECEIVED_INTERVALS_MAX = 1024
 class Service:
     """What one receiver has chosen in one group."""
 
-    name: ClassVar[str]
-    reliable: ClassVar[bool] = False
+    name: str
+    reliable: bool = False
     """Whether its sources are followed: whatever they send is asked for until it comes."""
     promises: ClassVar[tuple[str, ...]] = ()
     """The properties that hold for what is delivered with it."""
-    follows_group: ClassVar[bool] = False
+    follows_group: bool = False
     """Whether it only delivers what has its turn among all senders (`settle`), and `take` and `advance` do nothing."""
 
-    certified: ClassVar[bool] = False
+    certified: bool = False
     """Whether each delivery has an order key: timestamp and sender."""
 
     def __init__(self, core: InterGroup, group: ProcessGroup, sources: frozenset[SiteId] | None) -> None:
+        # Each packet asks for these, and Python finds an object's own attributes sooner than those of its class.
+        self.name, self.reliable = self.name, self.reliable
+        self.follows_group, self.certified = self.follows_group, self.certified
         self._core = core
         self._group = group
         self.sources = sources

@@ -131,7 +131,6 @@ class Bootstrap:
         member.left = dict(packet.left)
         member.order.begin(packet.time)
         member.order.count = packet.count
-        member.order.history = packet.history
         member.proxied = dict(packet.proxied)
         again = member.entered
         member.install_view(packet.came)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from ordercast.core import SiteId
 from ordercast.core.effects import Broadcast
@@ -130,9 +131,18 @@ class Changes:
         """All who are in the view before come along; whoever is added has been there as a receiver."""
         member = self._member
         before = member.group.senders
-        view = ViewId(data.timestamp, sender, member.order.history) if members else EMPTY
+        view = ViewId(data.timestamp, sender, self.checksum(members)) if members else EMPTY
         first = {each: before.activation_points.get(each, 1) for each in members}
         member.core.branch("changed")
         member.group.install(SenderGroup(view, before.epoch if members else EMPTY, members, first, data.timestamp))
         member.install_view(dict.fromkeys(members, before.view))
         member.core.stability.note_view(member.group)
+
+    def checksum(self, members: tuple[SiteId, ...]) -> int:
+        """Of what has had its turn since the last repair: of each sender, everything up to a number. The view of these
+        members that begins is named by it. (Named by the change alone: a and b lose each other with PLeave under way; a
+        has m before it, b can no longer get m; both install the view without the leaver after the same one, and have
+        delivered different messages in that.)"""
+        member = self._member
+        numbers = member.left | {each: member.group.streams[each].ordered for each in members}
+        return crc32(repr(sorted(numbers.items())).encode())

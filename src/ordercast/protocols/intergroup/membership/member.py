@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.group import ProcessGroup
     from ordercast.protocols.intergroup.protocol import InterGroup
 
+_OUT, _SENDER = State.OUT, State.SENDER
+"""Asked for with each packet and each message: an enumeration's own attributes take Python longer than the rest."""
 ASLEEP = 4
 """Periods of the membership timer: if more are over when it fires, this process has stood still, or its clock was
 set."""
@@ -95,7 +97,7 @@ class Member(InRole):
         """Whether Data may leave. Not from the beginning of a repair until it has installed a view: else a message
         before firstSeq would have a timestamp above the time of the new view. Nor when the others are known to have
         gone on without this process (`_be_overtaken`)."""
-        return self.state is State.SENDER and not self.order.halted
+        return self.course.state is _SENDER and not self.order.halted
 
     @property
     def gives_credit(self) -> bool:
@@ -219,17 +221,17 @@ class Member(InRole):
     # ------------------------------------------------------------------ Data and Keep Alives
     def hear(self, sender: SiteId, epoch: ViewId) -> Stream | None:
         """A sender has said something in an epoch: its stream, when it is a sender of the same epoch here."""
-        if self.course.state is State.OUT:
+        if self.course.state is _OUT:
             return None
         detector, group = self.detector, self.group
-        if sender in detector.heard and sender not in detector.suspected:
+        if sender in detector.heard and not detector.suspected:
             # As it would do itself, without a call for each packet.
             detector.heard[sender] = self.core.now
         else:
             detector.hear(sender)
         if epoch == group.senders.epoch:
             stream = group.streams.get(sender)
-            if stream is not None and self._foreign:
+            if self._foreign and stream is not None:
                 self._foreign.pop(sender, None)
             return stream
         if self.bootstrap is not None:

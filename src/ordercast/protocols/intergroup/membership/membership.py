@@ -355,7 +355,6 @@ class Membership(Part):
             member.order.reached,
             member.left,
             member.order.count,
-            member.order.history,
             member.proxied,
         )
         core.send((sender,), answer)

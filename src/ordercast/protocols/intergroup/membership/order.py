@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
-from zlib import crc32
 
 from ordercast.core import InvariantViolation, SiteId
 from ordercast.protocols.intergroup.packets import Data
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from ordercast.protocols.intergroup.membership.packets import Cut
     from ordercast.protocols.intergroup.membership.view import InView
 
-
-UNSUMMED_MAX = 512
-"""Timestamps and senders that the checksum may lack when the order has gone on: so much memory is worth its speed."""
 
 Entry = tuple[int, SiteId, int, Stream, Data]
 """Timestamp, sender and number of a message, with its stream."""
@@ -47,29 +43,9 @@ class ViewOrder:
         """Everything up to this time has had its turn."""
         self.count = 0
         """Application messages that have had it."""
-        self._history = 0
-        self._unsummed: list[int | SiteId] = []
-        """Timestamps and senders, in turns, that are not in the checksum yet."""
 
     def __len__(self) -> int:
         return len(self.queue)
-
-    @property
-    def history(self) -> int:
-        """A checksum of all that has had its turn since the last repair. Views that PAdd and PLeave make are named by
-        it. (Named by the change alone: a and b lose each other with PLeave under way; a has m before it, b can no
-        longer get m; both install the view without the leaver after the same one, and have delivered different
-        messages in that.)"""
-        if self._unsummed:
-            said = "%d %s" * (len(self._unsummed) // 2) % tuple(self._unsummed)
-            self._history = crc32(said.encode(), self._history)
-            self._unsummed.clear()
-        return self._history
-
-    @history.setter
-    def history(self, checksum: int) -> None:
-        self._unsummed.clear()
-        self._history = checksum
 
     def put(self, stream: Stream, data: Data) -> None:
         """A message has its turn in the order of its source."""
@@ -92,8 +68,6 @@ class ViewOrder:
                 self._settle(due)
                 if horizon > self.reached:
                     self.reached = horizon
-                if len(self._unsummed) >= UNSUMMED_MAX:
-                    self._history = self.history
                 return
 
     def flush(self, cut: Cut, survivors: Container[SiteId]) -> None:
@@ -145,24 +119,23 @@ class ViewOrder:
         if not entries:
             return
         member, group = self._member, self._member.group
-        own, service, unsummed, last = group.own, group.service, self._unsummed, self.last
-        for timestamp, sender, seq, stream, data in entries:
-            place = (timestamp, sender)
-            if place <= last:
-                raise InvariantViolation(f"{timestamp} of {sender} has its turn after {last}")
-            last = place
-            # Views that are named by the checksum are rare, and one for many messages costs less than one for each.
-            unsummed += place
+        first, last = entries[0][:2], entries[-1][:2]
+        if first <= self.last:
+            # Those behind it come out of a heap, and no sender has two with one timestamp.
+            raise InvariantViolation(f"{first[0]} of {first[1]} has its turn after {self.last}")
+        own, service, count = group.own, group.service, 0
+        for timestamp, _, seq, stream, data in entries:
             stream.ordered = seq
             stream.ordered_at = timestamp
             if stream is own:
                 member.core.transmission.note_settled(group, seq)
             if data.change is None and data.proxied is None:
-                self.count += data.multicast.count
+                count += data.multicast.count
                 service.settle(stream, data)
+        self.count += count
         self.last = last
-        self.reached = max(self.reached, last[0])
-        *_, stream, data = entries[-1]
+        if last[0] > self.reached:
+            self.reached = last[0]
         if data.change is not None:
             member.on_change(last[1], data)
         elif data.proxied is not None and member.on_proxied(data, data.proxied):
@@ -172,7 +145,6 @@ class ViewOrder:
     def begin(self, time: int) -> None:
         """A view begins that was not reached by the order: nothing of what waits belongs to it."""
         self.queue.clear()
-        self.history = 0
         self.last = max(self.last, (time, ""))
         self.reached = max(self.reached, time)
 

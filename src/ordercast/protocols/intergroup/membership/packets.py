@@ -169,8 +169,6 @@ class ViewAnswer(Packet, frozen=True):
     """Who was a sender in the epoch and has left -> its last number."""
     count: int
     """How many application messages the group has delivered so far."""
-    history: int
-    """Which messages the epoch has delivered so far."""
     proxied: Numbers
     """Who multicasts through proxies -> the number of its last message that had its turn."""
 

@@ -22,6 +22,10 @@ AS_NEEDED = ""
 """The role of whoever has chosen none: a process that multicasts is a sender, and may cease to be one (1.2)."""
 
 
+_TAKING = (State.RECEIVER, State.TO_SENDER, State.SENDER, State.MRA)
+"""Where whoever has chosen no role may multicast: as a sender, or to become one."""
+
+
 class InRole(InView):
     """The role of a process in a group."""
 
@@ -66,7 +70,7 @@ class InRole(InView):
         """Whether the application may multicast as a sender, also while a repair is under way; or as one that becomes
         a sender by that."""
         if self.role == AS_NEEDED:
-            return self.wants != OUT and self.state in (State.RECEIVER, State.TO_SENDER, State.SENDER, State.MRA)
+            return self.wants != OUT and self.state in _TAKING
         return self.wants == SENDER and self.group.own is not None
 
     @property
