@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from ordercast.campaign import PROFILES, Draw, read_draw, run_draw, run_seed
-from ordercast.campaign.outcome import events_allowed
+from ordercast.campaign.outcome import bound_of
 from ordercast.campaign.profile import LARGE_SHARE, SCHEDULES_SHARE, draw_of
 from ordercast.campaign.shape import LARGE, USUAL
 from ordercast.campaign.state import default_path
@@ -85,7 +85,7 @@ def test_a_run_of_many_sites_may_have_as_many_more_events_as_there_are_receivers
     # Eighteen sites on a channel that loses a packet of twenty for each of them: an agreement for most messages.
     scenario = read_draw("selective-total:900001:large").scenario()
     assert len(scenario.sites) == 18
-    assert events_allowed(scenario) == int(3 * 4_000 * (scenario.duration + scenario.settle))
+    assert bound_of(scenario) == int(3 * 4_000 * (scenario.duration + scenario.settle))
 
 
 def test_nobody_is_silent_for_so_long_that_it_is_left_out_for_good() -> None:
