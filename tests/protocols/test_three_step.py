@@ -10,7 +10,7 @@ import pytest
 from ordercast.campaign import run_seed
 from ordercast.check import judge
 from ordercast.core import Multicast, UsageError
-from ordercast.core.effects import Credit, SetTimer
+from ordercast.core.effects import Append, Credit, SetTimer
 from ordercast.core.events import Consumed, MulticastRequested, Recovered, TimerFired
 from ordercast.protocols.parts.kept_packets import Settled
 from ordercast.protocols.parts.multicast import Data
@@ -18,7 +18,7 @@ from ordercast.protocols.parts.primary_packets import Collect, Place, Promise, S
 from ordercast.protocols.three_step import ThreeStep, ThreeStepOptions
 from ordercast.protocols.three_step.entries import Entries
 from ordercast.protocols.three_step.ordering import Ordering
-from ordercast.protocols.three_step.packets import Answer, Ask, Placed, Propose, Taken, Told, Word
+from ordercast.protocols.three_step.packets import Accepted, Answer, Ask, Delivered, Placed, Propose, Taken, Told, Word
 from ordercast.protocols.three_step.speaking import NEXT_SECONDS, WORD_SECONDS
 from ordercast.sim import Simulation
 from ordercast.sim.faults import Crash, Cut, Fault, Loss, Partition
@@ -129,12 +129,62 @@ def test_a_small_message_goes_to_the_primary_which_sends_it_on_with_its_place() 
     ((to, first),) = sent(b.step(MulticastRequested(Multicast(mine, ("g",)))))
     assert to == ("a",)
     assert isinstance(first, Data)
-    a.receive("b", first)
-    said = sent(a.step(TimerFired("turn")))
+    said = sent(a.receive("b", first))
     assert said == [(("b", "c"), Placed(first, 0, 1, 1, False))], "as it came: with its floor"
-    assert sent(a.step(MulticastRequested(Multicast(message("a", 1), ("g",))))) == []
-    ((to, second),) = sent(a.step(TimerFired("turn")))
+    ((to, second),) = sent(a.step(MulticastRequested(Multicast(message("a", 1), ("g",)))))
     assert (to, type(second), second.served()) == (("b", "c"), Placed, (message("a", 1),)), "its own in one packet, too"
+
+
+def placed(source: str, number: int, place: int, timestamp: int, epoch: int = 0) -> Placed:
+    return Placed(data(source, number), epoch, place, timestamp, False)
+
+
+@pytest.mark.parametrize("members", ["abc", "abcd"])
+def test_a_small_message_that_comes_with_the_next_place_is_delivered_at_once(members: str) -> None:
+    groups = {"g": tuple(members)}
+    for site in members[1:]:
+        follower = Hand(ThreeStep, site, groups, tuple(members))
+        effects = follower.receive("a", placed("a", 1, 1, 1))
+        assert delivered(effects) == [message("a", 1)]
+        assert [type(effect.record) for effect in effects if isinstance(effect, Append)] == [Accepted, Delivered]
+        assert sent(effects) == [], "the word may wait for others of this turn"
+        mine = follower.multicast("g")
+        assert delivered(follower.receive("a", Placed(data(site, 1), 0, 2, 2, False))) == [mine], "its own, too"
+        words = [packet for _, packet in sent(follower.step(TimerFired("turn"))) if isinstance(packet, Word)]
+        assert words == ([Word(0, 2, 2, (mine,))] if site == "b" else []), "one for both, from the one that is to speak"
+
+
+def test_a_message_with_a_place_waits_for_what_stands_before_it() -> None:
+    b = hand("b")
+    assert delivered(b.receive("a", placed("a", 2, 2, 2))) == []
+    b.receive("a", placed("a", 1, 1, 1))
+    assert delivered(b.step(TimerFired("turn"))) == [message("a", 1), message("a", 2)]
+
+
+def test_a_message_with_a_place_of_an_epoch_that_is_over_is_not_accepted() -> None:
+    """p accepts place 1 of epoch 0 after it has promised 1: fixed in 0, and not in the start of 1."""
+    c = hand("c")
+    c.receive("b", Collect(1))
+    assert delivered(c.receive("a", placed("a", 1, 1, 1))) == []
+    assert delivered(c.step(TimerFired("turn"))) == []
+
+
+def test_a_message_with_a_place_waits_in_a_cell_where_two_are_no_quorum() -> None:
+    b = Hand(ThreeStep, "b", {"g": tuple("abcde")}, tuple("abcde"))
+    b.receive("a", placed("a", 1, 1, 1))
+    assert delivered(b.step(TimerFired("turn"))) == []
+    assert delivered(b.receive("c", Word(0, 1, 1, (message("a", 1),)))) == [message("a", 1)]
+
+
+def test_a_message_with_a_place_waits_for_one_of_several_cells_before_it() -> None:
+    groups = {"g": ("a", "b", "c"), "h": ("d",)}
+    b = Hand(ThreeStep, "b", groups, ("a", "b", "c", "d", "x"))
+    b.receive("x", data("x", 1, "g", "h"))
+    b.receive("a", propose(0, (1, message("x", 1), 1), cells=(0, 1)))
+    b.step(TimerFired("turn"))
+    assert delivered(b.receive("a", placed("a", 1, 2, 2))) == [], "its number may be the lower one"
+    b.receive("d", propose(0, (1, message("x", 1), 1), cells=(0, 1)))
+    assert delivered(b.step(TimerFired("turn"))) == [message("x", 1), message("a", 1)]
 
 
 @pytest.mark.parametrize("members", ["abc", "abcd"])
@@ -199,9 +249,7 @@ def test_a_source_sends_its_message_to_whoever_orders_next() -> None:
 def test_a_source_has_its_credit_back_when_it_has_delivered_its_message() -> None:
     a = hand("a")
     mine = a.multicast("g")
-    a.step(TimerFired("turn"))
-    assert a.receive("b", Word(0, 1, 1, (mine,))) == [SetTimer("turn", 0.0)]
-    effects = a.step(TimerFired("turn"))
+    effects = a.receive("b", Word(0, 1, 1, (mine,)))
     assert delivered(effects) == [mine]
     assert Credit(256) in effects, "nobody has said that it has taken it"
 
@@ -303,8 +351,7 @@ def test_what_goes_to_other_cells_too_is_kept_until_their_applications_have_take
     b.receive("a", propose(0, (1, message("x", 1), 1), cells=(0, 1)))
     b.receive("d", propose(0, (1, message("x", 1), 5), cells=(0, 1)))
     b.step(TimerFired("turn"))
-    b.receive("a", Word(0, 1, 5, (message("x", 1),)))
-    assert delivered(b.step(TimerFired("turn"))) == [message("x", 1)]
+    assert delivered(b.receive("a", Word(0, 1, 5, (message("x", 1),)))) == [message("x", 1)]
     b.step(Consumed(1))
     for site in "ac":
         b.receive(site, Taken((7, message("x", 2))))
@@ -403,13 +450,11 @@ def test_whoever_lacks_many_places_is_sent_all_of_them() -> None:
     assert starts(20) == [600]
 
 
-def test_a_word_by_which_no_majority_has_said_more_begins_no_turn() -> None:
+def test_the_word_by_which_a_majority_has_a_message_delivers_it_and_no_other_word_begins_a_turn() -> None:
     a = Hand(ThreeStep, "a", {"g": tuple("abcde")}, tuple("abcdex"))
     mine = a.multicast("g")
-    a.step(TimerFired("turn"))
     assert a.receive("b", Word(0, 1, 1, (mine,))) == [], "two of five"
-    assert a.receive("c", Word(0, 1, 1, (mine,))) == [SetTimer("turn", 0.0)]
-    assert delivered(a.step(TimerFired("turn"))) == [mine]
+    assert delivered(a.receive("c", Word(0, 1, 1, (mine,)))) == [mine]
     assert a.receive("d", Word(0, 1, 1, (mine,))) == [], "four of five"
 
 

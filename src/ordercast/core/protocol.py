@@ -127,6 +127,7 @@ class Protocol(ABC):
         self._on_record: dict[type[Record], Callable[[Any], None]] = find_handlers(self, self.records, record_handler)
         self._listeners: list[Callable[[SiteId, Packet], bool | None]] = []
         self._finishers: list[Callable[[], None]] = []
+        self._finish_once: list[Callable[[], None]] = []
         self._checkers: list[Callable[[], None]] = []
 
     @property
@@ -202,6 +203,10 @@ class Protocol(ABC):
                 self._appended += len(event.records)
         if self._finishers:
             for finish in self._finishers:
+                finish()
+        if self._finish_once:
+            due, self._finish_once = self._finish_once, []
+            for finish in due:
                 finish()
         # Only at the end of a step: in the middle, the state may be ahead of the records.
         if self._appended >= self.checkpoint_records:
@@ -304,6 +309,10 @@ class Protocol(ABC):
     def set_timer(self, timer: events.Timer, after_seconds: float) -> None:
         """Write a `SetTimer` to the outbox."""
         self.outbox.append(effects.SetTimer(timer, after_seconds))
+
+    def finish_with(self, finish: Callable[[], None]) -> None:
+        """Call that at the end of this step, once, behind what parts do at the end of every step."""
+        self._finish_once.append(finish)
 
     def cancel_timer(self, timer: events.Timer) -> None:
         """Write a `CancelTimer` to the outbox."""

@@ -70,11 +70,15 @@ class Absence(Part):
 
     # ------------------------------------------------------------------ at the bound
     def on_full(self) -> None:
-        """As much is kept as may be."""
-        self._is_due = self._core.entries.ordinal >= self._next_look and not self._core.is_lost
+        """As much is kept as may be. (Looked at when the step ends: before, somebody may be about to read what is to be
+        forgotten.)"""
+        core = self._core
+        is_due = core.entries.ordinal >= self._next_look and not core.is_lost
+        if is_due and not self._is_due:
+            core.finish_with(self._on_full_step)
+        self._is_due = is_due
 
-    def finish_step(self) -> None:
-        """Only now: in the middle of a step somebody may be about to read what is to be forgotten."""
+    def _on_full_step(self) -> None:
         if self._is_due:
             self._is_due = False
             entries = self._core.entries

@@ -91,7 +91,8 @@ class KeptMessages(dict[MessageId, AnyKept], Generic[AnyKept]):
         self[message] = entry
         if core.site in address.sites:
             self.here += 1
-        core.watching.keep_watching()
+        if not core.watching.is_running:
+            core.watching.keep_watching()
         return entry
 
     def keep(self, entry: AnyKept, multicast: Multicast) -> None:
@@ -190,6 +191,10 @@ class Keeper(Protocol):
     @abstractmethod
     def on_own(self, multicast: Multicast) -> None:
         """A message of this site, of which it is a destination."""
+
+    def on_own_sent(self, multicast: Multicast) -> None:
+        """The same, when it is not from the log."""
+        self.on_own(multicast)
 
     @abstractmethod
     def on_forgotten(self, entry: Any) -> None:

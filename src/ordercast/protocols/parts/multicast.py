@@ -187,11 +187,25 @@ class ReliableMulticast(Part):
             raise WireError(f"{message.source} is not a site of the system")
         if self._host.site not in self._destinations(multicast):
             raise WireError(f"{sender} sent {message} to {self._host.site}, which is no destination of it")
-        finished = self.finished.get(message.source) or self.source(message.source)
+        self._take(sender, multicast, self._hear_source(data))
+        self._link.acknowledge(sender, data)
+
+    def is_news(self, sender: SiteId, data: Data) -> bool:
+        """For a host that is a destination of a message, does not have it, and takes it by itself: whether it is not
+        over."""
+        message = data.multicast.id
+        if message.source not in self._sites:
+            raise WireError(f"{message.source} is not a site of the system")
+        finished = self._hear_source(data)
+        return self._is_new(sender, message, finished) if self._wanted or message in finished else True
+
+    def _hear_source(self, data: Data) -> Finished:
+        """What we know of the messages of a source, with what it says with this one."""
+        source = data.multicast.id.source
+        finished = self.finished.get(source) or self.source(source)
         if data.floor > finished.floor or data.began != finished.began or finished.offered is not None:
             self._take_floor(finished, data)
-        self._take(sender, multicast, finished)
-        self._link.acknowledge(sender, data)
+        return finished
 
     def _take_floor(self, finished: Finished, data: Data) -> None:
         """Rely on the floor as soon as we have come far enough."""
@@ -207,18 +221,19 @@ class ReliableMulticast(Part):
         self._take(sender, multicast, self.finished.get(multicast.id.source))
 
     def _take(self, sender: SiteId, multicast: Multicast, known: Finished | None) -> None:
-        message = multicast.id
-        if self._find(message) is not None:
-            return
+        if self._find(multicast.id) is None and self._is_new(sender, multicast.id, known):
+            self._on_delivered(multicast)
+            if self._eager:
+                self.relay(multicast, sender)
+
+    def _is_new(self, sender: SiteId, message: MessageId, known: Finished | None) -> bool:
         if known is not None and message in known:
             self._host.branch("old")
             self._on_old(sender, message)
-            return
+            return False
         if self._wanted and self._wanted.pop(message, None) is not None:
             self._on_wanted_came(message)
-        self._on_delivered(multicast)
-        if self._eager:
-            self.relay(multicast, sender)
+        return True
 
     # ------------------------------------------------------------------ asking
     def want(self, message: MessageId, holders: tuple[SiteId, ...]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Multicast, Part, SiteId, UsageError
 from ordercast.core.effects import Credit
+from ordercast.protocols.parts.address import Destinations
 from ordercast.protocols.parts.kept_packets import Sent
 from ordercast.protocols.parts.multicast import Mark
 
@@ -26,6 +27,7 @@ class Source(Part):
 
     def __init__(self, core: Keeper) -> None:
         self._core = core
+        self._own_cell = core.cells.of_site(core.site)
         self.own: deque[MessageId] = deque()
         """Our messages in order, from the oldest that is not over: what others remember of us grows with them."""
         self._under_way = 0
@@ -47,25 +49,29 @@ class Source(Part):
             raise UsageError(f"{self._under_way} messages are under way: wait for credit before the next multicast")
         address = core.addresses.of(multicast)
         member = core.site in address.sites
-        entry = self.keep(multicast)
+        entry = self._keep(multicast, address)
         if not member or core.logs_what_it_sends:
-            core.append(Sent(multicast))
+            if core.context.stable:
+                core.append(Sent(multicast))
             core.entries.keep(entry, multicast)
         if len(self.own) == 1:
             # Else the oldest is the one that it was.
             self._raise_floor()
         if member:
-            core.on_own(multicast)
+            core.on_own_sent(multicast)
         core.multicast.multicast(multicast, core.whom_to_tell_first(multicast, address))
         self._is_held_up = self._available() == 0
         if self._is_held_up:
             core.branch("window-full")
-        core.watching.keep_watching()
+        if not core.watching.is_running:
+            core.watching.keep_watching()
 
     def keep(self, multicast: Multicast) -> Kept:
         """Remember a message of ours until it is over."""
-        core = self._core
-        entry: Kept | None = core.entries.note(multicast.id, core.addresses.of(multicast))
+        return self._keep(multicast, self._core.addresses.of(multicast))
+
+    def _keep(self, multicast: Multicast, address: Destinations) -> Kept:
+        entry: Kept | None = self._core.entries.note(multicast.id, address)
         if entry is None:
             raise UsageError(f"there was a message {multicast.id} already")
         self.own.append(entry.message)
@@ -134,9 +140,12 @@ class Source(Part):
         (Without: we have given up z, and call m finished; z hears that with our next message, and hears of m from b,
         which keeps it for z; z takes it for old, and delivers what comes after m without m.)
         """
-        core = self._core
-        self.note_reached(core.site, core.mark)
-        return tuple([self.reached.get(cell) for cell in core.addresses.of(multicast).cells])
+        core, reached = self._core, self.reached
+        mark = core.mark
+        if mark is not None and self._own_cell is not None and mark > reached.get(self._own_cell, NOWHERE):
+            reached[self._own_cell] = mark
+        cells = core.addresses.of(multicast).cells
+        return (reached.get(cells[0]),) if len(cells) == 1 else tuple([reached.get(cell) for cell in cells])
 
     def _raise_floor(self) -> None:
         """Let the others know from where on messages of ours may still come: copies of earlier ones are old."""
@@ -147,9 +156,7 @@ class Source(Part):
 
     def _available(self) -> int:
         options = self._core.options
-        if self._core.is_lost:
-            return 0
-        if self._core.entries.bytes_kept >= options.kept_bytes_max:
+        if self._core.is_lost or self._core.entries.bytes_kept >= options.kept_bytes_max:
             return 0
         return max(0, min(options.window_messages - self._under_way, options.kept_messages_max - len(self.own)))
 

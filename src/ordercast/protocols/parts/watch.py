@@ -24,12 +24,12 @@ class Watch(Part):
         self._seconds = seconds
         self.tick = 0
         """Counts the intervals of the timer. Waiting is measured in them, not by the site's clock, which may jump."""
-        self._running = False
+        self.is_running = False
 
     def keep_watching(self) -> None:
         """There is something that may have to be asked about, or be blocked."""
-        if not self._running:
-            self._running = True
+        if not self.is_running:
+            self.is_running = True
             self._host.set_timer("watch", self._seconds)
 
     def on_watch_timeout(self) -> None:
@@ -41,7 +41,7 @@ class Watch(Part):
         if is_told and reason != host.obstacle("waiting"):
             host.branch("blocked" if reason else "unblocked")
             host.block("waiting", reason)
-        self._running = False
+        self.is_running = False
         if self.is_needed() or reason or not is_told:
             self.keep_watching()
 

@@ -74,6 +74,16 @@ class Delivery(Handover):
         heappush(self._final, key)
 
     # ------------------------------------------------------------------ delivery
+    def deliver_at_once(self, entry: Entry, sequence: int) -> None:
+        """A message has the last place of our cell, goes nowhere else, and its timestamp is fixed by that, for we are a
+        quorum with the primary, which has given it: (i) and (ii) hold."""
+        if self._final or not self.is_lowest(sequence):
+            self.on_final(entry, sequence)
+            self.deliver()
+            return
+        entry.sequence = sequence
+        self._give([entry])
+
     def deliver(self) -> None:
         """Deliver what can be delivered; which, and in which order, is logged before the application has it."""
         if not self._final:
@@ -83,7 +93,6 @@ class Delivery(Handover):
             if needed <= core.ordering.count:
                 self._complete = max(self._complete, said)
         ready: list[Entry] = []
-        keys: list[Mark] = []
         final, entries = self._final, core.entries
         # (i) to (iii) hold for all that come before one for which they hold: mostly all of them.
         past = final[-1][0]
@@ -97,15 +106,19 @@ class Delivery(Handover):
                 continue
             if (entry.sequence > lowest or entry.multicast is None) and not self.is_next(entry, past):
                 break
-            keys.append(heappop(final))
+            heappop(final)
             if final and final[0][0] == entry.sequence:
                 core.branch("tie")
             ready.append(entry)
         if ready:
-            if core.context.stable:
-                core.append(Delivered(tuple(keys)))
-            self.hand_over(ready, Deliver)
-            core.source.note_delivered(ready)
+            self._give(ready)
+
+    def _give(self, ready: list[Entry]) -> None:
+        core = self._core
+        if core.context.stable:
+            core.append(Delivered(tuple([entry.key for entry in ready])))
+        self.hand_over(ready, Deliver)
+        core.source.note_delivered(ready)
 
     def is_next(self, entry: Entry, past: int) -> bool:
         """Whether nothing can come before it any more; (i) and (ii) are known to hold up to a timestamp."""

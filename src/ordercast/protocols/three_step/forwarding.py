@@ -15,6 +15,7 @@ from ordercast.protocols.parts.multicast import Data
 from ordercast.protocols.parts.primary import TIMESTAMP_MAX
 from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Placed, Proposal
+from ordercast.protocols.three_step.refusals import check_proposals
 from ordercast.protocols.three_step.telling import send_proposals
 
 if TYPE_CHECKING:
@@ -30,33 +31,47 @@ class Forwarding(Part):
     def __init__(self, core: ThreeStep) -> None:
         self._core = core
         self._direct_bytes = core.options.direct_bytes
+        self._own_cells = (core.ordering.cell,)
+        """Where what goes to our cell alone is addressed to."""
 
-    def _is_small(self, multicast: Multicast, address: Destinations) -> bool:
+    def is_small(self, multicast: Multicast, address: Destinations) -> bool:
         """Whether it goes to our cell alone, and costs less when it is carried twice than in packets of its own."""
-        return len(multicast.payload) < self._direct_bytes and address.cells == (self._core.ordering.cell,)
+        return len(multicast.payload) < self._direct_bytes and address.cells == self._own_cells
 
     def whom_to_tell_first(self, multicast: Multicast, address: Destinations) -> tuple[SiteId, ...]:
         """Step 1: to whom a message of ours goes. To all where nobody is sure to order it; where we do, it leaves with
         its place."""
         primary = self._core.primary
-        if not primary.may_speak or not self._is_small(multicast, address):
+        epoch = primary.started
+        if epoch != primary.promised or not self.is_small(multicast, address):
             return address.others
-        return () if primary.leads else (primary.primary_of(primary.started),)
+        site = primary.primary_of(epoch)
+        return () if site == self._core.site else (site,)
 
     def on_data(self, sender: SiteId, data: Data, arrival: Arrival) -> None:
         """A message; if it may have been sent to us alone, it is remembered as it came. (Without what its source says
         of its earlier messages: the others remember for ever that these are over.)"""
         core, multicast = self._core, data.multicast
-        core.multicast.on_data(sender, data, arrival)
-        if (
+        message = multicast.id
+        if not (
             len(multicast.payload) < self._direct_bytes
-            and sender == multicast.id.source
+            and sender == message.source
             and sender in core.cellmates
-            and self._is_small(multicast, core.addresses.of(multicast))
+            and (address := core.addresses.of(multicast)).cells == self._own_cells
         ):
-            entry = core.entries.get(multicast.id)
-            if entry is not None and not entry.place:
+            core.multicast.on_data(sender, data, arrival)
+            return
+        if message not in core.entries and core.at_once.proposes():
+            if core.multicast.is_news(sender, data):
+                entry = core.entries.begin(message, address)
+                core.entries.keep(entry, multicast)
                 entry.data = data
+                core.at_once.propose(entry)
+            return
+        core.multicast.on_data(sender, data, arrival)
+        known = core.entries.get(message)
+        if known is not None and not known.place:
+            known.data = data
 
     # ------------------------------------------------------------------ with their places
     def send(self, address: Destinations, proposals: list[Proposal]) -> None:
@@ -82,25 +97,49 @@ class Forwarding(Part):
         data, entry.data = entry.data, None
         multicast = entry.multicast
         is_own = entry.message.source == self._core.site
-        if is_own and multicast is not None and self._is_small(multicast, entry.address):
+        if is_own and multicast is not None and self.is_small(multicast, entry.address):
             return self._core.multicast.letter(multicast)
         return data
 
     def on_placed(self, sender: SiteId, placed: Placed, arrival: Arrival) -> None:
         """A message and its place."""
-        core, multicast = self._core, placed.data.multicast
+        core, data = self._core, placed.data
+        multicast = data.multicast
+        message = multicast.id
         address = core.addresses.of(multicast)
-        if sender not in core.cellmates or address.cells != (core.ordering.cell,):
-            raise WireError(f"{sender} sends {multicast.id} with a place, which does not go to its cell alone, or ours")
-        proposal = Proposal(placed.place, multicast.id, placed.timestamp)
-        if not self._is_next(placed):
-            core.ordering.check(sender, address, placed.epoch, (proposal,))
-        core.multicast.on_data(sender, placed.data, arrival)
-        core.ordering.hear_placed(sender, placed.epoch, proposal, placed.all_speak)
+        if sender not in core.cellmates or address.cells != self._own_cells:
+            raise WireError(f"{sender} sends {message} with a place, which does not go to its cell alone, or ours")
+        entry = core.entries.get(message)
+        is_next = self._is_next(placed)
+        epoch = placed.epoch
+        if is_next and core.at_once.accepts(sender, epoch) and (entry is None or self._is_unplaced_own(entry)):
+            if entry is not None or core.multicast.is_news(sender, data):
+                if entry is None:
+                    entry = core.entries.begin(message, address)
+                    core.entries.keep(entry, multicast)
+                core.speaking.is_asked = placed.all_speak
+                core.at_once.accept(entry, sender, epoch, placed.timestamp)
+                return
+            proposal = Proposal(placed.place, message, placed.timestamp)
+        else:
+            proposal = Proposal(placed.place, message, placed.timestamp)
+            if entry is not None or not is_next:
+                check_proposals(core, sender, address, epoch, (proposal,))
+            core.multicast.on_data(sender, data, arrival)
+        core.ordering.hear_placed(sender, epoch, proposal, placed.all_speak)
+
+    def _is_unplaced_own(self, entry: Entry) -> bool:
+        """Whether a message is ours, to our cell alone, and stands nowhere."""
+        return (
+            entry.message.source == self._core.site
+            and entry.multicast is not None
+            and entry.address.cells == self._own_cells
+            and not (entry.standings or entry.sequence)
+        )
 
     def _is_next(self, placed: Placed) -> bool:
-        """Whether a message that is not known stands at the next place, as mostly: then nothing can be wrong with it
-        but its timestamp."""
+        """Whether a message stands at the next place, as mostly: if we do not know it, nothing can be wrong with it but
+        its timestamp."""
         core = self._core
         places = core.ordering.places
         last = places[-1].timestamp if places else 0
@@ -108,7 +147,6 @@ class Forwarding(Part):
             placed.place == core.ordering.count + 1
             and placed.epoch == core.primary.started
             and last < placed.timestamp <= TIMESTAMP_MAX
-            and placed.data.multicast.id not in core.entries
         )
 
     def send_again(self) -> None:
@@ -117,6 +155,6 @@ class Forwarding(Part):
         (Else: they are asked about after a while, and wait for so long.)
         """
         core = self._core
-        for entry in core.ordering.unplaced():
+        for entry in core.ordering.unplaced.values():
             if entry.message.source == core.site and entry.multicast is not None:
                 core.multicast.multicast(entry.multicast, self.whom_to_tell_first(entry.multicast, entry.address))

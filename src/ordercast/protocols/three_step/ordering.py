@@ -48,7 +48,7 @@ class Ordering(Part):
         """Those that follow."""
         self.count = 0
         """n: the places that we have accepted; those that are over, and those that follow."""
-        self._unplaced: dict[MessageId, Entry] = {}
+        self.unplaced: dict[MessageId, Entry] = {}
         """Messages that are here and stand at no place of our cell."""
         self._early: dict[int, Proposal] = {}
         """Proposals of our cell for places that are not accepted, of one epoch: S, or a later one."""
@@ -72,22 +72,15 @@ class Ordering(Part):
     def on_body(self, entry: Entry) -> None:
         """Step 1: a message is here."""
         if not entry.place and not entry.delivered:
-            self._unplaced[entry.message] = entry
+            self.unplaced[entry.message] = entry
         if not self._dirty and (self._early or entry.sequence or self._core.primary.leads):
             self.touch()
 
     def on_propose(self, sender: SiteId, packet: Propose, arrival: Arrival) -> None:
         """Where messages stand in the sender's cell."""
         address = self._core.addresses.shared_with(sender, packet.cells)
-        self.check(sender, address, packet.epoch, packet.proposals)
+        check_proposals(self._core, sender, address, packet.epoch, packet.proposals)
         self.hear_proposals(sender, address, packet.epoch, packet.proposals, packet.all_speak)
-
-    def check(self, sender: SiteId, address: Destinations, epoch: int, proposals: tuple[Proposal, ...]) -> None:
-        """`WireError` for what no site of the sender's cell can say."""
-        cell = self._core.cells.of_site(sender)
-        if cell is None or cell not in self.voices:
-            raise WireError(f"{sender} is in no cell, and proposes")
-        check_proposals(self._core, sender, cell, address, epoch, proposals)
 
     def hear_proposals(
         self, sender: SiteId, address: Destinations, epoch: int, proposals: tuple[Proposal, ...], all_speak: bool
@@ -153,9 +146,14 @@ class Ordering(Part):
             raise WireError(f"{sender} is in no cell, and gives its word")
         if cell == self.cell:
             self._core.primary.hear(sender, packet.epoch)
-        if self._hear(self.voices[cell], sender, packet.epoch, packet.count, packet.clock):
-            self._heard.add(cell)
-            self.touch()
+        voices = self.voices[cell]
+        if self._hear(voices, sender, packet.epoch, packet.count, packet.clock):
+            if self._dirty or self.cell is None:
+                self._heard.add(cell)
+                self.touch()
+            else:
+                voices.fix()
+                self._core.delivery.deliver()
 
     def _hear(self, voices: Voices, site: SiteId, epoch: int, count: int, clock: int) -> bool:
         """A word; whether anything may follow from it."""
@@ -180,7 +178,7 @@ class Ordering(Part):
         self._dirty = False
         core = self._core
         if self.cell is not None:
-            has_part = self._complete or self._early or self._unplaced or self.clock > core.speaking.said[2]
+            has_part = self._complete or self._early or self.unplaced or self.clock > core.speaking.said[2]
             if has_part and core.primary.may_speak:
                 # Else only words have come, or we are between two epochs.
                 self._take_part()
@@ -191,7 +189,8 @@ class Ordering(Part):
             core.delivery.deliver()
 
     def _take_part(self) -> None:
-        leads = self._core.primary.leads
+        core = self._core
+        leads = core.primary.leads
         first, clock = self.count + 1, self.clock
         acceptances: list[Acceptance] = []
         proposed: dict[Destinations, list[Proposal]] = {}
@@ -201,20 +200,20 @@ class Ordering(Part):
             self._accept(acceptances)
         if self.count >= first:
             self._heard.add(self._own)
-            self._core.delivery.hear_primary(self.count, self.places[-1].timestamp)
+            core.delivery.hear_primary(self.count, self.places[-1].timestamp)
         words = self._raise_clock(leads)
         if self._logs and (acceptances or self.clock > clock):
-            self._core.append(Accepted(first, tuple(acceptances), self.clock))
+            core.append(Accepted(first, tuple(acceptances), self.clock))
         for address, proposals in proposed.items():
-            self._core.forwarding.send(address, proposals)
+            core.forwarding.send(address, proposals)
         self._speak(words)
-        if (proposed or words) and self._core.keeping.is_report_due:
+        if (proposed or words) and core.keeping.is_report_due:
             # In the same datagram.
-            self._core.keeping.report()
+            core.keeping.report()
 
     def _propose(self, acceptances: list[Acceptance], proposed: dict[Destinations, list[Proposal]]) -> None:
         """Rule 2: the primary gives the next place, and a timestamp above its clock."""
-        unplaced, self._unplaced = self._unplaced, {}
+        unplaced, self.unplaced = self.unplaced, {}
         for entry in unplaced.values():
             clock = self.clock = self.clock + 1
             self._place(acceptances, entry.message, entry, clock)
@@ -252,7 +251,9 @@ class Ordering(Part):
             self.clock = timestamp
         multicast: Multicast | None = None
         if entry is not None:
+            self.unplaced.pop(message, None)
             self._stand(entry, self.count, timestamp)
+            self._complete.append(entry)
             if not entry.logged:
                 multicast = entry.multicast
                 entry.logged = True
@@ -262,22 +263,19 @@ class Ordering(Part):
     def _stand(self, entry: Entry, place: int, timestamp: int) -> None:
         core = self._core
         entry.place = place
-        if self._unplaced:
-            self._unplaced.pop(entry.message, None)
         self.own_voices.stand_here(entry, core.primary.started, place, timestamp)
         if not entry.delivered:
             core.delivery.open.append((timestamp, entry.message))
-        self._complete.append(entry)
 
     def _raise_clock(self, leads: bool) -> dict[Destinations | None, MessageId]:
         """Rule 3: whoever has a message at a place, and a proposal for it of every other cell, raises its clock to the
         highest of them. To whom that is to be said, and for which message's sake; None: to our cell."""
         words: dict[Destinations | None, MessageId] = {}
         for entry in self._complete:
-            if not entry.place or not (entry.sequence or len(entry.standings) == len(entry.address.cells)):
+            highest, standings = entry.sequence, entry.standings
+            if not entry.place or not (highest or len(standings) == len(entry.address.cells)):
                 continue
-            highest = entry.sequence
-            for standing in entry.standings.values():
+            for standing in standings.values():
                 if standing.timestamp > highest:
                     highest = standing.timestamp
             if highest <= entry.highest:
@@ -304,7 +302,10 @@ class Ordering(Part):
         """Say our word to whoever needs it, and to ourselves."""
         core = self._core
         if core.speaking.speak(words):
-            self._hear(self.own_voices, core.site, *core.speaking.said)
+            epoch, count, clock = core.speaking.said
+            self.own_voices.hear(core.site, epoch, count, clock)
+            if core.primary.leads:
+                core.delivery.hear_primary(count, clock)
             self._heard.add(self._own)
 
     def tell_standings(self, site: SiteId, entries: list[Entry]) -> None:
@@ -312,9 +313,16 @@ class Ordering(Part):
         for address, proposals in standings_by_address(self._own, entries).items():
             send_proposals(self._core, (site,), address, proposals)
 
-    def unplaced(self) -> Iterable[Entry]:
-        """Messages that are here and stand at no place of our cell."""
-        return self._unplaced.values()
+    @property
+    def is_waiting(self) -> bool:
+        """Whether proposals of our cell wait for what stands before them, or a report or a start for a body."""
+        return bool(self._early or self.lacking.messages)
+
+    def speak_of(self, entry: Entry) -> None:
+        """Say our word about a message that stands here, at the end of the turn."""
+        entry.highest = 0
+        self._complete.append(entry)
+        self.touch()
 
     # ------------------------------------------------------------------ what the epochs ask
     def report(self) -> tuple[int, tuple[Place, ...], int]:
@@ -360,7 +368,7 @@ class Ordering(Part):
             if entry.place:
                 entry.place = 0
                 if entry.multicast is not None and not entry.delivered:
-                    self._unplaced[entry.message] = entry
+                    self.unplaced[entry.message] = entry
         self.base = self.count = base
         self.places.clear()
         self.clock = max(self.clock, clock)
@@ -376,7 +384,9 @@ class Ordering(Part):
             self.count += 1
             standing = core.entries.get(place.message)
             if standing is not None:
+                self.unplaced.pop(place.message, None)
                 self._stand(standing, self.count, place.timestamp)
+                self._complete.append(standing)
         if self._early_epoch == epoch:
             self._early = {place: proposal for place, proposal in self._early.items() if place > self.count}
         else:
@@ -388,11 +398,11 @@ class Ordering(Part):
         """It has begun: our word goes to the cell, and for each unfinished message as in rule 3; the primary proposes
         the unfinished places to the destinations in other cells, and what is at no place anew."""
         core = self._core
-        given_up = sum(self._own in entry.standings for entry in self._unplaced.values())
+        given_up = sum(self._own in entry.standings for entry in self.unplaced.values())
         if given_up:
             core.branch("gave-up-proposal")
         if core.primary.leads:
-            if self._unplaced:
+            if self.unplaced:
                 core.branch("proposed-by-the-next")
             elsewhere = (each for each in core.entries.values() if each.place and len(each.address.cells) > 1)
             for address, proposals in standings_by_address(self._own, elsewhere).items():
@@ -421,7 +431,7 @@ class Ordering(Part):
     # ------------------------------------------------------------------ what is over
     def forget_all(self, over: Iterable[Entry]) -> None:
         """Messages are over, or delivered elsewhere."""
-        places, unplaced, entries = self.places, self._unplaced, self._core.entries
+        places, unplaced, entries = self.places, self.unplaced, self._core.entries
         for entry in over:
             message = entry.message
             if unplaced:

@@ -15,6 +15,7 @@ from ordercast.protocols.parts.primary import Primary
 from ordercast.protocols.parts.source import Source
 from ordercast.protocols.three_step.arrangement import ARRANGEMENT
 from ordercast.protocols.three_step.asking import Asking
+from ordercast.protocols.three_step.at_once import AtOnce
 from ordercast.protocols.three_step.delivery import Delivery
 from ordercast.protocols.three_step.entries import Entries, Entry
 from ordercast.protocols.three_step.forwarding import Forwarding
@@ -125,6 +126,7 @@ class ThreeStep(Keeper):
             )
         )
         self.ordering = self.attach(Ordering(self))
+        self.at_once = AtOnce(self)
         self.speaking = self.attach(Speaking(self))
         # Before the reliable multicast: it hands that what comes.
         self.forwarding = self.attach(Forwarding(self))
@@ -189,6 +191,15 @@ class ThreeStep(Keeper):
         entry = self.entries[multicast.id]
         entry.logged = True
         self.ordering.on_body(entry)
+
+    def on_own_sent(self, multicast: Multicast) -> None:
+        """A message of ours; a small one to our own cell has its place at once, where we give it."""
+        entry = self.entries[multicast.id]
+        entry.logged = True
+        if self.at_once.proposes() and self.forwarding.is_small(multicast, entry.address):
+            self.at_once.propose(entry)
+        else:
+            self.ordering.on_body(entry)
 
     def on_delivered(self, multicast: Multicast) -> None:
         """A message is here, for the first time, and is not over."""

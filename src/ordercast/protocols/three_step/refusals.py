@@ -27,10 +27,12 @@ OVER_MAX = 1 << 20
 
 
 def check_proposals(
-    core: ThreeStep, sender: SiteId, cell: int, address: Destinations, epoch: int, proposals: tuple[Proposal, ...]
+    core: ThreeStep, sender: SiteId, address: Destinations, epoch: int, proposals: tuple[Proposal, ...]
 ) -> None:
     """Places and timestamps ascend, and are those that are known already; a fixed timestamp does not change."""
-    ordering = core.ordering
+    ordering, cell = core.ordering, core.cells.of_site(sender)
+    if cell is None:
+        raise WireError(f"{sender} is in no cell, and proposes")
     is_own = cell == ordering.cell
     place, timestamp, named = 0, 0, 0
     is_ahead = False

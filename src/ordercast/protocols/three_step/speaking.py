@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ordercast.core import MessageId, Part, SiteId
 from ordercast.protocols.parts.address import Destinations
+from ordercast.protocols.three_step.entries import Entry
 from ordercast.protocols.three_step.packets import Word
 
 if TYPE_CHECKING:
@@ -91,6 +92,16 @@ class Speaking(Part):
             speakers = core.primary.primary_of(epoch), core.primary.primary_of(epoch + 1)
             self._follows = epoch, core.site not in speakers
         return self._follows[1] and (address is None or address.cells == (core.ordering.cell,))
+
+    def waits_with_word(self, entry: Entry) -> bool:
+        """Whether the word for the sake of a message of our cell may wait; then it does."""
+        epoch, follows = self.said[0], self._follows
+        if self.is_asked or not (follows[1] if follows[0] == epoch else self._may_wait(None)):
+            return False
+        if self._owed is None:
+            self._core.set_timer("word", WORD_SECONDS)
+        self._owed = entry.message
+        return True
 
     def on_word_timeout(self) -> None:
         """It has waited for long enough."""

@@ -55,9 +55,12 @@ class Taking(Keeping):
     # ------------------------------------------------------------------ our own application
     def on_given(self, ready: Sequence[Kept]) -> None:
         """The application gets messages."""
-        super().on_given(ready)
+        self._given.extend(ready)
         for address, entries in groupby(ready, key=attrgetter("address")):
-            self._kept.setdefault(address, deque()).extend(entries)
+            kept = self._kept.get(address)
+            if kept is None:
+                kept = self._kept[address] = deque()
+            kept.extend(entries)
 
     def on_consumed(self, count: int) -> None:
         """The application has taken deliveries. (The count may include replays, of which nothing is expected.)"""

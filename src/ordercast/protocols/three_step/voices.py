@@ -44,7 +44,9 @@ class Voices:
         self._count = 0
         """what a quorum has accepted,"""
         self._clock = 0
-        """and the clock that a quorum has said."""
+        """the clock that a quorum has said,"""
+        self._has_most = self._is_latest = self._voices[0]
+        """whoever has accepted most, and whoever has said the highest clock."""
         self._waiting: dict[int, list[tuple[int, MessageId]]] = {}
         """Epoch -> messages that stand in it and are not fixed, by place, as a heap; dead items are dropped later."""
         self._here: deque[Entry] = deque()
@@ -65,6 +67,7 @@ class Voices:
             if epoch > self._latest:
                 self._latest = epoch
                 self._count = self._clock = 0
+                self._has_most = self._is_latest = voice
         elif epoch < voice.epoch or (count <= voice.count and clock <= voice.clock):
             return False
         else:
@@ -79,7 +82,18 @@ class Voices:
             return False
         before_count, before_clock = self._count, self._clock
         if self.quorum == 2:
-            self._count, self._clock = self._second_of(epoch)
+            # The second highest of each, without looking at all of them: half of the work for a word.
+            most, latest = self._has_most, self._is_latest
+            if voice is not most:
+                if voice.count > most.count:
+                    self._count, self._has_most = most.count, voice
+                elif voice.count > before_count:
+                    self._count = voice.count
+            if voice is not latest:
+                if voice.clock > latest.clock:
+                    self._clock, self._is_latest = latest.clock, voice
+                elif voice.clock > before_clock:
+                    self._clock = voice.clock
         else:
             spoken = [voice for voice in self._voices if voice.epoch == epoch]
             if len(spoken) >= self.quorum:
@@ -87,22 +101,6 @@ class Voices:
                 self._count = sorted([voice.count for voice in spoken])[-self.quorum]
                 self._clock = sorted([voice.clock for voice in spoken])[-self.quorum]
         return self._count != before_count or self._clock != before_clock
-
-    def _second_of(self, epoch: int) -> tuple[int, int]:
-        """In a cell of three or four: the second highest count and clock of an epoch; 0 where only one has spoken. (By
-        sorting: a tenth of all calls for a message.)"""
-        count = clock = highest_count = highest_clock = 0
-        for voice in self._voices:
-            if voice.epoch == epoch:
-                if voice.count > highest_count:
-                    count, highest_count = highest_count, voice.count
-                elif voice.count > count:
-                    count = voice.count
-                if voice.clock > highest_clock:
-                    clock, highest_clock = highest_clock, voice.clock
-                elif voice.clock > clock:
-                    clock = voice.clock
-        return count, clock
 
     def count_in(self, epoch: int) -> int:
         """So many places a quorum has accepted in an epoch."""
@@ -187,7 +185,8 @@ class Voices:
         cell, entries = self.cell, self._core.entries
         here = self._here
         if here:
-            count = self.count_in(self._core.primary.started)
+            epoch = self._core.primary.started
+            count = self._count if epoch == self._latest else self.count_in(epoch)
             on_final = self._core.delivery.on_final
             while here and here[0].place <= count:
                 entry = here.popleft()
