@@ -57,6 +57,7 @@ INTERGROUP = {
     "control_seconds_min": 0.02,
     "start_seconds": 0.2,
     "answer_senders_max": 8,
+    "request_seconds_max": 0.5,
     "few_under_way": UNDER_WAY_FEW,
 }
 

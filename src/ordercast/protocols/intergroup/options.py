@@ -45,6 +45,9 @@ class InterGroupOptions(ControlOptions, frozen=True):
     they are stable, and sends no more when they fill it."""
     buffer_bytes_max: int = 1 << 26
     """And bytes of their payloads: 64 MB allow 21 MB/s with control messages every second."""
+    repair_bytes_max: int = 1 << 26
+    """How much of that may be messages of others. Each sender keeps its own until they are stable, so that those of
+    others only make repairs quicker; but where a sender that is gone leaves some behind, they are all that there is."""
     bandwidth_max: float = 1e9
     """The bandwidth parameter of 4.5.3 where nothing is lost, in bytes a second: as fast as a machine can."""
     bandwidth_min: float = 100_000.0
@@ -75,6 +78,7 @@ class InterGroupOptions(ControlOptions, frozen=True):
             "outstanding_bytes_max",
             "buffer_messages_max",
             "buffer_bytes_max",
+            "repair_bytes_max",
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"options of intergroup: {name} is at least 1, not {getattr(self, name)}")
