@@ -76,7 +76,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
     "three-step": {"window_messages": 12},
     "selective-total": {"window_messages": 8},
-    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128},
+    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128, "unread_messages_max": 512},
 }
 """Four processes with the usual buffers."""
 
@@ -95,7 +95,7 @@ TIGHT: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
     "three-step": {"window_messages": 4},
     "selective-total": {"window_messages": 4},
-    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64},
+    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64, "unread_messages_max": 256},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 

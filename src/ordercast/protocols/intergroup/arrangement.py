@@ -100,6 +100,8 @@ def _live(capacity: Capacity) -> OptionValues:
         # an application waits.)
         "request_seconds_max": 0.5,
         "outstanding_messages_max": max(64, 16 * capacity.window),
+        # One reading of the socket brings 64 of them, and the next one may come before it is known that they are taken.
+        "unread_messages_max": max(256, 64 * capacity.window),
         "few_under_way": 2,
     }
 

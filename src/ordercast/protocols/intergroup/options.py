@@ -36,6 +36,9 @@ class InterGroupOptions(ControlOptions, frozen=True):
     receiver has to hold of each sender."""
     outstanding_bytes_max: int = 1 << 25
     """And bytes of their payloads, for a live node's messages are bundles."""
+    unread_messages_max: int = 0
+    """How many messages the application may not have taken before it misses what comes without reliability; 0: as many
+    as may be outstanding. Of others it misses none: what it has not taken counts as outstanding."""
     few_under_way: int = 0
     """When fewer messages of a sender than this wait for their turn at the sender itself, it tells its application how
     many do. A live node lets a small bundle leave then, and makes larger ones else; of what is outstanding it hears a
@@ -82,8 +85,9 @@ class InterGroupOptions(ControlOptions, frozen=True):
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"options of intergroup: {name} is at least 1, not {getattr(self, name)}")
-        if self.few_under_way < 0:
-            raise UsageError(f"options of intergroup: few_under_way is 0 or more, not {self.few_under_way}")
+        for name in ("few_under_way", "unread_messages_max"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"options of intergroup: {name} is 0 or more, not {getattr(self, name)}")
         for name in ("bandwidth_max", "bandwidth_min", "burst_bytes"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"options of intergroup: {name} is positive, not {getattr(self, name)}")
