@@ -57,6 +57,7 @@ INTERGROUP = {
     "control_seconds_min": 0.02,
     "start_seconds": 0.2,
     "answer_senders_max": 8,
+    "request_seconds_max": 0.5,
     "few_under_way": UNDER_WAY_FEW,
 }
 
@@ -75,7 +76,7 @@ FITTING: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 8, "acknowledge_every": 2},
     "three-step": {"window_messages": 12},
     "selective-total": {"window_messages": 8},
-    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128},
+    "intergroup": INTERGROUP | {"coordinators_low": 4, "outstanding_messages_max": 128, "unread_messages_max": 512},
 }
 """Four processes with the usual buffers."""
 
@@ -94,7 +95,7 @@ TIGHT: dict[str, dict[str, Any]] = {
     "scalatom": {"window_messages": 4, "acknowledge_every": 1},
     "three-step": {"window_messages": 4},
     "selective-total": {"window_messages": 4},
-    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64},
+    "intergroup": INTERGROUP | {"coordinators_low": 3, "outstanding_messages_max": 64, "unread_messages_max": 256},
 }
 """Three processes with buffers that a kernel grants to everybody."""
 

@@ -113,11 +113,12 @@ def test_each_service_delivers_what_it_promises(service: str, expected: list[tup
     assert play(service) == expected
 
 
-def test_an_unreliable_reader_that_does_not_keep_up_misses_messages_and_holds_nobody() -> None:
-    desk = Desk(service="unreliable", outstanding_messages_max=2)
+@pytest.mark.parametrize("unread", [0, 3])
+def test_an_unreliable_reader_that_does_not_keep_up_misses_messages_and_holds_nobody(unread: int) -> None:
+    desk = Desk(service="unreliable", outstanding_messages_max=2, unread_messages_max=unread)
     for seq in range(1, 6):
         desk.receive("b", data("b", seq, seq))
-    assert delivered(desk.effects) == [("b", 1), ("b", 2)]
+    assert delivered(desk.effects) == [("b", seq) for seq in range(1, 1 + (unread or 2))]
     assert desk.core.stability.local_report()["g"].timestamp >= desk.core.clock.time - 1
 
 

@@ -62,6 +62,19 @@ def test_a_request_never_waits_for_longer_than_its_limit() -> None:
         assert timer.after_seconds <= 2.0
 
 
+def test_repairs_whose_time_lies_behind_the_limit_do_not_all_leave_at_once() -> None:
+    desk = Desk(distance_seconds_unknown=0.5, request_seconds_max=2.0)
+    for seq in range(1, 21):
+        desk.receive("b", data("b", seq, 10 * seq))
+    waited = [
+        timer.after_seconds
+        for timer in timers(desk.receive("c", RetransmissionRequest("c", "b", ((1, 20),))), "repair")
+    ]
+    assert len(set(waited)) == 20, "drawn from five to ten seconds, and not cut to two"
+    assert 1.0 <= min(waited) < 1.3
+    assert 1.7 < max(waited) <= 2.0
+
+
 def test_ten_duplicate_requests_back_off_once() -> None:
     desk = Desk(distance_seconds_unknown=0.05)
     desk.receive("b", data("b", 2, 30))

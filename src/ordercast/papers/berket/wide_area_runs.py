@@ -29,9 +29,9 @@ PLACES = {"anl": ("anl1", "anl2", "anl3"), "lbnl": ("lbnl1", "lbnl2", "lbnl3")}
 NAMES = tuple(name for names in PLACES.values() for name in names)
 UNORDERED = tuple(names[-1] for names in PLACES.values())
 """In each place one process has no order, the others have the order of all."""
-NEAR_SECONDS, FAR_SECONDS, JITTER_SECONDS = 0.0005, 0.03, 0.06
-"""The link takes up to 90 ms. How little it takes is not printed; but repairs took 180 ms at the most, and a request
-alone waits for up to four distances at first."""
+NEAR_SECONDS, FAR_SECONDS, JITTER_SECONDS = 0.0005, 0.03, 0.0599
+"""The link takes up to 90 ms, with what a packet costs whoever sends and receives it. How little it takes is not
+printed; but repairs took 180 ms at the most, and a request alone waits for up to four distances at first."""
 LOSS = 0.01
 KEEP_ALIVE_SECONDS = 0.05
 WARM_UP_RATE = 50.0

@@ -29,6 +29,14 @@ def average(before: float, value: float) -> float:
     return (1 - ALPHA) * before + ALPHA * value
 
 
+def draw_within(random: Random, least: float, most: float, limit: float) -> float:
+    """A time of an interval that ends at a limit at the latest; one half of that is left to chance. (With each time cut
+    to the limit alone, all whose interval lies behind it would ask or answer at the same moment.)"""
+    if most > limit:
+        least, most = min(least, limit / 2), limit
+    return random.uniform(least, most)
+
+
 class RequestParameters:
     """How long a process waits before it asks for a message that is missing."""
 
@@ -42,9 +50,10 @@ class RequestParameters:
         self.heard = 0
         """Duplicate requests of this period."""
 
-    def draw(self, random: Random, distance: float, attempt: int) -> float:
-        """Seconds until the request leaves (3.3); `attempt` is 0 at first."""
-        return float(3**attempt) * random.uniform(self.low * distance, (self.low + self.high) * distance)
+    def draw(self, random: Random, distance: float, attempt: int, limit: float) -> float:
+        """Seconds until the request leaves (3.3), at most `limit`; `attempt` is 0 at first."""
+        scale = float(3**attempt) * distance
+        return draw_within(random, self.low * scale, (self.low + self.high) * scale, limit)
 
     def after_request(self, delay: float) -> None:
         """A request was sent, so many distances after the loss was noticed."""
@@ -84,9 +93,9 @@ class RepairParameters:
         self.delay = 0.0
         """avgRtxDelay, in distances."""
 
-    def draw(self, random: Random, distance: float) -> float:
-        """Seconds until the retransmission leaves (3.4)."""
-        return random.uniform(self.low * distance, (self.low + self.high) * distance)
+    def draw(self, random: Random, distance: float, limit: float) -> float:
+        """Seconds until the retransmission leaves (3.4), at most `limit`."""
+        return draw_within(random, self.low * distance, (self.low + self.high) * distance, limit)
 
     def after_repair(self, delay: float) -> None:
         """A retransmission was sent, so many distances after it was asked for."""

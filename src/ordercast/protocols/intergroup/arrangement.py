@@ -95,7 +95,13 @@ def _live(capacity: Capacity) -> OptionValues:
         "start_seconds": 10 * control,
         "coordinators_low": max(2, min(8, capacity.processes)),
         "answer_senders_max": 8,
+        # Within a second and a half whatever was lost is here. (Where processors are overloaded, distances of a tenth
+        # of a second are measured; a repair waits for ten to twenty of them at first, and nobody sends for longer than
+        # an application waits.)
+        "request_seconds_max": 0.5,
         "outstanding_messages_max": max(64, 16 * capacity.window),
+        # One reading of the socket brings 64 of them, and the next one may come before it is known that they are taken.
+        "unread_messages_max": max(256, 64 * capacity.window),
         "few_under_way": 2,
     }
 
@@ -121,6 +127,14 @@ _UNLISTED: OptionValues = {
 }
 """In clusters that no file lists."""
 
+_LISTED: OptionValues = {
+    "views": "fixed",
+    # A message that is kept is written to memory that no cache holds any more: with 64 MB of them a receiver delivers a
+    # tenth less, and whoever lacks one gets it from its sender.
+    "repair_bytes_max": 1 << 22,
+}
+"""Where a file lists the processes: whoever has gone is waited for."""
+
 ARRANGEMENT = Arrangement(
     order="each receiver's choice: none, of each source, or of all senders of a group by timestamp (Berket 2000)",
     crash="whoever orders by timestamp waits while a sender is down",
@@ -132,7 +146,7 @@ DYNAMIC_ARRANGEMENT = replace(
     ARRANGEMENT,
     crash="the others go on in a view without it; with the senders of a file, whoever orders by timestamp waits",
     # The processes of a file keep their names when they start again, and here a process that does so is another one.
-    listed={"views": "fixed"},
+    listed=_LISTED,
     unlisted=_UNLISTED,
     campaign=Tuning(
         options=_options_of_views,

@@ -48,7 +48,7 @@ class ProcessGroup:
         self.member: Member | None = None
         """What this process knows of the views of the group, where they change."""
         self.install(senders)
-        self.buffer = MessageBuffer(site, options.buffer_messages_max, options.buffer_bytes_max)
+        self.buffer = MessageBuffer(site, options.buffer_messages_max, options.repair_bytes_max)
         self.sending: Sending | None = None
         """What this process sends, when it is a sender."""
         self.by_proxy: dict[SiteId, int] = {}

@@ -36,6 +36,9 @@ class InterGroupOptions(ControlOptions, frozen=True):
     receiver has to hold of each sender."""
     outstanding_bytes_max: int = 1 << 25
     """And bytes of their payloads, for a live node's messages are bundles."""
+    unread_messages_max: int = 0
+    """How many messages the application may not have taken before it misses what comes without reliability; 0: as many
+    as may be outstanding. Of others it misses none: what it has not taken counts as outstanding."""
     few_under_way: int = 0
     """When fewer messages of a sender than this wait for their turn at the sender itself, it tells its application how
     many do. A live node lets a small bundle leave then, and makes larger ones else; of what is outstanding it hears a
@@ -45,6 +48,9 @@ class InterGroupOptions(ControlOptions, frozen=True):
     they are stable, and sends no more when they fill it."""
     buffer_bytes_max: int = 1 << 26
     """And bytes of their payloads: 64 MB allow 21 MB/s with control messages every second."""
+    repair_bytes_max: int = 1 << 26
+    """How much of that may be messages of others. Each sender keeps its own until they are stable, so that those of
+    others only make repairs quicker; but where a sender that is gone leaves some behind, they are all that there is."""
     bandwidth_max: float = 1e9
     """The bandwidth parameter of 4.5.3 where nothing is lost, in bytes a second: as fast as a machine can."""
     bandwidth_min: float = 100_000.0
@@ -75,11 +81,13 @@ class InterGroupOptions(ControlOptions, frozen=True):
             "outstanding_bytes_max",
             "buffer_messages_max",
             "buffer_bytes_max",
+            "repair_bytes_max",
         ):
             if getattr(self, name) < 1:
                 raise UsageError(f"options of intergroup: {name} is at least 1, not {getattr(self, name)}")
-        if self.few_under_way < 0:
-            raise UsageError(f"options of intergroup: few_under_way is 0 or more, not {self.few_under_way}")
+        for name in ("few_under_way", "unread_messages_max"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"options of intergroup: {name} is 0 or more, not {getattr(self, name)}")
         for name in ("bandwidth_max", "bandwidth_min", "burst_bytes"):
             if getattr(self, name) <= 0:
                 raise UsageError(f"options of intergroup: {name} is positive, not {getattr(self, name)}")

@@ -284,7 +284,7 @@ class InterGroup(Protocol):
             stream.unread.append(timestamp)
             stream.ordered_at = timestamp
             self._given.append(stream)
-        elif len(self._given) >= self.options.outstanding_messages_max:
+        elif len(self._given) >= (self.options.unread_messages_max or self.options.outstanding_messages_max):
             self.branch("overrun")
             return
         else:

@@ -123,8 +123,8 @@ class Repair(Part):
 
     def _set_request_timer(self, group: GroupId, sender: SiteId, first: int, ticket: Ticket) -> None:
         core = self._core
-        seconds = self.requests.draw(core.context.random, ticket.distance, ticket.attempt)
-        ticket.seconds = min(seconds, core.options.request_seconds_max)
+        limit = core.options.request_seconds_max
+        ticket.seconds = self.requests.draw(core.context.random, ticket.distance, ticket.attempt, limit)
         ticket.set_at = core.now
         core.set_timer(("request", group, sender, first), ticket.seconds)
 
@@ -232,7 +232,7 @@ class Repair(Part):
         self.repairs.before_timer()
         self._scheduled[name] = Scheduled(core.now, distance)
         # A distance that was measured while a clock was set may be seconds. Whoever asks repeats itself by then.
-        seconds = min(self.repairs.draw(core.context.random, distance), core.options.request_seconds_max)
+        seconds = self.repairs.draw(core.context.random, distance, core.options.request_seconds_max)
         core.set_timer(("repair", *name), seconds)
 
     def on_repair_timeout(self, group_name: GroupId, sender: SiteId, seq: int) -> None:
