@@ -71,7 +71,7 @@ def write_configuration(folder: Path) -> Path:
         'key_file = "cluster.key"',
         'log_directory = "log"',
         f'control = "unix:{folder}/{{process}}.sock"',
-        f"history_bytes = {1 << 29}",
+        f"history_bytes = {1 << 31}",
         "[processes]",
         *(f'{name} = "127.0.0.1:{port}"' for name, port in zip(names, free_ports(len(names)), strict=True)),
         "[groups]",
@@ -95,7 +95,7 @@ class Keeper:
             threading.Thread(target=self._take, args=(group,), daemon=True).start()
         self.sent = 0
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._send, args=())
+        self._thread = threading.Thread(target=self._send, daemon=True)
         self.rate = 0.0
 
     def _take(self, group: str) -> None:
@@ -133,6 +133,7 @@ class Keeper:
         return self.sent
 
     def close(self) -> None:
+        self._ending.set()
         self._node.__exit__(None, None, None)
 
 
@@ -216,10 +217,15 @@ class Killed:
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(self._command, stdout=subprocess.DEVNULL)
 
-    def kill(self, *, again: bool = True) -> None:
-        """With all its descendants."""
+    def check(self) -> None:
+        """It does not end by itself."""
         if self._process.poll() not in (None, -signal.SIGKILL):
             raise SystemExit(f"{self._command} ended by itself with {self._process.returncode}")
+
+    def kill(self, *, again: bool = True) -> None:
+        """With all its descendants."""
+        if again:
+            self.check()
         kill_tree(self._process.pid)
         self._process.wait()
         if again:
@@ -246,7 +252,7 @@ def endure(kills: int, node_kills: int, rate: float, seed: int) -> dict[str, Any
             turn = 0
             for number, victim in enumerate(moments, 1):
                 if victim == "application":
-                    await_file(folder / "runs")
+                    await_file(folder / "runs", application)
                     time.sleep(draw.uniform(0, 3))
                     application.kill()
                 else:
@@ -254,7 +260,7 @@ def endure(kills: int, node_kills: int, rate: float, seed: int) -> dict[str, Any
                     nodes[turn % 2].kill()
                     turn += 1
                 print(f"{number} of {len(moments)}: {victim} killed, {keeper.sent} sent", file=sys.stderr, flush=True)
-            await_file(folder / "runs")
+            await_file(folder / "runs", application)
             application.kill(again=False)
             sent, seconds = keeper.end(), time.monotonic() - began
             files = finish(folder)
@@ -274,10 +280,11 @@ def endure(kills: int, node_kills: int, rate: float, seed: int) -> dict[str, Any
             keeper.close()
 
 
-def await_file(path: Path) -> None:
+def await_file(path: Path, application: Killed) -> None:
     """Until it is there; then it is gone again."""
     give_up = time.monotonic() + READY_SECONDS_MAX
     while not path.exists():
+        application.check()
         if time.monotonic() > give_up:
             raise SystemExit(f"the application has read nothing in {READY_SECONDS_MAX:g} s")
         time.sleep(0.1)

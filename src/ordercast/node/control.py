@@ -32,7 +32,7 @@ from ordercast.node.configuration import check_name
 from ordercast.node.deliveries import Delivery
 from ordercast.node.posting import Posting
 from ordercast.node.reading import ReadRequest, read_stretch
-from ordercast.node.run_posting import LastRunRequest, RunPiece, RunPosting, RunsRequest, find_last_run
+from ordercast.node.run_posting import LastRunRequest, RunHead, RunPosting, RunsRequest, find_last_run
 from ordercast.wire.keys import fingerprint
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ _decode_request = msgspec.json.Decoder(
     | ReloadKeysRequest
 ).decode
 _decode_piece = msgspec.json.Decoder(Piece).decode
-_decode_run_piece = msgspec.json.Decoder(RunPiece).decode
+_decode_run_head = msgspec.json.Decoder(RunHead).decode
 
 
 def describe(delivery: Delivery) -> dict[str, Any]:
@@ -304,7 +304,11 @@ class ControlServer:
         posting = RunPosting(self._node, request, lambda answer: writer.write(_encode([answer])))
         try:
             while line := await _read_line(reader):
-                await posting.take(_decode_run_piece(line))
+                head = _decode_run_head(line)
+                posting.check(head)
+                await posting.take(head, await reader.readexactly(head.size))
+        except asyncio.IncompleteReadError:
+            raise UsageError(f"the input stopped in the middle of run {head.number}") from None
         finally:
             posting.stop()
 

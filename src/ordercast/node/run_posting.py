@@ -1,16 +1,15 @@
 """Runs of a program on this machine that sends again what it has heard nothing of, after a restart of its own too.
 
-`{"command": "runs", "group": …, "client": …, "timeout": seconds}`, then `{"number": N, "count": N, "packed_base64":
-"…"}` for each run (see `ordercast.node.runs`); each is answered by `{"number": N, "ordered": …, "why": …}`. A run that
-is too long for a line comes in several, with `"more": true` in all but its last. `{"command": "last-run", "group": …,
-"client": …}`: answered by `{"last": N}`, the highest number of the client's that is known to have been ordered, 0 where
-there is none.
+`{"command": "runs", "group": …, "client": …, "timeout": seconds}`, then for each run (see `ordercast.node.runs`) a line
+`{"number": N, "count": N, "size": bytes}`, and behind it the run itself, packed; each is answered by `{"number": N,
+"ordered": …, "why": …}`. `{"command": "last-run", "group": …, "client": …}`: answered by `{"last": N}`, the highest
+number of the client's that is known to have been ordered, 0 where there is none.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -24,9 +23,6 @@ from ordercast.node.waiting import within
 
 if TYPE_CHECKING:
     from ordercast.node.node import Node
-
-PIECE_BYTES_MAX = 1 << 19
-"""Of a run in one line: it fits in base64, with its brackets."""
 
 _encode = msgspec.json.Encoder().encode_lines
 _Client = Annotated[str, msgspec.Meta(min_length=1, max_length=CLIENT_CHARACTERS_MAX)]
@@ -48,13 +44,12 @@ class LastRunRequest(msgspec.Struct, tag_field="command", tag="last-run"):
     client: _Client
 
 
-class RunPiece(msgspec.Struct):
-    """A run or a part of one."""
+class RunHead(msgspec.Struct):
+    """A run follows."""
 
     number: Annotated[int, msgspec.Meta(ge=1, le=RUN_NUMBER_MAX)]
     count: Annotated[int, msgspec.Meta(ge=1)]
-    packed: bytes = msgspec.field(name="packed_base64")
-    more: bool = False
+    size: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class PackedRun(msgspec.Struct, frozen=True):
@@ -64,11 +59,9 @@ class PackedRun(msgspec.Struct, frozen=True):
     count: int
     packed: bytes
 
-    def lines(self) -> Iterator[bytes]:
+    def encode(self) -> bytes:
         """What is sent of it."""
-        for start in range(0, len(self.packed), PIECE_BYTES_MAX):
-            end = start + PIECE_BYTES_MAX
-            yield _encode([RunPiece(self.number, self.count, self.packed[start:end], end < len(self.packed))])
+        return _encode([RunHead(self.number, self.count, len(self.packed))]) + self.packed
 
 
 class RunPosting:
@@ -79,33 +72,33 @@ class RunPosting:
         self._node = node
         self._request = request
         self._answer = answer
-        self._begun = bytearray()
         self._last = 0
         """The number of the run before. Whoever sends the first one has heard of all before it."""
         self._under_way: set[asyncio.Task[None]] = set()
 
-    async def take(self, piece: RunPiece) -> None:
-        """One more, or a part of it."""
-        limit = max(self._node.configuration.payload_max, RUN_BYTES_MAX) + RUN_BYTES_MAX
-        self._begun += piece.packed
-        if len(self._begun) > limit:
-            raise UsageError(f"run {piece.number} is larger than a message may be: raise payload_max at every process")
-        if piece.more:
-            return
-        packed, self._begun = bytes(self._begun), bytearray()
-        if piece.count > 1 and len(packed) > RUN_BYTES_MAX:
+    def check(self, head: RunHead) -> None:
+        """`UsageError` for a run that is larger than it may be."""
+        if head.count > 1 and head.size > RUN_BYTES_MAX:
             raise UsageError(f"a run of several messages has {RUN_BYTES_MAX} bytes at the most")
+        if head.size > self._node.configuration.payload_max + RUN_BYTES_MAX:
+            raise UsageError(
+                f"a message of {head.size} bytes is larger than payload_max ({self._node.configuration.payload_max}): "
+                f"send it in parts, or raise payload_max at every process"
+            )
+
+    async def take(self, head: RunHead, packed: bytes) -> None:
+        """One more."""
         try:
-            decode_messages(packed, piece.count)
+            decode_messages(packed, head.count)
         except WireError as error:
-            raise UsageError(f"run {piece.number} is malformed: {error}") from None
+            raise UsageError(f"run {head.number} is malformed: {error}") from None
         if len(self._under_way) >= UNDER_WAY_MAX:
             await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
         receipt = await self._post(
-            Run(self._request.client, piece.number, piece.count, memoryview(packed), after=self._last)
+            Run(self._request.client, head.number, head.count, memoryview(packed), after=self._last)
         )
-        self._last = piece.number
-        waiting = asyncio.create_task(self._wait(piece.number, receipt))
+        self._last = head.number
+        waiting = asyncio.create_task(self._wait(head.number, receipt))
         self._under_way.add(waiting)
         waiting.add_done_callback(self._under_way.discard)
 

@@ -24,7 +24,7 @@ takes none."""
 
 def register(spark: SparkSession) -> None:
     """Make `format("ordercast")` of a session the one that reads no more of a file than conditions ask for."""
-    if "PYSPARK_PYTHON" not in os.environ and spark.sparkContext.master.startswith("local"):
+    if "PYSPARK_PYTHON" not in os.environ and str(spark.sparkContext.master).startswith("local"):
         # Else workers run whatever `python3` is, which need not have this package.
         work_with(spark.sparkContext, sys.executable)
     spark.conf.set(PUSHDOWN, "true")

@@ -218,7 +218,7 @@ async def _send(path: str, group: str, client: str, left: deque[PackedRun], time
         try:
             sending = iter(tuple(left))
             for run in islice(sending, RUNS_AHEAD):
-                writer.writelines(run.lines())
+                writer.write(run.encode())
             while left:
                 async with asyncio.timeout(timeout + ANSWER_SECONDS_MAX):
                     answer = await read(reader)
@@ -228,7 +228,7 @@ async def _send(path: str, group: str, client: str, left: deque[PackedRun], time
                     raise NoNews(answer["why"] or f"run {left[0].number} is not ordered yet")
                 left.popleft()
                 for run in islice(sending, 1):
-                    writer.writelines(run.lines())
+                    writer.write(run.encode())
         finally:
             writer.close()
     except (OSError, TimeoutError) as error:
