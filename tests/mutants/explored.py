@@ -31,6 +31,7 @@ class Planted(NamedTuple):
 
     name: str
     world: str
+    messages: int
     limits: dict[str, int]
     broken: type[Protocol]
     quickly: bool
@@ -40,7 +41,7 @@ class Planted(NamedTuple):
 
     def find_world(self) -> World:
         """Its world, with what it takes to see it."""
-        world = find_world(self.world, 3, 2)
+        world = find_world(self.world, 3, self.messages)
         return msgspec.structs.replace(
             world, protocol=self.broken, limits=msgspec.structs.replace(world.limits, **self.limits)
         )
@@ -59,12 +60,15 @@ HOSTS: dict[str, tuple[type[Protocol], str]] = {
 Method = Callable[..., Any]
 
 
-def planted(world: str, method: str, *, quickly: bool = False, **limits: int) -> Callable[[Method], Method]:
+def planted(
+    world: str, method: str, *, quickly: bool = False, messages: int = 2, **limits: int
+) -> Callable[[Method], Method]:
     """Register a function as the replacement of a method of the part."""
 
     def register(function: Method) -> Method:
         host, part = HOSTS[world]
-        PLANTED.append(Planted(function.__name__, world, limits, with_part(host, part, method, function), quickly))
+        broken = with_part(host, part, method, function)
+        PLANTED.append(Planted(function.__name__, world, messages, limits, broken, quickly))
         return function
 
     return register
@@ -148,7 +152,7 @@ def takes_any_grant(self: Lease, sender: SiteId, packet: LeaseGrant, arrival: Ar
         self._add_grant(sender)
 
 
-@planted("lease", "hold_until", crashes=0)
+@planted("lease", "hold_until", messages=1, timers=4, crashes=0)
 def counts_from_the_last_grant(self: Lease) -> float:
     """The time began when it was asked for, not when the last grant came."""
     return self._host.now + self._hold_seconds

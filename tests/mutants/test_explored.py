@@ -22,7 +22,7 @@ def test_a_search_finds_the_broken_rule_and_its_counterexample_goes_wrong_again(
     assert found.problem is not None, f"{found.states} states and nothing: {planted}"
     print(f"{planted}: {found.problem}; {found.states} states, {found.seconds:.1f} s, {len(found.path)} actions")
     assert not found.problem.startswith("crash"), found.problem
-    example = explain(world, search.sites, found, 2)
+    example = explain(world, search.sites, found, planted.messages)
     again = Replay(world, example).run()
     assert again is not None
     assert again.partition(":")[0] in example.problem
