@@ -81,8 +81,14 @@ class Delivery(Handover):
             self.on_final(entry, sequence)
             self.deliver()
             return
+        core = self._core
         entry.sequence = sequence
-        self._give([entry])
+        if core.context.stable:
+            core.append(Delivered((entry.key,)))
+        ready = (entry,)
+        self.hand_over(ready, Deliver)
+        if entry.message.source == core.site:
+            core.source.note_delivered(ready)
 
     def deliver(self) -> None:
         """Deliver what can be delivered; which, and in which order, is logged before the application has it."""
@@ -93,6 +99,7 @@ class Delivery(Handover):
             if needed <= core.ordering.count:
                 self._complete = max(self._complete, said)
         ready: list[Entry] = []
+        keys: list[Mark] = []
         final, entries = self._final, core.entries
         # (i) to (iii) hold for all that come before one for which they hold: mostly all of them.
         past = final[-1][0]
@@ -106,19 +113,15 @@ class Delivery(Handover):
                 continue
             if (entry.sequence > lowest or entry.multicast is None) and not self.is_next(entry, past):
                 break
-            heappop(final)
+            keys.append(heappop(final))
             if final and final[0][0] == entry.sequence:
                 core.branch("tie")
             ready.append(entry)
         if ready:
-            self._give(ready)
-
-    def _give(self, ready: list[Entry]) -> None:
-        core = self._core
-        if core.context.stable:
-            core.append(Delivered(tuple([entry.key for entry in ready])))
-        self.hand_over(ready, Deliver)
-        core.source.note_delivered(ready)
+            if core.context.stable:
+                core.append(Delivered(tuple(keys)))
+            self.hand_over(ready, Deliver)
+            core.source.note_delivered(ready)
 
     def is_next(self, entry: Entry, past: int) -> bool:
         """Whether nothing can come before it any more; (i) and (ii) are known to hold up to a timestamp."""

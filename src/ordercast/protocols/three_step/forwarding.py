@@ -110,8 +110,13 @@ class Forwarding(Part):
         if sender not in core.cellmates or address.cells != self._own_cells:
             raise WireError(f"{sender} sends {message} with a place, which does not go to its cell alone, or ours")
         entry = core.entries.get(message)
-        is_next = self._is_next(placed)
-        epoch = placed.epoch
+        epoch, places = placed.epoch, core.ordering.places
+        # Then, if we do not know the message, nothing can be wrong with it but its timestamp.
+        is_next = (
+            placed.place == core.ordering.count + 1
+            and epoch == core.primary.started
+            and (places[-1].timestamp if places else 0) < placed.timestamp <= TIMESTAMP_MAX
+        )
         if is_next and core.at_once.accepts(sender, epoch) and (entry is None or self._is_unplaced_own(entry)):
             if entry is not None or core.multicast.is_news(sender, data):
                 if entry is None:
@@ -135,18 +140,6 @@ class Forwarding(Part):
             and entry.multicast is not None
             and entry.address.cells == self._own_cells
             and not (entry.standings or entry.sequence)
-        )
-
-    def _is_next(self, placed: Placed) -> bool:
-        """Whether a message stands at the next place, as mostly: if we do not know it, nothing can be wrong with it but
-        its timestamp."""
-        core = self._core
-        places = core.ordering.places
-        last = places[-1].timestamp if places else 0
-        return (
-            placed.place == core.ordering.count + 1
-            and placed.epoch == core.primary.started
-            and last < placed.timestamp <= TIMESTAMP_MAX
         )
 
     def send_again(self) -> None:

@@ -141,11 +141,11 @@ class Ordering(Part):
 
     def on_word(self, sender: SiteId, packet: Word, arrival: Arrival) -> None:
         """How far a site of some cell has come."""
-        cell = self._core.cells.of_site(sender)
+        cell, primary = self._core.cells.of_site(sender), self._core.primary
         if cell is None:
             raise WireError(f"{sender} is in no cell, and gives its word")
-        if cell == self.cell:
-            self._core.primary.hear(sender, packet.epoch)
+        if cell == self.cell and packet.epoch != primary.promised:
+            primary.hear(sender, packet.epoch)
         voices = self.voices[cell]
         if self._hear(voices, sender, packet.epoch, packet.count, packet.clock):
             if self._dirty or self.cell is None:
