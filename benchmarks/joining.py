@@ -35,10 +35,15 @@ async def _play(config: str, process: str, nodes: int) -> None:
     others are there as well."""
     began = time.monotonic()
     async with ordercast.open(config, process) as node:
-        group = await node.join(GROUP)
-        view = await anext(group.events())
-        if not isinstance(view, ordercast.View) or node.process not in view.members:
-            sys.exit(f"{node.process} is not in its first view: {view}")
+        # Where members have roles, a view has those who send.
+        roles = node.internals.engine.contract.roles
+        group = await node.join(GROUP, role="sender" if "sender" in roles else "")
+        view: object = None
+        async for view in group.events():
+            if isinstance(view, ordercast.View) and node.process in view.members:
+                break
+        if not isinstance(view, ordercast.View):
+            sys.exit(f"{node.process} has no view of which it is a member")
         seen = time.monotonic()
         while len(group.members) < nodes:
             await asyncio.sleep(0.01)

@@ -213,7 +213,7 @@ class Group:
         if type(sources) is str:
             raise UsageError(f"sources is a list of names: [{sources!r}], not {sources!r}")
         for name in self.names:
-            meant = lives_of(sources, self._internals.views.members(name))
+            meant = lives_of(sources, self._internals.views.members(name)) if sources else ()
             await self._internals.membership.choose_service(name, service, meant)
 
     def choose_role(self, role: str) -> None:
