@@ -8,6 +8,7 @@ from typing import Any
 from ordercast.client.outgoing import BYTES_A_SECOND, UNDER_WAY_BYTES_MIN, Outgoing
 from ordercast.node.bundles import encode_bundle
 from ordercast.node.serving.packets import (
+    ANSWERS_MAX,
     RUN_BYTES_MAX,
     UNDER_WAY_MAX,
     Hello,
@@ -64,7 +65,7 @@ def test_less_is_under_way_through_a_member_that_is_near() -> None:
         for seconds, wanted in ((0.0, UNDER_WAY_BYTES_MIN), (0.02, BYTES_A_SECOND * 0.02)):
             assert wanted <= sent_through(seconds) * RUN_BYTES_MAX < wanted + 2 * RUN_BYTES_MAX
         assert sent_through(0.1) == UNDER_WAY_MAX
-        assert UNDER_WAY_BYTES_MIN < READ_BYTES
+        assert ANSWERS_MAX * RUN_BYTES_MAX < READ_BYTES
 
     run(main())
 

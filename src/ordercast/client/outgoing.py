@@ -18,6 +18,7 @@ from ordercast.node.bundles import LIST_OVERHEAD, MESSAGE_OVERHEAD, as_bytes, ch
 from ordercast.node.errors import GroupBlocked, WouldBlock
 from ordercast.node.receipts import AGAIN, MAY_BE_ORDERED, Receipt
 from ordercast.node.serving.packets import (
+    ANSWERS_MAX,
     RUN_BYTES_MAX,
     UNDER_WAY_MAX,
     CallMethod,
@@ -36,8 +37,8 @@ WAITING_BYTES_MAX = 4 * RUN_BYTES_MAX
 UNDER_WAY_FEW = 2
 """With fewer runs under way than this a run that is not full leaves, too (as in `ordercast.node.sender`)."""
 
-UNDER_WAY_BYTES_MIN = 4 * RUN_BYTES_MAX
-"""That may be under way at any rate: what a member reads at once."""
+UNDER_WAY_BYTES_MIN = 2 * ANSWERS_MAX * RUN_BYTES_MAX
+"""That may be under way at any rate: while the answers to one half wait for each other, the other one is on its way."""
 
 BYTES_A_SECOND = 50_000_000
 """At which a client may send: as much may be under way as goes in the time in which something was ordered at best.

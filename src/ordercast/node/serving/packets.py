@@ -1,4 +1,4 @@
-"""What clients and members say to each other, one record each. docs/clients.md has the table."""
+"""What clients and members say to each other, one record each. docs/wire.md has how they travel."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ fill a window of any member."""
 
 RUN_BYTES_MAX = 63_000
 """Of a run of several messages, encoded: with its head it is one bundle. A larger message is a run of its own."""
+
+ANSWERS_MAX = 4
+"""Answers to full runs that leave together, at most. (Else: 1. eight clients send at full rate, and their runs are
+ordered in turns. 2. Each run wakes its client for one answer and one run more, and this member for that run. 3. Half of
+the time goes into waking.)"""
 
 SUBSCRIPTIONS_MAX = 64
 """Of one client."""

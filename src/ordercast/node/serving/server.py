@@ -38,7 +38,7 @@ SLOTS = 4
 """Clients that may send a record of more than 256 kB at the same time."""
 
 READ_BYTES = 1 << 18
-"""That are read at once: what a client may have under way at any rate is among it as a whole."""
+"""That are read at once: as much as a client sends at once when it is answered."""
 
 RECORD_OVERHEAD = 4096
 """Bytes of a record besides the message that it holds, at most."""

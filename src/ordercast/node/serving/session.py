@@ -17,6 +17,7 @@ from ordercast.node.obstacles import BLOCKED_SECONDS
 from ordercast.node.receipts import Receipt
 from ordercast.node.runs import Run, check_count
 from ordercast.node.serving.packets import (
+    ANSWERS_MAX,
     RUN_BYTES_MAX,
     SILENCE_SECONDS,
     SUBSCRIPTIONS_MAX,
@@ -60,11 +61,6 @@ LOOK_SECONDS = 0.5
 
 FULL_RATE_BYTES = RUN_BYTES_MAX // 2
 """Of a run: who sends larger ones sends at full rate."""
-
-ANSWERS_MAX = 8
-"""Answers to such runs that leave together, at most. (Else: 1. eight clients send at full rate, and their runs are
-ordered in turns. 2. Each run wakes its client for one answer and one run more, and this member for that run. 3. Half of
-the time goes into waking.)"""
 
 ANSWERS_SECONDS = 0.005
 """For which an answer waits for others at the most."""
