@@ -53,8 +53,7 @@ CLOSE_BLOCKED_SECONDS = 0.2
 
 
 class Internals:
-    """One process from its start to its end. It is what a live site calls its application (see
-    `ordercast.net.application.Application`)."""
+    """One process from its start to its end; what a live site calls its `Application` (`ordercast.net.application`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, configuration: Configuration, process: SiteId) -> None:
         """Open everything; `UsageError` when something cannot be opened."""
