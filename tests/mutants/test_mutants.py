@@ -46,6 +46,8 @@ def first_of_each_protocol() -> list[Mutant]:
 def hunt(mutant: Mutant) -> None:
     """It is caught, by the property by which it must be; the first one that catches it may be another."""
     trial = find_failing_trial(mutant.broken, range(SEEDS_MAX))
+    while trial is not None and not fits(trial.outcome):
+        trial = find_failing_trial(mutant.broken, range(trial.outcome.seed + 1, SEEDS_MAX))
     assert trial is not None, f"{SEEDS_MAX} seeds have not caught: {mutant.breaks}"
     CAUGHT[str(mutant)] = ", ".join(trial.outcome.properties), trial.outcome.seed + 1
     check(mutant, trial.outcome)
@@ -55,11 +57,16 @@ def hunt(mutant: Mutant) -> None:
     SHOWN[str(mutant)] = trial.outcome.seed
 
 
+def fits(outcome: Outcome) -> bool:
+    """Whether no run has ended with an error of Python: a mutant that no longer fits the method that it replaces proves
+    nothing, and where a broken rule leads to one (two messages at one place of a heap), another seed has to show it."""
+    errors = ("TypeError", "AttributeError", "NameError")
+    return not any(violation.why.startswith(errors) for violation in outcome.violations)
+
+
 def check(mutant: Mutant, outcome: Outcome) -> None:
     """What was violated speaks of the mutant's rule, and not of a mutant that is broken in another way."""
-    for violation in outcome.violations:
-        # A mutant that no longer fits the method that it replaces proves nothing.
-        assert not violation.why.startswith(("TypeError", "AttributeError", "NameError")), violation.why
+    assert fits(outcome), outcome.violations[0].why
     if mutant.alone:
         # What is held back is kept, too.
         others = set(REST_PROPERTIES) - {mutant.caught_by}
