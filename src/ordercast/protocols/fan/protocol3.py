@@ -75,21 +75,25 @@ class Fan3(Fan2):
     def on_started(self, event: Started) -> None:
         """Tell the application how much it may send."""
         self.give_credit()
-        self._begin_null()
+        self._begin_with_nothing()
 
     def on_recovered(self, event: Recovered) -> None:
         """Fragment (B), and go on with null messages where there is something to know."""
         super().on_recovered(event)
         self.give_credit()
-        self._begin_null()
+        for group, stream in self.outgoing.items():
+            if stream.highest:
+                self.set_timer(("null", group), self.options.delta)
+        self._begin_with_nothing()
 
-    def _begin_null(self) -> None:
+    def _begin_with_nothing(self) -> None:
         """A source that is named as one says from the start that it has said nothing. (Else: its first message to a
         group is late, or never comes, and a site that was down meanwhile, which must hear of every source to count as
         recovered, never does.)"""
-        for group, stream in self.outgoing.items():
-            if stream.highest or self.site in self.options.sources:
-                self.set_timer(("null", group), self.options.delta)
+        if self.site in self.options.sources:
+            for group, stream in self.outgoing.items():
+                if not stream.highest:
+                    self.set_timer(("null", group), self.options.delta)
 
     # ------------------------------------------------------------------ the source
     def on_multicast_requested(self, event: MulticastRequested) -> None:

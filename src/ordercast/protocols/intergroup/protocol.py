@@ -24,7 +24,6 @@ from ordercast.protocols.intergroup.clock import GroupClock
 from ordercast.protocols.intergroup.control import Control, CutReport
 from ordercast.protocols.intergroup.group import ProcessGroup, channel_of
 from ordercast.protocols.intergroup.membership import Membership
-from ordercast.protocols.intergroup.membership.order import UNSUMMED_MAX
 from ordercast.protocols.intergroup.membership.roles import OUT
 from ordercast.protocols.intergroup.options import InterGroupOptions
 from ordercast.protocols.intergroup.packets import Data, PLeave, Proxied
@@ -74,8 +73,7 @@ def at_rest(sites: int, groups: int, options: Options) -> AtRest | None:
         packets=packets,
         # Of each source that multicasts by proxy, the last.
         messages=sites * groups,
-        # In each group also the places that the checksum of its order may lack.
-        entries=200 + groups * (UNSUMMED_MAX + 20 * sites),
+        entries=200 + 20 * sites * groups,
         # Whoever was heard last before it went another way holds acknowledgements back until it is stale. What was sent
         # is stable after some five control messages, and the last of them may be lost.
         after_seconds=options.stale_seconds + 10 * options.control_seconds_min,

@@ -184,10 +184,7 @@ class Consensus(Part):
         (Else: p tells the coordinator of round 1 that it has adopted nothing, crashes, forgets that, and adopts the
         proposal of round 0, which is decided; round 1 decides something else.)
         """
-        instance.round = round_
-        instance.proposed = False
-        instance.estimates = {}
-        instance.acks = set()
+        instance.enter(round_)
         instance.topic = topic = topic or instance.topic
         if topic is None:
             raise InvariantViolation(f"nobody has said what the consensus {instance.name} is about")
@@ -292,9 +289,7 @@ class Consensus(Part):
 
     def adopt(self, instance: Instance, value: Value) -> None:
         """Take over a proposal of the present round; logged before it is acknowledged."""
-        instance.adopted = instance.round
-        instance.value = value
-        instance.topic = value.numbers[0][0]
+        instance.adopt(value)
         self._host.append(Adopted(instance.name, instance.round, value))
 
     def reconsider(self) -> None:
@@ -322,10 +317,7 @@ class Consensus(Part):
                 self._on_impossible(sender, propose.instance, propose.value)
             else:
                 if propose.round > instance.round:
-                    instance.round = propose.round
-                    instance.proposed = False
-                    instance.estimates = {}
-                    instance.acks = set()
+                    instance.enter(propose.round)
                     self._watch(instance)
                 instance.caller = sender
                 if instance.adopted < propose.round:

@@ -44,3 +44,16 @@ class Instance:
         self.proposed = False
         self.estimates: dict[SiteId, tuple[int, Value | None]] = {}
         self.acks: set[SiteId] = set()
+
+    def enter(self, round_: int) -> None:
+        """Another round: nothing was said in it yet."""
+        self.round = round_
+        self.proposed = False
+        self.estimates = {}
+        self.acks = set()
+
+    def adopt(self, value: Value) -> None:
+        """Take over what was proposed in the present round."""
+        self.adopted = self.round
+        self.value = value
+        self.topic = value.numbers[0][0]
