@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from math import ceil
 
+import pytest
+
 from ordercast.node.bundles import BUNDLE_BYTES_MAX, MESSAGE_OVERHEAD
 from ordercast.node.runs import Run
 from ordercast.node.sender import Sender
@@ -76,8 +78,9 @@ def test_runs_leave_before_anybody_waits_for_room_while_there_is_credit() -> Non
     assert 8 < len(taken) < len(runs), "some wait, and the next one is not taken"
 
 
-def test_whoever_waits_for_room_fills_bundles_though_each_has_its_turn_at_once() -> None:
-    payloads = 640 * [bytes(100)]
+@pytest.mark.parametrize("size", [1, 13, 100])
+def test_whoever_waits_for_room_fills_bundles_though_each_has_its_turn_at_once(size: int) -> None:
+    payloads = 640 * [bytes(size)]
 
     async def send(lists: int) -> int:
         left: list[bytes] = []
@@ -93,5 +96,5 @@ def test_whoever_waits_for_room_fills_bundles_though_each_has_its_turn_at_once()
         await sender.drain()
         return len(left)
 
-    in_a_bundle = BUNDLE_BYTES_MAX // (100 + MESSAGE_OVERHEAD)
+    in_a_bundle = BUNDLE_BYTES_MAX // max(size + MESSAGE_OVERHEAD, 16)
     assert asyncio.run(send(40)) == ceil(40 * len(payloads) / in_a_bundle)

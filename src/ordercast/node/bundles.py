@@ -23,6 +23,11 @@ BUNDLE_BYTES_MAX = 64_000
 MESSAGE_OVERHEAD = 3
 """Bytes that a message takes in a bundle besides its own, at most: one with a longer head is too large for a bundle."""
 
+MESSAGE_ROOM_MIN = 16
+"""What a message counts for at the least, however short it is: applications take each for itself, and four thousand at
+a time are enough. (With sixteen thousand of one byte in each bundle, what eight processes on two processors may have
+under way keeps their applications busy for longer than anybody waits for room.)"""
+
 LIST_OVERHEAD = 3
 """And what all of them together take besides."""
 
@@ -76,12 +81,18 @@ def check_size(size: int, payload_max: int) -> None:
         )
 
 
+def room_for(payload: bytes) -> int:
+    """What a message counts for in a bundle."""
+    return max(len(payload) + MESSAGE_OVERHEAD, MESSAGE_ROOM_MIN)
+
+
 def take_fitting(payloads: Sequence[bytes], start: int, room: int) -> tuple[Sequence[bytes], int]:
     """As many messages as would fit if all were like the next one, and the room that they take in truth."""
     try:
-        fitting = payloads[start : start + max(1, room // (len(payloads[start]) + MESSAGE_OVERHEAD))]
+        fitting = payloads[start : start + max(1, room // room_for(payloads[start]))]
         # Quicker than to add the lengths up, and it refuses what is no bytes.
-        return fitting, len(b"".join(fitting)) + MESSAGE_OVERHEAD * len(fitting)
+        size = len(b"".join(fitting)) + MESSAGE_OVERHEAD * len(fitting)
+        return fitting, max(size, MESSAGE_ROOM_MIN * len(fitting))
     except TypeError:
         for payload in payloads[start:]:
             as_bytes(payload)

@@ -19,12 +19,14 @@ from ordercast.node.bundles import (
     BUNDLE_BYTES_MAX,
     LETTER_PIECE_MARK,
     MESSAGE_OVERHEAD,
+    MESSAGE_ROOM_MIN,
     PIECE_MARK,
     as_bytes,
     check_size,
     encode_any,
     encode_bundle,
     encode_pieces,
+    room_for,
     take_fitting,
 )
 from ordercast.node.callbacks import Callbacks
@@ -136,6 +138,8 @@ class Sender:
         if type(payload) is not bytes:
             payload = as_bytes(payload)
         size = len(payload) + MESSAGE_OVERHEAD
+        if size < MESSAGE_ROOM_MIN:
+            size = MESSAGE_ROOM_MIN
         credit = self._credit
         if (
             credit
@@ -233,7 +237,7 @@ class Sender:
                         self._close()
                 else:
                     payload = as_bytes(payloads[start])
-                    self._add(to, payload, len(payload) + MESSAGE_OVERHEAD)
+                    self._add(to, payload, room_for(payload))
                     start += 1
         finally:
             # What was taken before a message that is none leaves too.

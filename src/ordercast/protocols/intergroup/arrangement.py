@@ -99,7 +99,8 @@ def _live(capacity: Capacity) -> OptionValues:
         # of a second are measured; a repair waits for ten to twenty of them at first, and nobody sends for longer than
         # an application waits.)
         "request_seconds_max": 0.5,
-        "outstanding_messages_max": max(64, 16 * capacity.window),
+        # Of all together as many as their applications take in less time than anybody waits for room.
+        "outstanding_messages_max": max(32, min(max(64, 16 * capacity.window), 512 // max(1, capacity.processes))),
         # One reading of the socket brings 64 of them, and the next one may come before it is known that they are taken.
         "unread_messages_max": max(256, 64 * capacity.window),
         "few_under_way": 2,
