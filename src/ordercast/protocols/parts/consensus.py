@@ -359,8 +359,8 @@ class Consensus(Part):
         self._check(name, decide.value)
         instance = self._find(sender, name, tell=False)
         if instance is not None:
-            # Who tells it may wait for our word all the same: it leaves before it is in the log. (Else: c decides, tells
-            # a, crashes, is back, and comes to the round of a, which hears the old word then: c waits for ever.)
+            # Who tells it may wait for our word all the same: it leaves before it is in the log. (Else: c decides,
+            # tells a, crashes, is back, and comes to the round of a, which hears the old word then: c waits for ever.)
             may_wait = instance.round > 0 or self._coordinator(instance) == self._host.site
             if self._eager or self._is_awaited(instance):
                 self._pass_on(name, decide.value, "" if may_wait else sender)
