@@ -151,13 +151,25 @@ def test_each_trial_is_a_process_of_its_own_with_a_limit() -> None:
 def test_a_run_that_fails_without_any_mutant_says_nothing_about_one(capsys: pytest.CaptureFixture[str]) -> None:
     def trial(job: str, left_out: frozenset[str]) -> str | None:
         runs = [run for run in ("p:1", "p:2") if run not in left_out]
-        return {"broken": f"campaign: {runs[0]} termination", "sound": None, "odd": "campaign: TypeError"}[job]
+        worlds = [world for world in ("w/2/0", "w/3/0") if world not in left_out]
+        return {
+            "broken": f"campaign: {runs[0]} termination",
+            "searched": f"search: {worlds[0]} stuck",
+            "sound": None,
+            "odd": "campaign: TypeError",
+        }[job]
 
     def passes(run: str) -> bool:
-        return run != "p:1"
+        return run not in ("p:1", "w/2/0")
 
-    results = {job: noticed for job, noticed, _ in run_soundly(["broken", "sound", "odd"], trial, 5.0, 1, passes)}
-    assert results == {"broken": "campaign: p:2 termination", "sound": None, "odd": "campaign: TypeError"}
+    jobs = ["broken", "searched", "sound", "odd"]
+    results = {job: noticed for job, noticed, _ in run_soundly(jobs, trial, 5.0, 1, passes)}
+    assert results == {
+        "broken": "campaign: p:2 termination",
+        "searched": "search: w/3/0 stuck",
+        "sound": None,
+        "odd": "campaign: TypeError",
+    }
     assert "p:1 fails without any mutant" in capsys.readouterr().err
 
 

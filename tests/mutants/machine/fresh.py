@@ -67,7 +67,7 @@ def try_fault(fault: Fault, budget_seconds: float, left_out: frozenset[str]) -> 
 
 def _stages(plan: Plan, budget_seconds: float, left_out: frozenset[str]) -> Iterator[str | None]:
     yield from guarded("campaign", run_campaigns(plan.campaigns, budget_seconds, left_out))
-    yield from guarded("search", search(plan.worlds, budget_seconds / 2))
+    yield from guarded("search", search(plan.worlds, budget_seconds / 2, left_out))
     for file in plan.test_files():
         yield run_tests((file,))
 

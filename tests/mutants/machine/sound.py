@@ -1,7 +1,7 @@
-"""Runs of campaigns that what is not broken does not pass either: they say nothing about a mutant.
+"""Runs of campaigns, and searches, that what is not broken does not pass either: they say nothing about a mutant.
 
-A seed that shows a mutant may be one that shows a fault of the code as it is, or of the core that a test has put around
-a part. So each such run is made once more, by a process that has the modules as they are.
+A seed, or a search, that shows a mutant may be one that shows a fault of the code as it is, or of the core that a test
+has put around a part. So each such run is made once more, by a process that has the modules as they are.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.mutants.machine.plan import CAMPAIGNS
 from tests.mutants.machine.pool import Job, run_each
 from tests.mutants.machine.trial import is_passed
 
-CAMPAIGN = "campaign: "
+STAGES = ("campaign", "search")
 
 
 class Sound:
@@ -31,10 +31,10 @@ class Sound:
 
     def shows(self, noticed: str | None) -> bool:
         """Whether what has noticed a mutant would not have noticed anything without it."""
-        if noticed is None or not noticed.startswith(CAMPAIGN):
-            return True
-        run = noticed.removeprefix(CAMPAIGN).split(" ")[0]
-        if ":" not in run:  # an exception outside of any run
+        stage, _, detail = (noticed or "").partition(": ")
+        run = detail.split(" ")[0]
+        # Else it is an exception outside of any run.
+        if stage not in STAGES or not (":" in run or "/" in run):
             return True
         if run not in self._passed:
             self._passed[run] = self._passes(run)

@@ -249,10 +249,11 @@ class PrimaryAlone(Places):
         self.link.post((site,), Question(self.link.next))
 
     def on_question(self, sender: SiteId, packet: Question, arrival: Arrival) -> None:
-        """Say everything again: the primary by a start, the others by how far they have come."""
+        """Say everything again, the primary with a start as well. (Only with a start: to whoever has its places already
+        that is no news, and it never hears how far the primary has come.)"""
         for multicast in self.got.values():
             self.link.post((sender,), Body(self.link.next, multicast))
-        if self.primary.may_speak and not self.primary.leads:
+        if self.primary.may_speak:
             self.tell((sender,))
         self.primary.correct(sender)
 

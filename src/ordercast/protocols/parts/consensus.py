@@ -353,8 +353,11 @@ class Consensus(Part):
         self._check(name, decide.value)
         instance = self._find(sender, name, tell=False)
         if instance is not None:
+            # Who tells it may wait for our word all the same: it leaves before it is in the log. (Else: c decides,
+            # tells a, crashes, is back, and comes to the round of a, which hears the old word then: c waits for ever.)
+            may_wait = instance.round > 0 or self._coordinator(instance) == self._host.site
             if self._eager or self._is_awaited(instance):
-                self._pass_on(name, decide.value, "" if self._may_have_forgotten(instance) else sender)
+                self._pass_on(name, decide.value, "" if may_wait else sender)
             self._decide(name, decide.value)
         elif name not in self.decisions and self._is_news(name, decide.value):
             self._decide(name, decide.value)
@@ -379,15 +382,6 @@ class Consensus(Part):
         question any more, and e waits for b, which is up, for ever.)
         """
         return instance.round > 0 or self._coordinator(instance) in (None, self._host.site)
-
-    def _may_have_forgotten(self, instance: Instance) -> bool:
-        """Whether whoever tells us a decision may wait for our word of it all the same: a decision leaves before it is
-        in the log.
-
-        (Else: c decides and tells a, crashes before that is logged, comes back, and goes to the round of a, of which it
-        hears while its old word is under way; a decides by that, and c waits for a, which is up, for ever.)
-        """
-        return instance.round > 0 or self._coordinator(instance) == self._host.site
 
     def _pass_on(self, name: InstanceName, value: Value, but: SiteId) -> None:
         others = tuple(site for site in self._others(name) if site != but)
