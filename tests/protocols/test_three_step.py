@@ -154,6 +154,11 @@ def test_a_small_message_that_comes_with_the_next_place_is_delivered_at_once(mem
         assert words == ([Word(0, 2, 2, (mine,))] if site == "b" else []), "one for both, from the one that is to speak"
 
 
+def test_a_small_message_to_a_cell_of_one_is_delivered_at_once() -> None:
+    a = Hand(ThreeStep, "a", {"o": ("a",)}, ("a", "x"))
+    assert delivered(a.step(MulticastRequested(Multicast(message("a", 1), ("o",))))) == [message("a", 1)]
+
+
 def test_a_message_with_a_place_waits_for_what_stands_before_it() -> None:
     b = hand("b")
     assert delivered(b.receive("a", placed("a", 2, 2, 2))) == []
