@@ -83,8 +83,8 @@ def with_timers(timers: str) -> type[Protocol]:
                     setattr(parameters, adapts, lambda *_measured: None)
         if timers == "at-once":
             draw = self.repair.requests.draw
-            self.repair.requests.draw = lambda random, distance, attempt: (
-                draw(random, distance, attempt) if attempt else 0.0
+            self.repair.requests.draw = lambda random, distance, attempt, limit: (
+                draw(random, distance, attempt, limit) if attempt else 0.0
             )
 
     return type(protocol.__name__, (protocol,), {"__init__": begin, "__slots__": ()})

@@ -123,7 +123,6 @@ class InterGroup(Protocol):
         if context.groups:  # a newcomer knows of none
             check_senders(context, self.options.senders)
         self.clock = GroupClock()
-        self._ranks = {site: rank for rank, site in enumerate(context.sites)}
         self.process_groups: dict[GroupId, ProcessGroup] = {}
         self.channels: dict[str | None, ProcessGroup] = {}
         self._orders: dict[GroupId, TimestampOrder] = {}
@@ -315,7 +314,7 @@ class InterGroup(Protocol):
 
     def _rank(self, sender: SiteId) -> tuple[int, ...]:
         """The place of a sender among those with the same timestamp."""
-        return (self._ranks[sender],)
+        return (self.context.sites.index(sender),)
 
     def receivers(self, group: GroupId) -> int:
         """An estimate of how many processes are in a group (chapter 8)."""
