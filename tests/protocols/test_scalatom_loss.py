@@ -227,7 +227,7 @@ class Votes(Scalatom):
 
 def test_a_lost_site_that_votes_at_once_breaks_what_was_promised() -> None:
     victim = "c"
-    scenario = draw_scenario(Scalatom, 2011)
+    scenario = draw_scenario(Scalatom, 2008)
     begin = round(0.4 * scenario.duration, 3)
     faults = (*(fault for fault in scenario.faults if victim not in fault.sites), loss(victim, begin))
     scenario = msgspec.structs.replace(scenario, faults=faults)
