@@ -343,7 +343,9 @@ class Freezer:
         if kind is set:
             elements = tuple([freeze(each) for each in value])
             # What is made anew is made in the order in which it was met, or its second references would be to others.
-            is_plain = not any(type(each) is Frozen or type(each) is Alias for each in elements)
+            # References to what is made already have no order. (Else: objects that are put back lie at other
+            # addresses, the set goes through them in another order, and the same state looks like another one.)
+            is_plain = not any(type(each) is Frozen for each in elements)
             return Frozen((set, frozenset(elements) if is_plain else elements))
         if kind is list or kind is deque:
             return Frozen((kind, tuple([freeze(each) for each in value]), value.maxlen if kind is deque else None))
